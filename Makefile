@@ -1,0 +1,37 @@
+# Everything a fresh machine with Python 3.10+, Java 17+ and make needs: `make demo`, `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint venv prerequisites clean
+.DEFAULT_GOAL := test
+
+prerequisites:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
+	  { echo "error: Python 3.10 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1 || true). Set PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "error: this Python cannot make environments; install its venv package (Debian: python3-venv)" >&2; exit 1; }
+	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
+	  test "$${version:-0}" -ge 17 || \
+	  { echo "error: Java 17 or newer is needed; found $${version:-none}. Install a JDK or set JAVA_HOME" >&2; exit 1; }
+
+venv: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml setup.py | prerequisites
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: venv
+	$(BIN)/ordered-kafka demo
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
