@@ -1,0 +1,161 @@
+"""Every error of the package, under one root.
+
+::
+
+    OrderedKafkaError                 root; ``code``, ``name``, ``retriable``
+    ├── ConfigError                   an option, field or argument is wrong (also a ValueError)
+    ├── RequestError                  a request was refused, with an error code of the HTTP API
+    ├── UnavailableError              a server did not answer in time (retriable)
+    ├── LayoutChangingError           a partition change is closing: wait and ask again (retriable)
+    ├── FencedError                   a partition change ended this writer's transaction (retriable)
+    ├── DataLossError                 records a reader still needed are gone
+    ├── MisroutedRecordError          a record lies in a partition its key does not belong to
+    ├── ReplayMismatchError           a replayed Spark task has other rows than the first time
+    ├── TransitionError               the change machine was handed an event it has no row for
+    └── LocalClusterError             an embedded server did not start or stop
+
+Codes and names are Kafka's own where Kafka has them (``org.apache.kafka.common.protocol.Errors``); the numbers from 88
+and 1001 on are this system's.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+
+class ErrorCode(IntEnum):
+    """Error codes of the controller's API; ``ErrorCode.X.name`` is the name Kafka prints."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    REQUEST_TIMED_OUT = 7
+    INVALID_TOPIC_EXCEPTION = 17
+    UNKNOWN_MEMBER_ID = 25
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
+    REASSIGNMENT_IN_PROGRESS = 60
+    GUARD_RAILS = 88
+    INVALID_PARTITION_METADATA = 1001
+    PARTITION_CHANGE_IN_PROGRESS = 1002
+    ACTIVE_FOREIGN_PRODUCERS = 1003
+    LOG_TRUNCATED = 1004
+
+
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.INVALID_PARTITION_METADATA,
+    }
+)
+
+
+class OrderedKafkaError(Exception):
+    """Root of all errors of this package.
+
+    ``code`` is an :class:`ErrorCode`; ``retriable`` is True when the same call may succeed later unchanged.
+    """
+
+    code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the code, e.g. ``INVALID_PARTITIONS``."""
+        return self.code.name
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same call may succeed later unchanged."""
+        return self.code in _RETRIABLE
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Spark carries errors between processes pickled; the default would call __init__ with the message alone.
+        return (_rebuild, (type(self), self.args, self.__dict__))
+
+
+def _rebuild(cls: type[OrderedKafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> OrderedKafkaError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigError(OrderedKafkaError, ValueError):
+    """An option, field or argument is wrong: names it, shows the value, says what would be right."""
+
+    code = ErrorCode.INVALID_CONFIG
+
+    def __init__(self, option: str, value: object, expected: str) -> None:
+        shown = "is missing" if value is None else f"has the value {value!r}"
+        super().__init__(f"{option} {shown}: {expected}")
+        self.option = option
+
+
+class RequestError(OrderedKafkaError):
+    """A request to the controller (or by it, to Kafka) was refused; ``code`` says why."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(f"{code.name}: {message}")
+        self.code = code
+        self.message = message
+
+
+class UnavailableError(OrderedKafkaError):
+    """A server (controller, broker, ZooKeeper) did not answer before the deadline."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class LayoutChangingError(OrderedKafkaError):
+    """The topic's partition change is closing; ``retry_after`` seconds later the layout is known."""
+
+    code = ErrorCode.INVALID_PARTITION_METADATA
+
+    def __init__(self, topic: str, retry_after: float) -> None:
+        super().__init__(f"topic {topic!r} is changing its partition count; ask again in {retry_after:g} s")
+        self.topic = topic
+        self.retry_after = retry_after
+
+
+class FencedError(OrderedKafkaError):
+    """A partition change (or a successor with the same transactional id) ended this writer's transaction."""
+
+    code = ErrorCode.INVALID_PARTITION_METADATA
+
+
+class DataLossError(OrderedKafkaError):
+    """Records that a reader still needed are gone (retention, truncation, recreated topic)."""
+
+    code = ErrorCode.LOG_TRUNCATED
+
+
+class MisroutedRecordError(OrderedKafkaError):
+    """A record lies in a partition that its key does not belong to under the segment's layout."""
+
+    code = ErrorCode.INVALID_PARTITION_METADATA
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class ReplayMismatchError(OrderedKafkaError):
+    """A replayed Spark task has other rows than those it committed the first time."""
+
+
+class TransitionError(OrderedKafkaError):
+    """The change machine has no row for this event in this step: a bug, with the story that led there."""
+
+
+class LocalClusterError(OrderedKafkaError):
+    """An embedded ZooKeeper, Kafka or controller process did not start, stop or answer in time."""
