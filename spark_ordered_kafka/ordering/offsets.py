@@ -1,0 +1,99 @@
+"""Source offsets: what a micro-batch starts and ends at, as canonical JSON, and the admission limit.
+
+Spark keeps these offsets in the checkpoint and compares them as JSON text, so equal offsets must serialise equally:
+topics are sorted, positions are a list by partition without trailing zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_ordered_kafka.errors import ConfigError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class TopicOffset:
+    """Where reading one topic has got to.
+
+    ``positions[p]`` is the next offset to read of partition p (0 beyond the end of the tuple); ``layout_epoch`` is the
+    newest layout epoch known when it was computed: every record below belongs to that epoch or an earlier one.
+    """
+
+    topic_id: str
+    layout_epoch: int
+    positions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, topic_id: str, layout_epoch: int, positions: Mapping[int, int]) -> TopicOffset:
+        """From a mapping of partition to position."""
+        size = max((p + 1 for p, offset in positions.items() if offset > 0), default=0)
+        return cls(topic_id, layout_epoch, tuple(positions.get(p, 0) for p in range(size)))
+
+    def position(self, partition: int) -> int:
+        """The next offset to read of ``partition``."""
+        return self.positions[partition] if partition < len(self.positions) else 0
+
+    def as_mapping(self, partitions: int) -> dict[int, int]:
+        """Positions of the partitions 0 to ``partitions`` - 1, and of any further one that has been read."""
+        return {p: self.position(p) for p in range(max(partitions, len(self.positions)))}
+
+
+@dataclass(frozen=True)
+class SourceOffset:
+    """Where reading all topics has got to."""
+
+    topics: Mapping[str, TopicOffset]
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object, equal for equal offsets also as text."""
+        return {
+            "version": VERSION,
+            "topics": {
+                name: {
+                    "topic_id": topic.topic_id,
+                    "layout_epoch": topic.layout_epoch,
+                    "positions": list(topic.positions),
+                }
+                for name, topic in sorted(self.topics.items())
+            },
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> SourceOffset:
+        """The inverse of :meth:`to_json`; raises ConfigError for another version or another format's offset."""
+        if value.get("version") != VERSION:
+            raise ConfigError(
+                "checkpoint offset version",
+                value.get("version"),
+                f"this release reads version {VERSION}; use a checkpoint written by format('ordered-kafka')",
+            )
+        return cls(
+            {
+                name: TopicOffset(topic["topic_id"], topic["layout_epoch"], tuple(topic["positions"]))
+                for name, topic in value["topics"].items()
+            }
+        )
+
+
+Range = tuple[int, int]
+TopicPartition = tuple[str, int]
+
+
+def admit(ranges: Mapping[TopicPartition, Range], limit: int | None) -> dict[TopicPartition, int]:
+    """End offsets of at most about ``limit`` offsets in all, shared out in proportion to what each partition has.
+
+    ``ranges`` maps (topic, partition) to (position, readable end). As in Spark's ``maxOffsetsPerTrigger`` every
+    partition with data gets at least one offset, so that a small tail that others wait for is never starved; the sum
+    may exceed the limit by that. ``None`` admits everything.
+    """
+    total = sum(end - start for start, end in ranges.values())
+    if limit is None or total <= limit:
+        return {key: end for key, (_, end) in ranges.items()}
+    return {
+        key: start + (max(1, (end - start) * limit // total) if end > start else 0)
+        for key, (start, end) in ranges.items()
+    }
