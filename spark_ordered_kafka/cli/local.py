@@ -1,0 +1,136 @@
+"""``ordered-kafka local``: real ZooKeeper, Kafka and controllers on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, errors_told, print_table
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.jars import KAFKA_VERSIONS
+from spark_ordered_kafka.local.plan import MAX_BROKERS, MAX_CONTROLLERS, MAX_ZOOKEEPERS
+
+app = typer.Typer(
+    help="Run real ZooKeeper, Apache Kafka and a controller on this machine.", no_args_is_help=True
+)
+
+
+DirOption = Annotated[
+    Path,
+    typer.Option("--dir", metavar="DIR", help="Directory that holds the cluster's data, logs and state."),
+]
+
+_DEFAULT_DIR = Path(".ordered-kafka")
+_VERSIONS = " or ".join(KAFKA_VERSIONS)
+
+
+@app.command()
+def up(
+    directory: DirOption = _DEFAULT_DIR,
+    brokers: Annotated[
+        int | None, typer.Option(min=1, max=MAX_BROKERS, help="Number of Kafka brokers.", show_default="1")
+    ] = None,
+    kafka_version: Annotated[
+        str | None,
+        typer.Option(help=f"Version of Apache Kafka: {_VERSIONS}.", show_default=KAFKA_VERSIONS[0]),
+    ] = None,
+    racks: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Rack of each broker.", show_default="none")
+    ] = None,
+    controllers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=MAX_CONTROLLERS, help="Number of ordered-kafka controllers.", show_default="1"
+        ),
+    ] = None,
+    zookeepers: Annotated[
+        int | None,
+        typer.Option(min=1, max=MAX_ZOOKEEPERS, help="Number of ZooKeeper servers.", show_default="1"),
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Start the servers; return when all are ready.
+
+    A second start in the same directory finds the data again and starts only what has died.
+
+    The defaults apply to a new directory; a used one keeps what it was set up with.
+    """
+    with errors_told():
+        cluster = LocalCluster(
+            directory,
+            brokers=brokers,
+            kafka_version=kafka_version,
+            racks=None if racks is None else racks.split(","),
+            controllers=controllers,
+            zookeepers=zookeepers,
+            progress=lambda message: typer.echo(message, err=True),
+        )
+        description = cluster.up()
+        if output is OutputFormat.JSON:
+            typer.echo(json.dumps(description))
+        else:
+            _print_addresses(description, cluster.kafka_version)
+
+
+@app.command()
+def down(directory: DirOption = _DEFAULT_DIR) -> None:
+    """End every process of the cluster; its data stays in the directory."""
+    with errors_told():
+        cluster = LocalCluster(directory)
+        ended = cluster.down()
+        if not ended:
+            _check_exists(cluster)
+        typer.echo(
+            f"Stopped {', '.join(ended)}" if ended else f"Nothing was running in {cluster.directory}",
+            err=True,
+        )
+
+
+@app.command()
+def status(directory: DirOption = _DEFAULT_DIR, output: OutputOption = OutputFormat.TABLE) -> None:
+    """Show what each server does.
+
+    The JSON is that of `up` with `kafka_version`, `directory`, `running` (whether all run) and `servers` added.
+    """
+    with errors_told():
+        cluster = LocalCluster(directory)
+        _check_exists(cluster)
+        servers = cluster.status()
+        if output is OutputFormat.TABLE:
+            print_table(
+                ("Server", "Address", "Pid", "Status"),
+                [(server.name, server.address, server.pid, server.status) for server in servers],
+            )
+            return
+        shown = {
+            **cluster.description(),
+            "kafka_version": cluster.kafka_version,
+            "directory": str(cluster.directory),
+            "running": all(server.status == "running" for server in servers),
+            "servers": [dataclasses.asdict(server) for server in servers],
+        }
+        typer.echo(json.dumps(shown))
+
+
+def _check_exists(cluster: LocalCluster) -> None:
+    if not cluster.exists():
+        raise ConfigError("--dir", str(cluster.directory), "there is no local cluster; `local up` makes one")
+
+
+def _print_addresses(description: dict[str, Any], kafka_version: str) -> None:
+    rows = [
+        (f"Kafka {kafka_version}", description["bootstrap_servers"]),
+        ("ZooKeeper", description["zookeeper"]),
+    ]
+    if description["controller"]:
+        rows.append(("Controller", description["controller"]))
+    width = max(len(name) for name, _ in rows)
+    for name, address in rows:
+        typer.echo(f"{name:<{width}}  {address}")
+    if description["controller"]:
+        typer.echo(f"\nexport ORDERED_KAFKA_CONTROLLER={description['controller']}")

@@ -1,0 +1,186 @@
+"""Starting the servers of a local cluster and waiting until they are ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import psutil
+
+from spark_ordered_kafka.errors import LocalClusterError
+from spark_ordered_kafka.local import processes, readiness, servers
+from spark_ordered_kafka.local.jars import kafka_jars
+from spark_ordered_kafka.local.java import find_java
+from spark_ordered_kafka.local.ports import HOST, is_free
+from spark_ordered_kafka.local.state import ClusterState, Server, save
+
+START_TIMEOUT = 120.0
+"""Seconds one start may take, without a download."""
+
+STOP_GRACE = 15.0
+"""Seconds between SIGTERM and SIGKILL; a broker's controlled shutdown takes one or two."""
+
+_LOG_LINES = 15
+
+
+class Launcher:
+    """Starts servers of one cluster; undoes what it started when it is left by an error.
+
+    ``state`` is changed in place and saved after every process that starts, so that at any moment the directory knows
+    nearly all of them; the rest bear the mark of :data:`processes.MARKER`.
+    """
+
+    def __init__(self, directory: Path, state: ClusterState, progress: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._state = state
+        self._progress = progress
+        self._java = find_java()
+        self._jars = kafka_jars(state.kafka_version, java=self._java, progress=progress)
+        self._deadline = time.monotonic() + START_TIMEOUT
+        self._log_starts: dict[str, int] = {}
+        self._started: list[Server] = []
+        self._formatting: list[psutil.Process] = []
+
+    def __enter__(self) -> Launcher:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            # Also on ctrl-C: what was begun here is not left half started.
+            processes.stop(self._formatting, grace=0)
+            stop_servers(self._directory, self._state, self._started)
+
+    def start(self, chosen: Sequence[Server], env: Mapping[str, str] | None = None) -> None:
+        """Start those of the servers that do not run, all at the same time; let paused ones go on.
+
+        Args:
+            chosen: servers of the state.
+            env: environment variables for the started processes, beside this process's own.
+
+        Raises:
+            LocalClusterError: a port is taken, or a program cannot be executed or formatted.
+        """
+        stopped = []
+        for server in chosen:
+            process = processes.find(server.process)
+            if process is None:
+                stopped.append(server)
+            elif processes.is_paused(process):
+                process.resume()
+        self._check_ports(stopped)
+        if stopped:
+            self._progress(f"Starting {', '.join(server.name for server in stopped)}")
+        nodes = [server for server in stopped if server.kind in ("broker", "kraft")]
+        for server in stopped:
+            if server not in nodes:
+                self._spawn(server, env or {})
+        self._format(nodes)
+        for node in nodes:
+            self._spawn(node, env or {})
+
+    def await_ready(self, chosen: Sequence[Server], *, members: Iterable[Server] = ()) -> None:
+        """Wait until the servers serve.
+
+        Args:
+            chosen: running servers of the state.
+            members: brokers that each chosen broker must know of.
+
+        Raises:
+            LocalClusterError: a server ended, with the end of its log, or the time limit has passed.
+        """
+        ids = {broker.id for broker in members}
+        with ExitStack() as stack:
+            # Entered first and awaited after: the clients connect while others are waited for.
+            conditions = [
+                (server, stack.enter_context(self._condition(server, ids)))
+                for server in chosen
+                if server.kind != "kraft"
+            ]
+            for server, condition in conditions:
+                readiness.wait_until(
+                    condition,
+                    timeout=self._deadline - time.monotonic(),
+                    otherwise=f"{server.name} at {server.address} is not ready {START_TIMEOUT:g} s after the start "
+                    f"began; its log is {self._log(server)}",
+                    check=lambda: self._check_running(chosen),
+                )
+
+    def _condition(self, server: Server, members: set[int]) -> AbstractContextManager[readiness.Condition]:
+        if server.kind == "zookeeper":
+            return readiness.zookeeper_serves(server.address)
+        if server.kind == "broker":
+            return readiness.broker_serves(server.address, members | {server.id})
+        return readiness.http_ready(f"{server.url}/readyz")
+
+    def _spawn(self, server: Server, env: Mapping[str, str]) -> None:
+        log = self._log(server)
+        self._log_starts[server.name] = log.stat().st_size if log.exists() else 0
+        server.process = processes.spawn(self._command(server), directory=self._directory, log=log, env=env)
+        self._started.append(server)
+        save(self._directory, self._state)
+
+    def _command(self, server: Server) -> list[str]:
+        if server.kind == "controller":
+            return servers.controller_command(self._state, server)
+        if server.kind == "zookeeper":
+            config = servers.write_zookeeper_config(self._directory, self._state, server)
+            return servers.zookeeper_command(self._java, config)
+        config = servers.write_kafka_config(self._directory, self._state, server)
+        return servers.kafka_command(self._java, self._jars, config)
+
+    def _format(self, nodes: Sequence[Server]) -> None:
+        new = [node for node in nodes if not servers.is_formatted(self._directory, node)]
+        for node in new:
+            config = servers.write_kafka_config(self._directory, self._state, node)
+            log = self._log(node)
+            self._log_starts[node.name] = log.stat().st_size if log.exists() else 0
+            command = servers.storage_tool_command(self._java, self._jars, config, self._state.cluster_id)
+            tool = processes.find(processes.spawn(command, directory=self._directory, log=log, env={}))
+            if tool is not None:
+                self._formatting.append(tool)
+        psutil.wait_procs(self._formatting, timeout=max(0, self._deadline - time.monotonic()))
+        for node in new:
+            if not servers.is_formatted(self._directory, node):
+                raise LocalClusterError(f"{node.name} could not be formatted:\n{self._log_tail(node)}")
+        self._formatting.clear()
+
+    def _check_ports(self, chosen: Sequence[Server]) -> None:
+        for server in chosen:
+            for port in {server.port, *server.internal_ports}:
+                if not is_free(port):
+                    raise LocalClusterError(
+                        f"port {port} of {server.name} on {HOST} is in use by another process: "
+                        f"end that one, or use another directory than {self._directory}"
+                    )
+
+    def _check_running(self, chosen: Sequence[Server]) -> None:
+        for server in chosen:
+            if processes.find(server.process) is None:
+                raise LocalClusterError(
+                    f"{server.name} ended while it was starting; the end of {self._log(server)}:\n"
+                    f"{self._log_tail(server)}"
+                )
+
+    def _log(self, server: Server) -> Path:
+        return servers.server_log(self._directory, server)
+
+    def _log_tail(self, server: Server) -> str:
+        with self._log(server).open("rb") as file:
+            file.seek(self._log_starts.get(server.name, 0))
+            lines = file.read().decode("utf-8", errors="replace").splitlines()
+        # The cause stands in the error lines; what follows is the shutdown.
+        causes = [line for line in lines if " ERROR " in line or "Exception" in line or "Error:" in line]
+        return "\n".join([*causes[:3], *(["..."] if causes else []), *lines[-_LOG_LINES:]])
+
+
+def stop_servers(directory: Path, state: ClusterState, chosen: Sequence[Server]) -> None:
+    """End the processes of the servers and note it: first what depends on others, then those others."""
+    for kinds in (("controller",), ("broker",), ("kraft", "zookeeper")):
+        group = [server for server in chosen if server.kind in kinds]
+        running = [process for server in group if (process := processes.find(server.process)) is not None]
+        processes.stop(running, grace=STOP_GRACE)
+        for server in group:
+            server.process = None
+    save(directory, state)

@@ -1,0 +1,141 @@
+"""Starting, recognising and ending operating system processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel
+
+from spark_ordered_kafka.errors import LocalClusterError
+
+MARKER = "ORDERED_KAFKA_LOCAL_DIR"
+"""Environment variable of every process of a local cluster: the cluster's directory. By it a process is found whose
+starter died before it could note down the pid."""
+
+# Seconds by which the start time of one process may differ between two readings: it is reckoned from the time of boot,
+# which moves when the system clock is set.
+_CLOCK_TOLERANCE = 2.0
+
+# Kept because a Popen that is thrown away while its child runs never collects it.
+_started: list[subprocess.Popen[bytes]] = []
+
+
+class ProcessIdentity(BaseModel, frozen=True):
+    """What tells a process from a later one with the same pid. ``create_time`` is in seconds since the epoch."""
+
+    pid: int
+    create_time: float
+
+
+def spawn(command: Sequence[str], *, directory: Path, log: Path, env: Mapping[str, str]) -> ProcessIdentity:
+    """Start ``command`` in a session of its own, marked as belonging to the cluster in ``directory``.
+
+    A session of its own: ctrl-C at the terminal does not reach it. Its output is appended to ``log``; ``env`` is added
+    to this process's environment.
+
+    Raises:
+        LocalClusterError: the program cannot be executed.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **env, MARKER: str(directory)},
+            )
+        except OSError as error:
+            raise LocalClusterError(f"{command[0]} cannot be executed: {error}") from error
+    _started.append(child)
+    return ProcessIdentity(pid=child.pid, create_time=psutil.Process(child.pid).create_time())
+
+
+def find(identity: ProcessIdentity | None) -> psutil.Process | None:
+    """The process if it still runs (or is paused), else None; never another process with its pid."""
+    if identity is None:
+        return None
+    _collect_dead_children()
+    try:
+        process = psutil.Process(identity.pid)
+        same = abs(process.create_time() - identity.create_time) <= _CLOCK_TOLERANCE
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def is_paused(process: psutil.Process) -> bool:
+    """Whether SIGSTOP holds the process."""
+    try:
+        return bool(process.status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def marked(directory: Path, *, besides: Collection[psutil.Process] = ()) -> list[psutil.Process]:
+    """All processes marked as belonging to the cluster in ``directory``, without ``besides`` and their children."""
+    _collect_dead_children()
+    excluded = {os.getpid()}
+    for process in besides:
+        try:
+            excluded |= {process.pid, *(child.pid for child in process.children(recursive=True))}
+        except psutil.NoSuchProcess:
+            continue
+    return [
+        process
+        for process in psutil.process_iter(["environ"])
+        # The environment of other users' processes cannot be read: psutil gives None.
+        if process.pid not in excluded and (process.info["environ"] or {}).get(MARKER) == str(directory)
+    ]
+
+
+def stop(processes: Iterable[psutil.Process], *, grace: float) -> list[int]:
+    """End the processes, all at once: SIGTERM, and SIGKILL to those that still run after ``grace`` seconds.
+
+    Returns:
+        The pids that needed SIGKILL.
+
+    Raises:
+        LocalClusterError: a process outlived SIGKILL by 10 seconds.
+    """
+    waited_for = list(processes)
+    for process in waited_for:
+        # A paused process acts on SIGTERM only once it goes on.
+        _send(process, signal.SIGTERM)
+        _send(process, signal.SIGCONT)
+    _, alive = psutil.wait_procs(waited_for, timeout=grace)
+    kill(alive)
+    return [process.pid for process in alive]
+
+
+def kill(processes: Iterable[psutil.Process]) -> None:
+    """SIGKILL the processes and wait until they are gone.
+
+    Raises:
+        LocalClusterError: a process outlived SIGKILL by 10 seconds.
+    """
+    waited_for = list(processes)
+    for process in waited_for:
+        _send(process, signal.SIGKILL)
+    _, alive = psutil.wait_procs(waited_for, timeout=10)
+    if alive:
+        raise LocalClusterError(f"processes {[p.pid for p in alive]} still run 10 s after SIGKILL")
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    try:
+        # psutil compares the start time once more before it signals.
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return
+
+
+def _collect_dead_children() -> None:
+    _started[:] = [child for child in _started if child.poll() is None]

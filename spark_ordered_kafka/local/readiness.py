@@ -1,0 +1,106 @@
+"""Conditions under which a server is ready, and waiting for them."""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+import httpx
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from spark_ordered_kafka.errors import LocalClusterError
+
+Condition = Callable[[], bool]
+
+# Clients report every refused connection, which is the normal state of a server that is starting.
+_quiet = logging.getLogger(f"{__name__}.clients")
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
+
+
+def wait_until(condition: Condition, *, timeout: float, otherwise: str, check: Callable[[], None]) -> None:
+    """Ask for ``condition`` until it holds, calling ``check`` each time before.
+
+    Args:
+        condition: answers within a second or so.
+        timeout: seconds after which to give up.
+        otherwise: what to say when it never held.
+        check: raises when there is nothing left to wait for.
+
+    Raises:
+        LocalClusterError: ``condition`` did not hold in time.
+    """
+
+    def step() -> bool:
+        check()
+        return condition()
+
+    retrying = Retrying(
+        retry=retry_if_result(operator.not_), stop=stop_after_delay(max(timeout, 0)), wait=wait_fixed(0.05)
+    )
+    try:
+        retrying(step)
+    except RetryError:
+        raise LocalClusterError(otherwise) from None
+
+
+@contextmanager
+def zookeeper_serves(address: str) -> Iterator[Condition]:
+    """Condition: the ZooKeeper server at ``address`` gives sessions (in an ensemble: it has found its quorum)."""
+    client = KazooClient(
+        hosts=address,
+        logger=_quiet,
+        connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 1, "max_jitter": 0.0},
+    )
+    connected = client.start_async()
+    try:
+        yield lambda: bool(connected.wait(timeout=0.5))
+    finally:
+        client.stop()
+        client.close()
+
+
+@contextmanager
+def broker_serves(address: str, members: Collection[int]) -> Iterator[Condition]:
+    """Condition: the broker at ``address`` answers and knows the brokers ``members`` as registered.
+
+    A broker opens its client listener after the KRaft controller took it in, so its own answer is what counts: others
+    may still name it from before a crash.
+    """
+    client = AdminClient(
+        {
+            "bootstrap.servers": address,
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 200,
+            "socket.timeout.ms": 5000,
+        },
+        logger=_quiet,
+    )
+
+    def condition() -> bool:
+        try:
+            return set(members) <= client.list_topics(timeout=1).brokers.keys()
+        except KafkaException:
+            return False
+
+    yield condition
+
+
+@contextmanager
+def http_ready(url: str) -> Iterator[Condition]:
+    """Condition: ``GET url`` answers 200."""
+    # Environment proxies are of no use on the loopback interface.
+    with httpx.Client(trust_env=False, timeout=2) as client:
+
+        def condition() -> bool:
+            try:
+                return client.get(url).status_code == httpx.codes.OK
+            except httpx.TransportError:
+                return False
+
+        yield condition

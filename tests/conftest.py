@@ -1,0 +1,62 @@
+"""Servers and a Spark session that all tests of a run share."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka.local import LocalCluster
+from tests import servers
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def pytest_configure() -> None:
+    """Let SIGTERM end the run as ctrl-C does, so that the servers are taken down."""
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker and one ZooKeeper server; a controller may run too, if another test asked for one."""
+    with LocalCluster(tmp_path_factory.mktemp("cluster"), controllers=0) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(kafka_cluster: LocalCluster) -> LocalCluster:
+    """The same servers and one controller, all running."""
+    with_controller = LocalCluster(kafka_cluster.directory, controllers=1)
+    with_controller.up()
+    return with_controller
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic name no other test uses."""
+    return servers.unique_name(request.node.originalname.removeprefix("test_")[:40].replace("_", "-"))
+
+
+@pytest.fixture
+def make_topic(kafka_cluster: LocalCluster) -> Callable[..., str]:
+    """``make_topic(partitions=1, config=None, prefix="topic")`` creates an unmanaged topic and returns its name."""
+
+    def make(partitions: int = 1, config: Mapping[str, str] | None = None, prefix: str = "topic") -> str:
+        name = servers.unique_name(prefix)
+        return servers.create_topic(kafka_cluster.bootstrap_servers, name, partitions, config)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A Spark session with two local cores."""
+    session = servers.start_spark(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spark_ordered_kafka.errors import LocalClusterError
+from spark_ordered_kafka.local import processes
+from spark_ordered_kafka.local.processes import ProcessIdentity
+
+SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+DEAF = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)",
+]
+PARENT = [
+    sys.executable,
+    "-c",
+    f"import subprocess; child = subprocess.Popen({SLEEP!r}); child.wait()",
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A cluster directory; what is marked with it is ended after the test."""
+    yield tmp_path
+    processes.kill(processes.marked(tmp_path))
+
+
+def await_output(log: Path) -> None:
+    deadline = time.monotonic() + 10
+    while "up" not in log.read_text():
+        assert time.monotonic() < deadline, "the process printed nothing within 10 s"
+
+
+def spawn(command: list[str], home: Path) -> ProcessIdentity:
+    log = home / "log"
+    identity = processes.spawn(command, directory=home, log=log, env={"EXTRA": "1"})
+    await_output(log)
+    return identity
+
+
+def test_a_process_is_found_until_it_has_ended(home: Path) -> None:
+    identity = spawn(SLEEP, home)
+    process = processes.find(identity)
+    assert process is not None
+    assert process.pid == identity.pid
+    assert process.environ()["EXTRA"] == "1"
+    assert os.getsid(identity.pid) == identity.pid, "it is not in a session of its own"
+    assert processes.stop([process], grace=10) == []
+    assert processes.find(identity) is None
+    assert processes.stop([process], grace=10) == []
+
+
+def test_another_process_with_the_same_pid_is_left_alone(home: Path) -> None:
+    identity = spawn(SLEEP, home)
+    earlier = ProcessIdentity(pid=identity.pid, create_time=identity.create_time - 100)
+    assert processes.find(earlier) is None
+    assert processes.find(None) is None
+    assert processes.find(identity) is not None
+
+
+def test_a_child_that_ended_by_itself_is_not_found(home: Path) -> None:
+    identity = processes.spawn([sys.executable, "-c", ""], directory=home, log=home / "log", env={})
+    psutil.wait_procs([psutil.Process(identity.pid)], timeout=10)
+    assert processes.find(identity) is None
+
+
+def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(home: Path) -> None:
+    identity = spawn(DEAF, home)
+    process = processes.find(identity)
+    assert process is not None
+    assert processes.stop([process], grace=0.2) == [identity.pid]
+    assert processes.find(identity) is None
+
+
+def test_a_paused_process_is_found_and_ends_by_sigterm(home: Path) -> None:
+    identity = spawn(SLEEP, home)
+    os.kill(identity.pid, signal.SIGSTOP)
+    process = processes.find(identity)
+    assert process is not None
+    # SIGSTOP takes effect when the process is next scheduled.
+    deadline = time.monotonic() + 10
+    while not processes.is_paused(process):
+        assert time.monotonic() < deadline, "not stopped within 10 s"
+    assert processes.stop([process], grace=10) == []
+
+
+def test_marked_processes_are_found_by_directory(
+    home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    identity = spawn(PARENT, home)
+    parent = processes.find(identity)
+    assert parent is not None
+    assert identity.pid in {process.pid for process in processes.marked(home)}
+    assert len(processes.marked(home)) == 2, "the child bears its parent's mark"
+    assert processes.marked(home, besides=[parent]) == []
+    assert processes.marked(tmp_path_factory.mktemp("other")) == []
+
+
+def test_a_program_that_does_not_exist_is_told(home: Path) -> None:
+    with pytest.raises(LocalClusterError, match="/no/such/java cannot be executed"):
+        processes.spawn(["/no/such/java"], directory=home, log=home / "log", env={})

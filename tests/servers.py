@@ -1,0 +1,65 @@
+"""Help for tests that run against real servers."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
+
+TIMEOUT = 30.0
+"""Seconds after which a request to a server that a test made counts as failed."""
+
+
+def unique_name(prefix: str) -> str:
+    """A name no other test uses: tests share the servers."""
+    return f"{prefix}-{uuid.uuid4().hex[:10]}"
+
+
+def create_topic(
+    bootstrap_servers: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> str:
+    """Create a topic that no controller manages, wait until all its partitions have leaders, return its name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4})
+    new = NewTopic(topic, num_partitions=partitions, config=dict(config or {}))
+    admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+    return topic
+
+
+def processes_of(directory: Path) -> list[psutil.Process]:
+    """Processes whose command line or environment names the directory, found without the code under test."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        words = [*(process.info["cmdline"] or []), *(process.info["environ"] or {}).values()]
+        if process.pid != os.getpid() and any(str(directory) in word for word in words):
+            found.append(process)
+    return found
+
+
+def start_spark(directory: Path) -> SparkSession:
+    """A Spark session with two local cores that runs its Python workers with this Python and writes to ``directory``."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        # A crash of a Python worker then shows where it was.
+        .config("spark.python.worker.faulthandler.enabled", "true")
+        .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("WARN")
+    return session
