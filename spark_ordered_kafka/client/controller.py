@@ -22,6 +22,9 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 
+_LAYOUT_RETRY = 0.05
+"""Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
+
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 
 
@@ -52,6 +55,7 @@ class ControllerClient:
     def __init__(self, urls: str | Sequence[str], *, timeout: float = 10.0) -> None:
         self.urls = parse_urls(urls if isinstance(urls, str) else ",".join(urls))
         self._preferred = 0
+        self._timeout = timeout
         self._http = httpx.Client(timeout=timeout, trust_env=False)
 
     def close(self) -> None:
@@ -102,6 +106,26 @@ class ControllerClient:
             topic=topic,
         )
 
+    def wait_for_layout(
+        self,
+        topic: str,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> schemas.WriterLayoutView:
+        """The writer's layout, waiting while a change is closing or no controller answers.
+
+        Raises the last retriable error once ``timeout`` (seconds) has passed.
+        """
+        deadline = clock() + timeout
+        while True:
+            try:
+                return self.writer_layout(topic)
+            except OrderedKafkaError as error:
+                if not error.retriable or clock() >= deadline:
+                    raise
+                sleep(min(_LAYOUT_RETRY, max(0.0, deadline - clock())))
+
     def leader_epochs(self, topic: str, partitions: Sequence[int] | None = None) -> schemas.LeaderEpochsView:
         """KIP-253's PartitionLeaderEpochsForPartitions; ``None`` asks for every partition."""
         params = {} if partitions is None else {"partitions": ",".join(map(str, partitions))}
@@ -149,9 +173,7 @@ class ControllerClient:
         extra_timeout: float | None = None,
     ) -> _AnswerT:
         content = None if body is None else body.model_dump_json(exclude_none=True)
-        timeout = httpx.Timeout(self._http.timeout)
-        if extra_timeout is not None:
-            timeout = httpx.Timeout(self._http.timeout, read=(self._http.timeout.read or 0.0) + extra_timeout)
+        timeout = httpx.Timeout(self._timeout, read=self._timeout + (extra_timeout or 0.0))
         failures = []
         for attempt in range(len(self.urls)):
             index = (self._preferred + attempt) % len(self.urls)
@@ -171,29 +193,6 @@ class ControllerClient:
             self._preferred = index
             return _read(answer, response, topic)
         raise UnavailableError(f"no controller answered {method} {path}: {'; '.join(failures)}")
-
-
-def wait_for_layout(
-    client: ControllerClient,
-    topic: str,
-    *,
-    timeout: float,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> schemas.WriterLayoutView:
-    """The writer's layout, waiting while a change is closing or no controller answers.
-
-    Raises the last retriable error once ``timeout`` (seconds) has passed.
-    """
-    deadline = clock() + timeout
-    while True:
-        try:
-            return client.writer_layout(topic)
-        except OrderedKafkaError as error:
-            if not error.retriable or clock() >= deadline:
-                raise
-            pause = error.retry_after if isinstance(error, LayoutChangingError) else 0.2
-            sleep(min(pause, max(0.0, deadline - clock())))
 
 
 def _topic_path(topic: str, *rest: str) -> str:

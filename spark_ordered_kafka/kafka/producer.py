@@ -1,0 +1,194 @@
+"""One transactional producer instance, and the pool that keeps clean ones between the tasks of a worker process."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Protocol, TypedDict, cast
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.kafka.clients import client_properties, translate
+from spark_ordered_kafka.kafka.ledger import LedgerEntry
+
+STATISTICS_INTERVAL_MS = 100
+QUEUE_RECORDS = 500_000
+_DRAIN_RECORDS = 200_000
+_DRAIN_BYTES = 256 * 1024 * 1024
+
+Headers = list[tuple[str, str | bytes | None]]
+
+
+class Row(TypedDict, total=False):
+    """A record to send; the field names are confluent-kafka's."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class WriterLayout(Protocol):
+    """What a writer must know of a topic's layout; the controller's answer to a writer has it."""
+
+    @property
+    def hash(self) -> str:
+        """Name of the hash of keys."""
+
+    @property
+    def initial_partition_count(self) -> int:
+        """The partition count the topic began with."""
+
+    @property
+    def undeleted_partition_count(self) -> int:
+        """Partitions that are written to."""
+
+    @property
+    def layout_epoch(self) -> int:
+        """Number of the layout."""
+
+
+class TransactionalProducer:
+    """A producer between one ``init_transactions`` and the first trouble.
+
+    ``layout`` is the layout checked *after* the initialisation, hence valid until the instance is fenced; ``last`` is
+    the last entry of its ledger. An instance is never used again after an abort, an error, or a transaction in which a
+    request timed out or was retried: before transaction version 2 (KIP-890) a delayed request of one transaction can
+    hit the next one of the same producer epoch.
+    """
+
+    def __init__(self, connection: Connection, transactional_id: str, timeout: float) -> None:
+        self.transactional_id = transactional_id
+        self.layout: WriterLayout | None = None
+        self.last: LedgerEntry | None = None
+        self._timeout = timeout
+        self._retried = False
+        self._statistics_are_fresh = False
+        self._undelivered_bytes = 0
+        self._producer = Producer(
+            client_properties(
+                {"linger.ms": "5", "compression.type": "lz4", **connection.kafka},
+                transactional_id=transactional_id,
+                enable_idempotence=True,
+                queue_buffering_max_messages=QUEUE_RECORDS,
+                statistics_interval_ms=STATISTICS_INTERVAL_MS,
+            )
+            | {"stats_cb": self._on_statistics}
+        )
+        # The group needs no member: a consumer that never subscribes gives its metadata.
+        ledger = Consumer(client_properties(connection.kafka, group_id=transactional_id))
+        self._group = ledger.consumer_group_metadata()
+        ledger.close()
+        self._run("initialising transactions", self._producer.init_transactions, timeout)
+
+    def begin(self) -> None:
+        """Start a transaction."""
+        self._undelivered_bytes = 0
+        self._run("beginning a transaction", self._producer.begin_transaction)
+
+    def send(self, topic: str, rows: list[Row], size: int) -> None:
+        """Queue rows, in order; waits for room first, so that the queue never refuses one in the middle.
+
+        ``size`` is their size in bytes.
+        """
+        self._undelivered_bytes += size
+        if len(self._producer) + len(rows) > _DRAIN_RECORDS or self._undelivered_bytes > _DRAIN_BYTES:
+            self.flush()
+        if rows and "headers" in rows[0]:
+            self._run("producing", self._produce_each, topic, rows)
+        else:
+            self._run("producing", self._produce_batch, topic, rows)
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Wait until everything queued is acknowledged or failed."""
+        if self._producer.flush(self._timeout) > 0:
+            raise UnavailableError(
+                f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
+                f" within {self._timeout:g} s"
+            )
+        self._undelivered_bytes = 0
+
+    def commit(self, topic: str, entry: LedgerEntry) -> None:
+        """Commit the transaction together with its ledger entry."""
+        offset = TopicPartition(topic, 0, entry.sequence, entry.metadata())
+        self._run(
+            "committing the ledger",
+            self._producer.send_offsets_to_transaction,
+            [offset],
+            self._group,
+            self._timeout,
+        )
+        self._run("committing", self._producer.commit_transaction, self._timeout)
+        self.last = entry
+        # Serves the reports queued so far: the next one was made after the commit.
+        self._producer.poll(0)
+        self._statistics_are_fresh = False
+
+    def abort(self) -> None:
+        """Give up the open transaction, so that readers need not wait for its timeout; the instance is spent."""
+        self._producer.purge()
+        self._run("aborting", self._producer.abort_transaction, self._timeout)
+
+    def is_clean(self) -> bool:
+        """Whether the instance may carry another transaction: no request of it timed out or was retried.
+
+        Waits for statistics younger than the last commit.
+        """
+        deadline = time.monotonic() + 5 * STATISTICS_INTERVAL_MS / 1000
+        while not self._statistics_are_fresh and time.monotonic() < deadline:
+            self._producer.poll(STATISTICS_INTERVAL_MS / 1000)
+        return self._statistics_are_fresh and not self._retried
+
+    def _on_statistics(self, text: str) -> None:
+        self._retried = self._retried or has_retries(json.loads(text))
+        self._statistics_are_fresh = True
+
+    def _produce_batch(self, topic: str, rows: list[Row]) -> None:
+        if self._producer.produce_batch(topic, cast(list[dict[str, Any]], rows)) < len(rows):
+            refused = next(row["_error"] for row in rows if "_error" in row)  # type: ignore[typeddict-item]
+            raise KafkaException(refused)
+
+    def _produce_each(self, topic: str, rows: list[Row]) -> None:
+        produce = self._producer.produce
+        for row in rows:
+            produce(topic, **row)
+
+    def _run(self, doing: str, call: Any, *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except KafkaException as error:
+            raise translate(error.args[0], f"{doing} as {self.transactional_id!r}") from error
+        except BufferError as error:
+            raise UnavailableError(f"while {doing} as {self.transactional_id!r}: {error}") from error
+
+
+def has_retries(statistics: Mapping[str, Any]) -> bool:
+    """Whether librdkafka's statistics count a request that timed out or was retried."""
+    brokers = statistics.get("brokers", {}).values()
+    return any(broker.get("txretries", 0) or broker.get("req_timeouts", 0) for broker in brokers)
+
+
+class ProducerPool:
+    """Idle clean producers of this process, the least recently used closed first."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._capacity = capacity
+        self._idle: OrderedDict[tuple[tuple[tuple[str, str], ...], str], TransactionalProducer] = (
+            OrderedDict()
+        )
+
+    def take(self, connection: Connection, transactional_id: str) -> TransactionalProducer | None:
+        """An idle producer of that id, if there is one and it is clean."""
+        producer = self._idle.pop((tuple(sorted(connection.kafka.items())), transactional_id), None)
+        return producer if producer is not None and producer.is_clean() else None
+
+    def give_back(self, connection: Connection, producer: TransactionalProducer) -> None:
+        """Keep a producer whose transaction was committed."""
+        self._idle[(tuple(sorted(connection.kafka.items())), producer.transactional_id)] = producer
+        while len(self._idle) > self._capacity:
+            self._idle.popitem(last=False)

@@ -1,0 +1,249 @@
+"""Writing the rows of one task to one topic, exactly once, through partition changes.
+
+The writer rule (init, check, write): a producer is initialised first, then the layout is asked for, then records are
+placed by it. A change fences the producer; its rows, kept in a buffer, are then hashed and sent anew by a fresh one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import OrderedKafkaError, ReplayMismatchError, UnavailableError
+from spark_ordered_kafka.kafka.buffer import RowBuffer
+from spark_ordered_kafka.kafka.clients import LogRanges
+from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, read_entry
+from spark_ordered_kafka.kafka.producer import ProducerPool, Row, TransactionalProducer, WriterLayout
+from spark_ordered_kafka.ordering import buckets, key_hashes
+
+_LOG = logging.getLogger(__name__)
+MAX_FRUITLESS_RESTARTS = 8
+_PART_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class WriterContext:
+    """What the transactions of a worker process share.
+
+    ``layout_of(topic, timeout)`` asks the controller for the layout (a linearizable read), waiting up to ``timeout``
+    seconds while a change is closing; ``timeout`` (seconds) bounds each call to a server.
+    """
+
+    connection: Connection
+    layout_of: Callable[[str, float], WriterLayout]
+    ranges: LogRanges
+    pool: ProducerPool
+    timeout: float = 60.0
+    sleep: Callable[[float], None] = time.sleep
+
+
+class TaskTransaction:
+    """All rows that one task writes to one topic, as one transaction.
+
+    ``sequence`` numbers the transactions of a transactional id (the sink: the batch id). When the ledger shows that
+    ``sequence`` was committed before, nothing is sent; :meth:`commit` then compares the rows with those committed.
+    Errors: ReplayMismatchError (other rows than the first time), RequestError (refused by Kafka or the controller),
+    UnavailableError and FencedError (retriable, after several attempts).
+    """
+
+    def __init__(
+        self, context: WriterContext, topic: str, transactional_id: str, sequence: int, buffer_bytes: int
+    ) -> None:
+        self._context = context
+        self._topic = topic
+        self._transactional_id = transactional_id
+        self._sequence = sequence
+        self._buffer = RowBuffer(buffer_bytes)
+        self._fingerprint = Fingerprint()
+        self._producer: TransactionalProducer | None = None
+        self._committed: LedgerEntry | None = None
+        self._started = False
+        self._restarts = 0
+        self._progress: tuple[int | None, int] | None = None
+        self._null_keys = 0
+        self.replays = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows written so far."""
+        return self._fingerprint.rows
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send a batch with the columns key, value (binary) and optionally headers; kept for a replay."""
+        if not self._started:
+            self._started = True
+            self._with_restarts(self._start, self._start)
+        self._buffer.append(batch)
+        parts = _parts(batch)
+        for part in parts:
+            self._fingerprint = self._fingerprint.add(part.keys, part.values)
+        if self._committed is None:
+            self._with_restarts(lambda: self._send(parts), self._start)
+
+    def commit(self) -> bool:
+        """Commit; True when this call's rows were written, False when they had been before."""
+        try:
+            if not self._started:
+                self._committed = self._read_ledger()
+            elif self._committed is None:
+                self._with_restarts(self._commit, self._start_and_commit)
+            if self._committed is not None:
+                self._compare(self._committed)
+                return False
+            return self.rows > 0
+        finally:
+            self._buffer.close()
+
+    def abort(self) -> None:
+        """Give up; what was sent is never seen."""
+        self._buffer.close()
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        try:
+            producer.abort()
+        except OrderedKafkaError as error:
+            # The successor's initialisation, or the transaction's timeout, aborts it as well.
+            _LOG.warning("aborting %s: %s", self._transactional_id, error)
+
+    # -- attempts -----------------------------------------------------------------------------------------------
+
+    def _with_restarts(self, first: Callable[[], None], again: Callable[[], None]) -> None:
+        """Run ``first``; after a retriable error ``again``, which starts over with all rows in the buffer."""
+        step = first
+        while True:
+            try:
+                return step()
+            except OrderedKafkaError as error:
+                if not error.retriable:
+                    raise
+                self._before_restart(error)
+                step = again
+
+    def _before_restart(self, error: OrderedKafkaError) -> None:
+        producer, self._producer = self._producer, None
+        layout = None if producer is None else producer.layout
+        progress = (None if layout is None else layout.layout_epoch, self.rows)
+        self._restarts = self._restarts + 1 if progress == self._progress else 1
+        self._progress = progress
+        self.replays += 1
+        if self._restarts > MAX_FRUITLESS_RESTARTS:
+            raise UnavailableError(
+                f"gave up writing {self.rows} rows to {self._topic!r} as {self._transactional_id!r} after"
+                f" {self._restarts} attempts under one layout; last error: {error}"
+            ) from error
+        _LOG.info("%s starts over with %d rows: %s", self._transactional_id, self.rows, error)
+        # The first restart follows a partition change at once; later ones give a struggling broker time.
+        self._context.sleep(min(2.0, 0.05 * 2**self._restarts) if self._restarts > 1 else 0.0)
+
+    def _start(self) -> None:
+        """A producer with an open transaction and all rows so far in it; or the finding that it was committed."""
+        context = self._context
+        producer = (
+            context.pool.take(context.connection, self._transactional_id) if self.replays == 0 else None
+        )
+        if producer is None:
+            producer = TransactionalProducer(context.connection, self._transactional_id, context.timeout)
+            producer.last = self._read_ledger()
+            producer.layout = context.layout_of(self._topic, context.timeout)
+        if producer.last is not None and producer.last.sequence >= self._sequence:
+            self._committed = producer.last
+            return
+        producer.begin()
+        self._producer = producer
+        for batch in self._buffer:
+            self._send(_parts(batch))
+
+    def _start_and_commit(self) -> None:
+        self._start()
+        if self._committed is None:
+            self._commit()
+
+    def _send(self, parts: Sequence[_Part]) -> None:
+        producer = self._open_producer()
+        for part in parts:
+            producer.send(self._topic, self._place(part, _checked(producer.layout)), part.size)
+
+    def _place(self, part: _Part, layout: WriterLayout) -> list[Row]:
+        count = layout.undeleted_partition_count
+        hashes = key_hashes(layout.hash, part.keys)
+        partitions = buckets(hashes, layout.initial_partition_count, count).tolist()
+        for row, key in enumerate(part.keys):
+            if key is None:
+                partitions[row] = self._null_keys % count
+                self._null_keys += 1
+        rows: list[Row] = [
+            {"partition": partition, "key": key, "value": value}
+            for partition, key, value in zip(partitions, part.keys, part.values, strict=True)
+        ]
+        if part.headers is not None:
+            for record, headers in zip(rows, part.headers, strict=True):
+                record["headers"] = [(header["key"], header["value"]) for header in headers or ()]
+        return rows
+
+    def _open_producer(self) -> TransactionalProducer:
+        if self._producer is None:
+            raise UnavailableError(f"{self._transactional_id!r} has no open transaction")
+        return self._producer
+
+    def _commit(self) -> None:
+        producer = self._open_producer()
+        producer.commit(self._topic, LedgerEntry(self._sequence, self._fingerprint))
+        self._producer = None
+        self._context.pool.give_back(self._context.connection, producer)
+
+    # -- the ledger ---------------------------------------------------------------------------------------------
+
+    def _read_ledger(self) -> LedgerEntry | None:
+        context = self._context
+        return read_entry(context.ranges.admin, self._topic, self._transactional_id, context.timeout)
+
+    def _compare(self, entry: LedgerEntry) -> None:
+        remedy = (
+            "the same batch must give every task the same rows on each attempt: repartition with a fixed number,"
+            ' such as df.repartition(8, "key"), and no adaptive execution before the sink'
+        )
+        if entry.sequence == self._sequence and entry.fingerprint != self._fingerprint:
+            raise ReplayMismatchError(
+                f"task {self._transactional_id!r} replays batch {self._sequence} with {self._fingerprint.rows} rows"
+                f" that are not the {entry.fingerprint.rows} rows it committed the first time; {remedy}"
+            )
+        if entry.sequence > self._sequence and self.rows > 0:
+            raise ReplayMismatchError(
+                f"task {self._transactional_id!r} was given batch {self._sequence} but has committed batch"
+                f" {entry.sequence} before: the checkpoint is older than what was written; restore the newer"
+                " checkpoint, or start a new one"
+            )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows as Python values, a slice of a batch small enough for one call of the producer."""
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[list[dict[str, Any]] | None] | None
+    size: int
+
+
+def _parts(batch: pa.RecordBatch) -> list[_Part]:
+    parts = []
+    for start in range(0, batch.num_rows, _PART_ROWS):
+        part = batch.slice(start, _PART_ROWS)
+        headers = part.column("headers").to_pylist() if "headers" in part.schema.names else None
+        parts.append(
+            _Part(part.column("key").to_pylist(), part.column("value").to_pylist(), headers, part.nbytes)
+        )
+    return parts
+
+
+def _checked(layout: WriterLayout | None) -> WriterLayout:
+    if layout is None:
+        raise UnavailableError("the layout was not checked after the producer's initialisation")
+    return layout

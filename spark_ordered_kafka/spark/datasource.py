@@ -1,0 +1,102 @@
+"""``format("ordered-kafka")``: the entry Spark calls for reading and writing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from typing import ClassVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from spark_ordered_kafka.config import (
+    SinkOptions,
+    SourceOptions,
+    check_defaults,
+    sink_options,
+    source_options,
+)
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.spark.batch import OrderedBatchReader
+from spark_ordered_kafka.spark.schema import check_sink_schema, source_schema
+from spark_ordered_kafka.spark.sink import OrderedBatchWriter, OrderedStreamWriter
+from spark_ordered_kafka.spark.stream import OrderedStreamReader
+
+FORMAT = "ordered-kafka"
+CONF_PREFIX = "spark.ordered-kafka."
+
+
+class OrderedKafkaDataSource(DataSource):
+    """Spark's data source: names, defaults and columns are those of Spark's own ``kafka`` format."""
+
+    defaults: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The source's columns; called when a read is planned."""
+        return source_schema(self._source_options().include_headers)
+
+    def reader(self, schema: StructType) -> OrderedBatchReader:
+        """Reader of a batch query."""
+        return OrderedBatchReader(self._checked_source(schema))
+
+    def streamReader(self, schema: StructType) -> OrderedStreamReader:
+        """Reader of a streaming query."""
+        options = self._checked_source(schema)
+        if any(name.lower().startswith("ending") for name in self.options):
+            raise ConfigError(
+                "option endingOffsets", self.options.get("endingoffsets"), "only a batch read has an end"
+            )
+        return OrderedStreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> OrderedBatchWriter:
+        """Writer of a batch query, or inside ``foreachBatch``."""
+        if overwrite:
+            raise ConfigError("save mode", "overwrite", 'Kafka only appends: use mode("append")')
+        return OrderedBatchWriter(self._checked_sink(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OrderedStreamWriter:
+        """Writer of a streaming query."""
+        if overwrite:
+            raise ConfigError(
+                "output mode", "complete", 'Kafka only appends: use outputMode("append") or "update"'
+            )
+        return OrderedStreamWriter(self._checked_sink(schema))
+
+    def _source_options(self) -> SourceOptions:
+        return source_options(self.options, self.defaults)
+
+    def _checked_source(self, schema: StructType) -> SourceOptions:
+        options = self._source_options()
+        fixed = source_schema(options.include_headers)
+        if schema != fixed:
+            raise ConfigError(
+                "schema", schema.simpleString(), f"the source's columns are {fixed.simpleString()}"
+            )
+        return options
+
+    def _checked_sink(self, schema: StructType) -> SinkOptions:
+        options = sink_options(self.options, self.defaults)
+        check_sink_schema(schema, options.topic)
+        return options
+
+
+def register(spark: SparkSession) -> None:
+    """Register the format with defaults from the session's conf: ``spark.ordered-kafka.<option>``.
+
+    An option given to a read or a write wins. Raises ConfigError for a conf entry that is no option.
+    """
+    entries = {
+        name[len(CONF_PREFIX) :]: str(value)
+        for name, value in spark.conf.getAll.items()
+        if name.startswith(CONF_PREFIX)
+    }
+    check_defaults(entries)
+    spark.dataSource.register(type("DefaultSource", (OrderedKafkaDataSource,), {"defaults": entries}))

@@ -1,0 +1,301 @@
+"""The sink on real servers: exactly once through fences, replays, restarts; types; refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_ordered_kafka import ControllerClient
+from spark_ordered_kafka.errors import ReplayMismatchError, UnavailableError
+from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.local import LocalCluster
+from tests.streams import (
+    FORMAT,
+    Collector,
+    NumberedWriter,
+    change,
+    create,
+    delivered,
+    numbered,
+    options,
+    writer_context,
+)
+
+
+def read(spark: SparkSession, cluster: LocalCluster, topic: str, **more: str) -> DataFrame:
+    return spark.read.format(FORMAT).options(**options(cluster, subscribe=topic, **more)).load()
+
+
+def collected(spark: SparkSession, cluster: LocalCluster, topic: str) -> Collector:
+    collector = Collector()
+    collector.add(read(spark, cluster, topic))
+    return collector
+
+
+def test_round_trip_of_nulls_headers_and_strings(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    create(cluster, topic_name, 3)
+    rows = spark.sql(
+        """SELECT * FROM VALUES
+           ('a', 'one', array(named_struct('key', 'h', 'value', CAST('x' AS BINARY)))),
+           (NULL, 'two', NULL), ('', NULL, array(named_struct('key', 'n', 'value', CAST(NULL AS BINARY)))),
+           ('ключ', 'four', array()) AS t(key, value, headers)"""
+    )
+    rows.write.format(FORMAT).options(**options(cluster, topic=topic_name)).mode("append").save()
+    found = read(spark, cluster, topic_name, includeHeaders="true").selectExpr(
+        "CAST(key AS STRING)",
+        "CAST(value AS STRING)",
+        "transform(headers, h -> concat(h.key, ':', CAST(h.value AS STRING))) h",
+    )
+    assert {(row.key, row.value, tuple(row.h or ())) for row in found.collect()} == {
+        ("a", "one", ("h:x",)),
+        (None, "two", ()),
+        ("", None, (None,)),
+        ("ключ", "four", ()),
+    }
+
+
+def test_a_column_names_the_topic(cluster: LocalCluster, spark: SparkSession, topic_name: str) -> None:
+    names = [create(cluster, f"{topic_name}-{i}", 2) for i in range(2)]
+    rows = spark.range(100).selectExpr(
+        f"concat('{topic_name}-', id % 2) AS topic", "CAST(id AS STRING) AS value"
+    )
+    rows.write.format(FORMAT).options(**options(cluster)).mode("append").save()
+    for i, name in enumerate(names):
+        values = {int(row.value) for row in read(spark, cluster, name).select("value").collect()}
+        assert values == set(range(i, 100, 2))
+
+
+@pytest.mark.parametrize("buffer_bytes", [1, 10_000_000], ids=["spilled", "in memory"])
+@pytest.mark.parametrize(("first", "second"), [(2, 5), (5, 2)], ids=["expansion", "shrink"])
+def test_a_change_in_the_middle_of_a_task(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, first: int, second: int, buffer_bytes: int
+) -> None:
+    create(cluster, topic_name, 2)
+    if first != 2:
+        change(cluster, topic_name, first)
+    task = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:w:0", 0, buffer_bytes)
+    task.write(numbered(50, 0, 40))
+    change(cluster, topic_name, second)
+    task.write(numbered(50, 40, 40))
+    assert task.commit()
+    assert task.replays == 1
+    rows = read(spark, cluster, topic_name)
+    epochs = {row.layout_epoch for row in rows.select("layout_epoch").distinct().collect()}
+    assert epochs == {1 if first == 2 else 2}, "all rows of the transaction are written under the new layout"
+    report = collected(spark, cluster, topic_name).report(4000)
+    assert report.violations == 0, report
+
+
+def test_a_change_between_two_transactions_of_a_cached_producer(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    create(cluster, topic_name, 2)
+    writer = NumberedWriter(cluster, topic_name)
+    writer.write(2)
+    change(cluster, topic_name, 4)
+    writer.write(2)
+    assert writer.replays == 1, "the idle producer was fenced, too"
+    assert collected(spark, cluster, topic_name).report(writer.written).violations == 0
+
+
+def test_a_replayed_task_is_skipped_when_its_rows_are_the_same(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    create(cluster, topic_name, 2)
+
+    def attempt(rows: list[pa.RecordBatch]) -> bool:
+        # A context of its own: another worker process, which knows nothing of the first.
+        task = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:q:0", 7, 1_000_000)
+        for batch in rows:
+            task.write(batch)
+        return task.commit()
+
+    rows = numbered(10, 0, 10)
+    assert attempt([rows])
+    assert not attempt([rows.slice(30), rows.slice(0, 30)])
+    for others in ([rows.slice(1)], [rows, rows.slice(0, 1)], [numbered(10, 1, 10)], []):
+        with pytest.raises(ReplayMismatchError, match=rf"(?s)ordered:{topic_name}:q:0.*batch 7.*repartition"):
+            attempt(others)
+    assert read(spark, cluster, topic_name).count() == 100
+
+
+def test_an_older_batch_is_refused(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    for sequence in (4, 3):
+        task = TaskTransaction(
+            writer_context(cluster), topic_name, f"ordered:{topic_name}:q:0", sequence, 1000
+        )
+        task.write(numbered(1, 0, 1))
+        if sequence == 4:
+            assert task.commit()
+        else:
+            with pytest.raises(ReplayMismatchError, match="checkpoint is older"):
+                task.commit()
+
+
+def test_two_attempts_of_a_task_at_once_write_once(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    create(cluster, topic_name, 1)
+    rows = numbered(10, 0, 10)
+    name = f"ordered:{topic_name}:q:0"
+    zombie = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
+    zombie.write(rows)
+    winner = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
+    winner.write(rows)
+    assert winner.commit()
+    assert not zombie.commit(), "the fenced attempt learns from the ledger that its rows are there"
+    assert read(spark, cluster, topic_name).count() == 100
+
+
+def test_a_restarted_query_with_other_tasks_fails_with_the_remedy(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    source, target = create(cluster, f"{topic_name}-in", 1), create(cluster, f"{topic_name}-out", 2)
+    NumberedWriter(cluster, source).write(3)
+
+    def copy(tasks: int) -> None:
+        rows = spark.readStream.format(FORMAT).options(
+            **options(cluster, subscribe=source, startingOffsets="earliest")
+        )
+        query = (
+            rows.load()
+            .select("key", "value")
+            .repartition(tasks, "key")
+            .writeStream.format(FORMAT)
+            .options(**options(cluster, topic=target))
+            .option("checkpointLocation", str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+
+    copy(3)
+    # As if the driver had died after the tasks, before it noted the batch as done.
+    for entry in (tmp_path / "commits").iterdir():
+        entry.unlink()
+    copy(3)
+    assert collected(spark, cluster, target).report(300).violations == 0
+    for entry in (tmp_path / "commits").iterdir():
+        entry.unlink()
+    with pytest.raises(Exception, match=r"(?s)replays batch 0 with .* rows .*repartition"):
+        copy(2)
+    assert read(spark, cluster, target).count() == 300
+
+
+def test_foreach_batch_with_a_writer_name_is_exactly_once(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    source, target = create(cluster, f"{topic_name}-in", 1), create(cluster, f"{topic_name}-out", 2)
+    NumberedWriter(cluster, source).write(2)
+    sink = options(cluster, topic=target, writer=f"job-{topic_name}")
+
+    def copy(rows: DataFrame, _batch: int) -> None:
+        for _ in range(2):
+            rows.select("key", "value").write.format(FORMAT).options(**sink).mode("append").save()
+
+    query = (
+        spark.readStream.format(FORMAT)
+        .options(**options(cluster, subscribe=source, startingOffsets="earliest"))
+        .load()
+        .writeStream.foreachBatch(copy)
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    assert collected(spark, cluster, target).report(200).violations == 0
+
+
+def test_writes_without_a_name_do_not_take_each_other_for_a_replay(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    create(cluster, topic_name, 1)
+    rows = spark.range(10).selectExpr("CAST(id AS STRING) AS value")
+    for _ in range(2):
+        rows.write.format(FORMAT).options(**options(cluster, topic=topic_name)).mode("append").save()
+    assert read(spark, cluster, topic_name).count() == 20
+
+
+def test_a_stream_writes_while_its_target_changes(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    source, target = create(cluster, f"{topic_name}-in", 2), create(cluster, f"{topic_name}-out", 3)
+    writer = NumberedWriter(cluster, source)
+    query = (
+        spark.readStream.format(FORMAT)
+        .options(**options(cluster, subscribe=source, startingOffsets="earliest"))
+        .load()
+        .select("key", "value")
+        .writeStream.format(FORMAT)
+        .options(**options(cluster, topic=target))
+        .option("checkpointLocation", str(tmp_path / "copy"))
+        .start()
+    )
+    try:
+        with writer.under_load():
+            for topic, count in ((target, 5), (source, 5), (target, 3), (source, 2)):
+                change(cluster, topic, count)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    report = collected(spark, cluster, target).report(writer.written)
+    assert report.violations == 0, report
+    lagging = options(
+        cluster, subscribe=target, startingOffsets="earliest", maxOffsetsPerTrigger=writer.written // 4
+    )
+    report = delivered(spark, lagging, str(tmp_path / "check")).report(writer.written)
+    assert report.violations == 0, report
+
+
+@pytest.mark.parametrize(
+    ("columns", "changes", "message"),
+    [
+        ("'v' AS value, 1 AS partition", {}, "column partition.*the layout decides"),
+        ("1.5D AS key, 'v' AS value", {}, "column key has the value 'double'.*binary or string"),
+        ("'k' AS key", {}, "column value is missing"),
+        ("'v' AS value", {"topic": None}, "option topic is missing"),
+        ("'v' AS value", {"topic": "no-such-topic"}, "no-such-topic.*does not exist"),
+        ("'v' AS value", {"subscribe": "x"}, "it is not an option of the sink"),
+        ("'v' AS value", {"controller.url": "http://127.0.0.1:1"}, "no controller answered"),
+    ],
+)
+def test_bad_input_is_refused_before_any_task_runs(
+    cluster: LocalCluster,
+    spark: SparkSession,
+    topic_name: str,
+    columns: str,
+    changes: dict[str, str | None],
+    message: str,
+) -> None:
+    create(cluster, topic_name, 1)
+    wanted = options(cluster, topic=topic_name) | changes
+    given = {name: value for name, value in wanted.items() if value is not None}
+    rows = spark.range(1).selectExpr(*(part.strip() for part in columns.split(",")))
+    with pytest.raises(Exception, match=f"(?s){message}") as caught:
+        rows.write.format(FORMAT).options(**given).mode("append").save()
+    assert "Job aborted" not in str(caught.value)
+
+
+def test_a_topic_not_under_management_is_named(
+    cluster: LocalCluster, spark: SparkSession, make_topic: object
+) -> None:
+    name = make_topic()  # type: ignore[operator]
+    rows = spark.range(1).selectExpr("'v' AS value")
+    with pytest.raises(Exception, match=f"(?s){name}.*not under management"):
+        rows.write.format(FORMAT).options(**options(cluster, topic=name)).mode("append").save()
+
+
+def test_a_writer_gives_up_when_no_controller_answers(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    context = writer_context(cluster)
+    lost = replace(context, layout_of=ControllerClient("http://127.0.0.1:1").wait_for_layout, timeout=1.0)
+    task = TaskTransaction(lost, topic_name, f"ordered:{topic_name}:w:0", 0, 1000)
+    with pytest.raises(UnavailableError, match="gave up writing"):
+        task.write(numbered(1, 0, 1))

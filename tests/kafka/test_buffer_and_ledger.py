@@ -1,0 +1,99 @@
+"""Replay buffer, fingerprint and ledger entry: pure parts of the sink."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.kafka.buffer import RowBuffer
+from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry
+from spark_ordered_kafka.kafka.producer import has_retries
+
+rows = st.lists(st.tuples(st.none() | st.binary(max_size=6), st.none() | st.binary(max_size=6)), max_size=20)
+
+
+def fingerprint(pairs: list[tuple[bytes | None, bytes | None]]) -> Fingerprint:
+    return Fingerprint().add([key for key, _ in pairs], [value for _, value in pairs])
+
+
+@given(rows, st.randoms())
+def test_fingerprint_ignores_order_and_batches(
+    pairs: list[tuple[bytes | None, bytes | None]], random: object
+) -> None:
+    shuffled = sorted(pairs, key=lambda _: random.random())  # type: ignore[attr-defined]
+    half = len(pairs) // 2
+    parts = fingerprint(shuffled[:half]).add([k for k, _ in shuffled[half:]], [v for _, v in shuffled[half:]])
+    assert parts == fingerprint(pairs)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [(b"k", b"v"), (b"k", b"v")],
+        [(b"k", b"w")],
+        [(b"v", b"k")],
+        [(b"", b"v")],
+        [(None, b"v")],
+        [(b"k", None)],
+        [],
+    ],
+)
+def test_fingerprint_tells_rows_apart(other: list[tuple[bytes | None, bytes | None]]) -> None:
+    assert fingerprint(other) != fingerprint([(b"k", b"v")])
+
+
+def test_null_and_empty_differ() -> None:
+    assert fingerprint([(None, b"")]) != fingerprint([(b"", b"")])
+    assert fingerprint([(b"", None)]) != fingerprint([(b"", b"")])
+
+
+@given(st.integers(0, 2**62), rows)
+def test_ledger_entry_round_trip(sequence: int, pairs: list[tuple[bytes | None, bytes | None]]) -> None:
+    entry = LedgerEntry(sequence, fingerprint(pairs))
+    assert LedgerEntry.parse(sequence, entry.metadata()) == entry
+
+
+@pytest.mark.parametrize("metadata", [None, "", "2:1:00", "hello", "1:x:00"])
+def test_foreign_ledger_metadata_is_refused(metadata: str | None) -> None:
+    with pytest.raises(ConfigError, match="ledger entry"):
+        LedgerEntry.parse(3, metadata)
+
+
+@given(st.lists(st.integers(0, 50), max_size=12), st.integers(0, 2000))
+def test_buffer_gives_back_all_batches_in_order_any_number_of_times(sizes: list[int], limit: int) -> None:
+    buffer = RowBuffer(limit)
+    batches = [
+        pa.RecordBatch.from_arrays([pa.array([bytes([i])] * size, pa.binary())], ["key"])
+        for i, size in enumerate(sizes)
+    ]
+    for count, batch in enumerate(batches, 1):
+        buffer.append(batch)
+        assert [found.num_rows for found in buffer] == sizes[:count]
+    for _ in range(2):
+        assert all(found.equals(batch) for found, batch in zip(buffer, batches, strict=True))
+    buffer.close()
+    assert list(buffer) == []
+
+
+def test_buffer_spills_beyond_its_limit() -> None:
+    buffer = RowBuffer(100)
+    batch = pa.RecordBatch.from_pydict({"value": [b"x" * 60]})
+    for _ in range(3):
+        buffer.append(batch)
+    assert buffer.spilled_batches == 2
+    assert sum(found.num_rows for found in buffer) == 3
+    buffer.close()
+
+
+@pytest.mark.parametrize(
+    ("broker", "expected"),
+    [
+        ({"txretries": 0, "req_timeouts": 0}, False),
+        ({"txretries": 1}, True),
+        ({"req_timeouts": 2}, True),
+        ({}, False),
+    ],
+)
+def test_statistics_that_show_a_retry(broker: dict[str, int], expected: bool) -> None:
+    assert has_retries({"brokers": {"a": {"txretries": 0}, "b": broker}}) is expected

@@ -1,0 +1,62 @@
+"""What columns the sink takes."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import ArrayType, DoubleType, IntegerType, StringType, StructType
+
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.spark.schema import HEADERS, check_sink_schema, source_schema
+from spark_ordered_kafka.spark.sink import by_topic
+
+GOOD = StructType().add("key", "binary").add("value", "string")
+
+
+def test_the_sources_own_columns_but_the_position() -> None:
+    assert source_schema(include_headers=True).fieldNames()[-2:] == ["headers", "layout_epoch"]
+    check_sink_schema(GOOD.add("headers", HEADERS).add("topic", StringType()), None)
+
+
+@pytest.mark.parametrize(
+    ("schema", "topic", "message"),
+    [
+        (
+            StructType().add("value", "string").add("key", DoubleType()),
+            "t",
+            "column key has the value 'double': must be",
+        ),
+        (StructType().add("key", "string"), "t", "column value is missing"),
+        (StructType().add("value", "string"), None, "option topic is missing"),
+        (
+            StructType().add("value", "string").add("partition", IntegerType()),
+            "t",
+            "the layout decides the partition",
+        ),
+        (
+            StructType().add("value", "string").add("offset", "long"),
+            "t",
+            "column offset .* drop or rename it",
+        ),
+        (
+            StructType().add("value", "string").add("headers", ArrayType(StringType())),
+            "t",
+            "must be array<struct<key:string",
+        ),
+        (StructType().add("value", "string").add("topic", "integer"), None, "column topic .* must be string"),
+    ],
+)
+def test_wrong_columns(schema: StructType, topic: str | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_sink_schema(schema, topic)
+
+
+def test_rows_are_split_by_topic_in_order() -> None:
+    batch = pa.RecordBatch.from_pydict({"topic": ["a", "b", "a"], "value": ["1", "2", None]})
+    split = {topic: rows.to_pydict() for topic, rows in by_topic(batch, None)}
+    assert split == {"a": {"key": [None, None], "value": [b"1", None]}, "b": {"key": [None], "value": [b"2"]}}
+    assert [topic for topic, _ in by_topic(batch, "all")] == ["all"]
+
+
+def test_a_row_without_a_topic_is_refused() -> None:
+    batch = pa.RecordBatch.from_pydict({"topic": ["a", None], "value": ["1", "2"]})
+    with pytest.raises(ConfigError, match="every row must name its topic"):
+        list(by_topic(batch, None))

@@ -1,0 +1,177 @@
+"""Numbered records: writing them with the ordered writer, and collecting what a reader delivers for the checker."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_ordered_kafka.checker import Report, check
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka.clients import LogRanges
+from spark_ordered_kafka.kafka.producer import ProducerPool
+from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
+from spark_ordered_kafka.local import LocalCluster
+
+FORMAT = "ordered-kafka"
+CHANGE_TIMEOUT = 60.0
+
+
+def options(cluster: LocalCluster, **more: Any) -> dict[str, str]:
+    """Options of a source or sink on the cluster; underscores of ``more`` are not touched."""
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
+    return servers | {name: str(value) for name, value in more.items()}
+
+
+def create(cluster: LocalCluster, topic: str, partitions: int, **configs: str) -> str:
+    """Create a managed topic and return its name."""
+    with ControllerClient(cluster.controller_url) as controller:
+        controller.create_topic(
+            CreateTopicRequest(topic=topic, partitions=partitions, replication_factor=1, configs=configs)
+        )
+    return topic
+
+
+def change(cluster: LocalCluster, topic: str, count: int) -> None:
+    """Change the partition count and wait for the end of the change."""
+    with ControllerClient(cluster.controller_url) as controller:
+        request = PartitionCountsRequest(topics=[TopicPartitionCount(topic=topic, partition_count=count)])
+        (result,) = controller.alter_partition_counts(request, wait=CHANGE_TIMEOUT).topics
+        assert result.error == "NONE", result
+        ended = controller.change(topic).last_change
+        assert ended is not None
+        assert (ended.outcome, ended.target) == ("done", count), ended
+
+
+def writer_context(cluster: LocalCluster) -> WriterContext:
+    """What a worker process of the sink has."""
+    connection = Connection({"bootstrap.servers": cluster.bootstrap_servers}, cluster.controller_url)
+    return WriterContext(
+        connection,
+        ControllerClient(cluster.controller_url).wait_for_layout,
+        LogRanges(connection),
+        ProducerPool(),
+        timeout=30.0,
+    )
+
+
+def numbered(keys: int, first: int, count: int) -> pa.RecordBatch:
+    """``count`` records of each key, numbered from ``first``, the keys taking turns."""
+    rows = [(f"k{key}", number) for number in range(first, first + count) for key in range(keys)]
+    return pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([key.encode() for key, _ in rows], pa.binary()),
+            "value": pa.array([f"{key}:{number}".encode() for key, number in rows], pa.binary()),
+        }
+    )
+
+
+@dataclass
+class NumberedWriter:
+    """Writes numbered records in transactions of ``step`` records a key, each by the sink's own task transaction."""
+
+    cluster: LocalCluster
+    topic: str
+    keys: int = 20
+    step: int = 5
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    written: int = 0
+    replays: int = 0
+
+    def __post_init__(self) -> None:
+        self._context = writer_context(self.cluster)
+        self._number = 0
+
+    def write(self, transactions: int = 1) -> None:
+        """Write some transactions."""
+        for _ in range(transactions):
+            batch = numbered(self.keys, self._number, self.step)
+            task = TaskTransaction(
+                self._context,
+                self.topic,
+                f"ordered:{self.topic}:{self.name}:0",
+                self._number,
+                buffer_bytes=10_000,
+            )
+            task.write(batch)
+            assert task.commit()
+            self.replays += task.replays
+            self._number += self.step
+            self.written += batch.num_rows
+
+    @contextmanager
+    def under_load(self) -> Iterator[NumberedWriter]:
+        """Write without a pause in a thread until the block ends; its error is raised at the end."""
+        stop = threading.Event()
+        failures: list[Exception] = []
+
+        def run() -> None:
+            try:
+                while not stop.is_set():
+                    self.write()
+            except Exception as error:  # noqa: BLE001 - raised in the test's own thread below
+                failures.append(error)
+
+        thread = threading.Thread(target=run, name=f"load on {self.topic}")
+        thread.start()
+        try:
+            yield self
+        finally:
+            stop.set()
+            thread.join(120)
+        assert not thread.is_alive(), "the load did not stop within 120 s"
+        if failures:
+            raise failures[0]
+
+
+class Collector:
+    """Collects numbered records in the order of delivery."""
+
+    def __init__(self) -> None:
+        self.keys: list[Any] = []
+        self.numbers: list[Any] = []
+        self.batches = 0
+
+    def add(self, rows: DataFrame, _batch_id: int = 0) -> None:
+        """Take a batch; rows of a key are in one Spark partition, and ``toArrow`` keeps the order in it."""
+        table = rows.selectExpr(
+            "split_part(CAST(value AS STRING), ':', 1) AS key",
+            "CAST(split_part(CAST(value AS STRING), ':', 2) AS BIGINT) AS number",
+        ).toArrow()
+        self.batches += 1
+        self.keys.append(table["key"].to_numpy())
+        self.numbers.append(table["number"].to_numpy())
+
+    def report(self, expected: int | None = None) -> Report:
+        """The checker's verdict."""
+        if not self.keys:
+            return check(np.array([]), np.array([]), expected)
+        return check(np.concatenate(self.keys), np.concatenate(self.numbers), expected)
+
+
+def delivered(
+    spark: SparkSession, source: Mapping[str, str], checkpoint: str, collector: Collector | None = None
+) -> Collector:
+    """All that a stream delivers until it has caught up (``Trigger.AvailableNow``)."""
+    found = Collector() if collector is None else collector
+    rows = spark.readStream.format(FORMAT).options(**source).load()
+    query = (
+        rows.writeStream.foreachBatch(found.add)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(180), "the stream did not catch up within 180 s"
+    finally:
+        query.stop()
+    return found
