@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.kafka.clients import LogRanges
 from spark_ordered_kafka.kafka.producer import ProducerPool
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.ordering import Layout, LayoutHistory, bucket, key_hash
 
 FORMAT = "ordered-kafka"
 CHANGE_TIMEOUT = 60.0
@@ -58,7 +59,6 @@ def writer_context(cluster: LocalCluster) -> WriterContext:
     return WriterContext(
         connection,
         ControllerClient(cluster.controller_url).wait_for_layout,
-        LogRanges(connection),
         ProducerPool(),
         timeout=30.0,
     )
@@ -175,3 +175,30 @@ def delivered(
     finally:
         query.stop()
     return found
+
+
+def misrouted(cluster: LocalCluster, topic: str) -> list[str]:
+    """Records that lie in another partition than their key's under their segment's layout; reads the raw topic."""
+    with ControllerClient(cluster.controller_url) as controller:
+        answer = controller.layout(topic)
+    history = LayoutHistory(
+        answer.initial_partition_count,
+        [Layout(view.epoch, view.undeleted_partition_count, view.starts) for view in answer.layouts],
+    )
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "judge", "enable.partition.eof": True}
+    )
+    wrong = []
+    for partition in range(history.partition_count):
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        while (message := consumer.poll(30)) is not None and message.error() is None:
+            key, offset = message.key(), message.offset()
+            assert key is not None
+            assert offset is not None
+            epoch = history.epoch_of(partition, offset)
+            right = bucket(key_hash(answer.hash, key), history.initial_count, history.counts[epoch])
+            if right != partition:
+                wrong.append(f"{topic}-{partition}@{offset} epoch {epoch}: key {key!r} belongs to {right}")
+        assert message is not None, f"no end of {topic}-{partition} within 30 s"
+    consumer.close()
+    return wrong

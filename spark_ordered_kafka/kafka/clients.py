@@ -48,6 +48,10 @@ _UNAVAILABLE = frozenset(
         KafkaError._PURGE_QUEUE,
         KafkaError._PURGE_INFLIGHT,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
 
@@ -117,11 +121,6 @@ class LogRanges:
         self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         kafka = {k: v for k, v in connection.kafka.items() if k not in ("group.id", "isolation.level")}
         self._admin = AdminClient(client_properties(kafka))
-
-    @property
-    def admin(self) -> AdminClient:
-        """The underlying client, for calls that have no method here."""
-        return self._admin
 
     def cluster_id(self) -> str:
         """The cluster's id; raises UnavailableError when no broker answers."""

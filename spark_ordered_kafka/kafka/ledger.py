@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mmh3
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
-from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.clients import wait_for
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
+from spark_ordered_kafka.kafka.clients import client_properties, translate
 
 _MASK = (1 << 64) - 1
 _NULL = b"\x00"
@@ -61,15 +62,39 @@ class LedgerEntry:
         return cls(sequence, Fingerprint(int(rows), int(total, 16)))
 
 
-def read_entry(admin: AdminClient, topic: str, transactional_id: str, timeout: float) -> LedgerEntry | None:
+def ledger_consumer(connection: Connection, transactional_id: str) -> Consumer:
+    """A consumer of the ledger's group that never joins it. Under ``read_committed`` librdkafka asks for stable
+    offsets, so a commit in doubt is waited for.
+    """
+    return Consumer(
+        client_properties(
+            connection.kafka,
+            group_id=transactional_id,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+        )
+    )
+
+
+def read_entry(consumer: Consumer, topic: str, transactional_id: str, timeout: float) -> LedgerEntry | None:
     """The ledger entry of a transactional id, or None where nothing was committed.
 
-    Waits for a commit in doubt to be resolved (``require_stable``), at most ``timeout`` seconds.
+    Waits while the group's coordinator moves or a commit is in doubt, at most ``timeout`` seconds; raises
+    UnavailableError after that.
     """
-    request = ConsumerGroupTopicPartitions(transactional_id, [TopicPartition(topic, 0)])
-    futures = admin.list_consumer_group_offsets([request], require_stable=True, request_timeout=timeout)
-    answer = wait_for(futures[transactional_id], timeout, f"reading the ledger of {transactional_id!r}")
-    found = answer.topic_partitions[0]
-    if found.error is None and found.offset >= 0:
-        return LedgerEntry.parse(found.offset, found.metadata)
-    return None
+    # Not AdminClient.list_consumer_group_offsets: librdkafka 2.16 crashes there while a coordinator is loading.
+    retrying = Retrying(
+        stop=stop_after_delay(timeout),
+        wait=wait_exponential(0.02, max=0.5),
+        retry=retry_if_exception(lambda error: isinstance(error, OrderedKafkaError) and error.retriable),
+        reraise=True,
+    )
+    (found,) = retrying(_committed, consumer, topic, transactional_id, timeout)
+    return LedgerEntry.parse(found.offset, found.metadata) if found.offset >= 0 else None
+
+
+def _committed(consumer: Consumer, topic: str, transactional_id: str, timeout: float) -> list[TopicPartition]:
+    try:
+        return consumer.committed([TopicPartition(topic, 0)], timeout)
+    except KafkaException as error:
+        raise translate(error.args[0], f"reading the ledger of {transactional_id!r}") from error

@@ -8,12 +8,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Protocol, TypedDict, cast
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.clients import client_properties, translate
-from spark_ordered_kafka.kafka.ledger import LedgerEntry
+from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 
 STATISTICS_INTERVAL_MS = 100
 QUEUE_RECORDS = 500_000
@@ -26,7 +26,6 @@ Headers = list[tuple[str, str | bytes | None]]
 class Row(TypedDict, total=False):
     """A record to send; the field names are confluent-kafka's."""
 
-    partition: int
     key: bytes | None
     value: bytes | None
     headers: Headers
@@ -61,10 +60,10 @@ class TransactionalProducer:
     hit the next one of the same producer epoch.
     """
 
-    def __init__(self, connection: Connection, transactional_id: str, timeout: float) -> None:
+    def __init__(self, connection: Connection, topic: str, transactional_id: str, timeout: float) -> None:
         self.transactional_id = transactional_id
         self.layout: WriterLayout | None = None
-        self.last: LedgerEntry | None = None
+        self._topic = topic
         self._timeout = timeout
         self._retried = False
         self._statistics_are_fresh = False
@@ -79,19 +78,23 @@ class TransactionalProducer:
             )
             | {"stats_cb": self._on_statistics}
         )
-        # The group needs no member: a consumer that never subscribes gives its metadata.
-        ledger = Consumer(client_properties(connection.kafka, group_id=transactional_id))
-        self._group = ledger.consumer_group_metadata()
-        ledger.close()
-        self._run("initialising transactions", self._producer.init_transactions, timeout)
+        ledger = ledger_consumer(connection, transactional_id)
+        try:
+            # The group needs no member: a consumer that never subscribes gives its metadata.
+            self._group = ledger.consumer_group_metadata()
+            self._run("initialising transactions", self._producer.init_transactions, timeout)
+            # Only now: the initialisation has brought a predecessor's commit in doubt to its end.
+            self.last = read_entry(ledger, topic, transactional_id, timeout)
+        finally:
+            ledger.close()
 
     def begin(self) -> None:
         """Start a transaction."""
         self._undelivered_bytes = 0
         self._run("beginning a transaction", self._producer.begin_transaction)
 
-    def send(self, topic: str, rows: list[Row], size: int) -> None:
-        """Queue rows, in order; waits for room first, so that the queue never refuses one in the middle.
+    def send(self, partition: int, rows: list[Row], size: int) -> None:
+        """Queue rows for a partition, in order; waits for room first, so that none is refused in the middle.
 
         ``size`` is their size in bytes.
         """
@@ -99,23 +102,24 @@ class TransactionalProducer:
         if len(self._producer) + len(rows) > _DRAIN_RECORDS or self._undelivered_bytes > _DRAIN_BYTES:
             self.flush()
         if rows and "headers" in rows[0]:
-            self._run("producing", self._produce_each, topic, rows)
+            self._run("producing", self._produce_each, partition, rows)
         else:
-            self._run("producing", self._produce_batch, topic, rows)
-        self._producer.poll(0)
+            self._run("producing", self._produce_batch, partition, rows)
+        self._poll(0)
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged or failed."""
-        if self._producer.flush(self._timeout) > 0:
+        self._run("flushing", self._producer.flush, self._timeout)
+        if len(self._producer) > 0:
             raise UnavailableError(
                 f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
                 f" within {self._timeout:g} s"
             )
         self._undelivered_bytes = 0
 
-    def commit(self, topic: str, entry: LedgerEntry) -> None:
+    def commit(self, entry: LedgerEntry) -> None:
         """Commit the transaction together with its ledger entry."""
-        offset = TopicPartition(topic, 0, entry.sequence, entry.metadata())
+        offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
         self._run(
             "committing the ledger",
             self._producer.send_offsets_to_transaction,
@@ -126,7 +130,7 @@ class TransactionalProducer:
         self._run("committing", self._producer.commit_transaction, self._timeout)
         self.last = entry
         # Serves the reports queued so far: the next one was made after the commit.
-        self._producer.poll(0)
+        self._poll(0)
         self._statistics_are_fresh = False
 
     def abort(self) -> None:
@@ -141,22 +145,27 @@ class TransactionalProducer:
         """
         deadline = time.monotonic() + 5 * STATISTICS_INTERVAL_MS / 1000
         while not self._statistics_are_fresh and time.monotonic() < deadline:
-            self._producer.poll(STATISTICS_INTERVAL_MS / 1000)
+            self._poll(STATISTICS_INTERVAL_MS / 1000)
         return self._statistics_are_fresh and not self._retried
+
+    def _poll(self, timeout: float) -> None:
+        # It raises the instance's fatal error, such as having been fenced, if there is one.
+        self._run("polling", self._producer.poll, timeout)
 
     def _on_statistics(self, text: str) -> None:
         self._retried = self._retried or has_retries(json.loads(text))
         self._statistics_are_fresh = True
 
-    def _produce_batch(self, topic: str, rows: list[Row]) -> None:
-        if self._producer.produce_batch(topic, cast(list[dict[str, Any]], rows)) < len(rows):
+    def _produce_batch(self, partition: int, rows: list[Row]) -> None:
+        # A partition named in a row would be ignored: librdkafka takes one for the whole call.
+        if self._producer.produce_batch(self._topic, cast(list[dict[str, Any]], rows), partition) < len(rows):
             refused = next(row["_error"] for row in rows if "_error" in row)  # type: ignore[typeddict-item]
             raise KafkaException(refused)
 
-    def _produce_each(self, topic: str, rows: list[Row]) -> None:
+    def _produce_each(self, partition: int, rows: list[Row]) -> None:
         produce = self._producer.produce
         for row in rows:
-            produce(topic, **row)
+            produce(self._topic, partition=partition, **row)
 
     def _run(self, doing: str, call: Any, *arguments: Any) -> None:
         try:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, ReplayMismatchError, UnavailableError
 from spark_ordered_kafka.kafka.buffer import RowBuffer
-from spark_ordered_kafka.kafka.clients import LogRanges
-from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, read_entry
-from spark_ordered_kafka.kafka.producer import ProducerPool, Row, TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, ledger_consumer, read_entry
+from spark_ordered_kafka.kafka.producer import Headers, ProducerPool, Row, TransactionalProducer, WriterLayout
 from spark_ordered_kafka.ordering import buckets, key_hashes
 
 _LOG = logging.getLogger(__name__)
@@ -37,7 +38,6 @@ class WriterContext:
 
     connection: Connection
     layout_of: Callable[[str, float], WriterLayout]
-    ranges: LogRanges
     pool: ProducerPool
     timeout: float = 60.0
     sleep: Callable[[float], None] = time.sleep
@@ -149,8 +149,9 @@ class TaskTransaction:
             context.pool.take(context.connection, self._transactional_id) if self.replays == 0 else None
         )
         if producer is None:
-            producer = TransactionalProducer(context.connection, self._transactional_id, context.timeout)
-            producer.last = self._read_ledger()
+            producer = TransactionalProducer(
+                context.connection, self._topic, self._transactional_id, context.timeout
+            )
             producer.layout = context.layout_of(self._topic, context.timeout)
         if producer.last is not None and producer.last.sequence >= self._sequence:
             self._committed = producer.last
@@ -167,25 +168,23 @@ class TaskTransaction:
 
     def _send(self, parts: Sequence[_Part]) -> None:
         producer = self._open_producer()
+        layout = _checked(producer.layout)
         for part in parts:
-            producer.send(self._topic, self._place(part, _checked(producer.layout)), part.size)
+            for partition, places in self._placed(part.keys, layout):
+                producer.send(partition, part.rows(places), part.size * len(places) // len(part.keys))
 
-    def _place(self, part: _Part, layout: WriterLayout) -> list[Row]:
+    def _placed(
+        self, keys: Sequence[bytes | None], layout: WriterLayout
+    ) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+        """Per partition the places of its rows, in their order. Null keys take turns over the partitions."""
         count = layout.undeleted_partition_count
-        hashes = key_hashes(layout.hash, part.keys)
-        partitions = buckets(hashes, layout.initial_partition_count, count).tolist()
-        for row, key in enumerate(part.keys):
-            if key is None:
-                partitions[row] = self._null_keys % count
-                self._null_keys += 1
-        rows: list[Row] = [
-            {"partition": partition, "key": key, "value": value}
-            for partition, key, value in zip(partitions, part.keys, part.values, strict=True)
-        ]
-        if part.headers is not None:
-            for record, headers in zip(rows, part.headers, strict=True):
-                record["headers"] = [(header["key"], header["value"]) for header in headers or ()]
-        return rows
+        partitions = buckets(key_hashes(layout.hash, keys), layout.initial_partition_count, count)
+        for row in (place for place, key in enumerate(keys) if key is None):
+            partitions[row] = self._null_keys % count
+            self._null_keys += 1
+        order = np.argsort(partitions, kind="stable")
+        found, firsts = np.unique(partitions[order], return_index=True)
+        yield from zip(found.tolist(), np.split(order, firsts[1:]), strict=True)
 
     def _open_producer(self) -> TransactionalProducer:
         if self._producer is None:
@@ -194,15 +193,18 @@ class TaskTransaction:
 
     def _commit(self) -> None:
         producer = self._open_producer()
-        producer.commit(self._topic, LedgerEntry(self._sequence, self._fingerprint))
+        producer.commit(LedgerEntry(self._sequence, self._fingerprint))
         self._producer = None
         self._context.pool.give_back(self._context.connection, producer)
 
     # -- the ledger ---------------------------------------------------------------------------------------------
 
     def _read_ledger(self) -> LedgerEntry | None:
-        context = self._context
-        return read_entry(context.ranges.admin, self._topic, self._transactional_id, context.timeout)
+        consumer = ledger_consumer(self._context.connection, self._transactional_id)
+        try:
+            return read_entry(consumer, self._topic, self._transactional_id, self._context.timeout)
+        finally:
+            consumer.close()
 
     def _compare(self, entry: LedgerEntry) -> None:
         remedy = (
@@ -230,6 +232,19 @@ class _Part:
     values: list[bytes | None]
     headers: list[list[dict[str, Any]] | None] | None
     size: int
+
+    def rows(self, places: npt.NDArray[np.intp]) -> list[Row]:
+        """The rows at ``places`` as confluent-kafka takes them."""
+        keys, values = self.keys, self.values
+        if self.headers is None:
+            return [{"key": keys[i], "value": values[i]} for i in places.tolist()]
+        return [
+            {"key": keys[i], "value": values[i], "headers": _pairs(self.headers[i])} for i in places.tolist()
+        ]
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> Headers:
+    return [(header["key"], header["value"]) for header in headers or ()]
 
 
 def _parts(batch: pa.RecordBatch) -> list[_Part]:

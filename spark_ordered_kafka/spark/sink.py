@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.clients import LogRanges, check_properties
+from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.producer import ProducerPool
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 
@@ -154,7 +154,7 @@ def _context(controller_url: str, kafka: tuple[tuple[str, str], ...]) -> WriterC
     # One per worker process and configuration: connections and producers outlive the task.
     connection = Connection(kafka=dict(kafka), controller_url=controller_url)
     controller = ControllerClient(controller_url)
-    return WriterContext(connection, controller.wait_for_layout, LogRanges(connection), ProducerPool())
+    return WriterContext(connection, controller.wait_for_layout, ProducerPool())
 
 
 def _task() -> TaskContext:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_ordered_kafka.config import LATEST, SourceOptions
 from spark_ordered_kafka.errors import OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import check_properties, wait_for
+from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties, translate
 from spark_ordered_kafka.kafka.reader import ReadSettings, Segment, read_segments
 from spark_ordered_kafka.ordering import LayoutHistory, blockers, readable
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset, admit
@@ -35,7 +35,6 @@ from spark_ordered_kafka.spark.schema import source_schema
 from spark_ordered_kafka.spark.topics import TopicDirectory, TopicSnapshot
 
 _LOG = logging.getLogger(__name__)
-_COMMIT_TIMEOUT = 30.0
 
 
 class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -46,10 +45,11 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._opened: TopicDirectory | None = None
         self._target: dict[str, TopicSnapshot] | None = None
         self._newest: SourceOffset | None = None
+        self._group: Consumer | None = None
         self._stalled = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_opened": None, "_target": None, "_newest": None}
+        return self.__dict__ | {"_opened": None, "_target": None, "_newest": None, "_group": None}
 
     # -- offsets ------------------------------------------------------------------------------------------------
 
@@ -167,19 +167,22 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         if not offsets:
             return
-        admin = self._directory().ranges.admin
-        futures = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])
+        if self._group is None:
+            self._group = Consumer(consumer_properties(self._options.connection.kafka))
         try:
-            wait_for(futures[group], _COMMIT_TIMEOUT, f"committing offsets to group {group!r}")
-        except OrderedKafkaError as error:
+            self._group.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
             # The checkpoint, not the group, says where to go on: a lag tool shows an older position for a while.
-            _LOG.warning("%s", error)
+            _LOG.warning("%s", translate(error.args[0], f"committing offsets to group {group!r}"))
 
     def stop(self) -> None:
         """Close connections."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
+        if self._group is not None:
+            self._group.close()
+            self._group = None
 
     def _directory(self) -> TopicDirectory:
         if self._opened is None:

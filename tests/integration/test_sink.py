@@ -20,6 +20,7 @@ from tests.streams import (
     change,
     create,
     delivered,
+    misrouted,
     numbered,
     options,
     writer_context,
@@ -101,6 +102,7 @@ def test_a_change_between_two_transactions_of_a_cached_producer(
     change(cluster, topic_name, 4)
     writer.write(2)
     assert writer.replays == 1, "the idle producer was fenced, too"
+    assert misrouted(cluster, topic_name) == []
     assert collected(spark, cluster, topic_name).report(writer.written).violations == 0
 
 
@@ -245,6 +247,7 @@ def test_a_stream_writes_while_its_target_changes(
         query.processAllAvailable()
     finally:
         query.stop()
+    assert misrouted(cluster, source) + misrouted(cluster, target) == []
     report = collected(spark, cluster, target).report(writer.written)
     assert report.violations == 0, report
     lagging = options(

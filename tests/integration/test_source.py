@@ -19,6 +19,7 @@ from tests.streams import (
     change,
     create,
     delivered,
+    misrouted,
     numbered,
     options,
     writer_context,
@@ -33,6 +34,7 @@ def test_a_lagging_stream_reads_every_key_in_order_through_changes_under_load(
     with writer.under_load():
         for count in (3, 6, 2, 5):
             change(cluster, topic_name, count)
+    assert misrouted(cluster, topic_name) == []
     source = options(
         cluster, subscribe=topic_name, startingOffsets="earliest", maxOffsetsPerTrigger=writer.written // 8
     )
