@@ -1,0 +1,337 @@
+"""What the controller asks of Kafka's brokers: topics, partitions and their log offsets."""
+
+from __future__ import annotations
+
+import base64
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetSpec
+
+from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient, was_not_executed
+
+NO_LEADER = -1
+
+# Partitions in one ListOffsets request: small enough for the network loop's thread to go on serving others.
+_OFFSETS_CHUNK = 1000
+
+# Brokers asked who leads a partition. One that was cut off from the others believes in what it knew last.
+_WITNESSES = 3
+
+# Seconds for a topic that was just created to become known to every broker.
+_PROPAGATION = 5.0
+
+
+class _NotInMetadataError(kafka_errors.UnknownTopicOrPartitionError):  # type: ignore[misc]
+    """No broker knows the topic or partition. A leader answers likewise until it has made the partition's log."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A live broker; ``rack`` is its ``broker.rack``."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True)
+class PartitionDescription:
+    """State of a partition. ``leader`` is -1 without one; ``leader_epoch`` is -1 where the broker does not tell."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TopicDescription:
+    """State of a topic. ``topic_id`` is printed as Kafka does; ``partitions`` are sorted by their number."""
+
+    topic: str
+    topic_id: str
+    internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """High watermark of a partition and the epoch of the leader that told it."""
+
+    offset: int
+    leader_epoch: int
+
+
+class KafkaAdmin:
+    """Administration of one Kafka cluster, for use by any number of threads.
+
+    Reads are repeated until they succeed or ``timeout`` seconds have passed. Changes are sent once, unless it is certain
+    that nothing was changed: after an UnavailableError look whether they were made.
+
+    Args:
+        bootstrap_servers: ``host:port`` separated by commas.
+        timeout: seconds for each call; the constructor waits at most 10 of them.
+
+    Raises:
+        ConfigError: ``bootstrap_servers`` is no list of addresses.
+        UnavailableError: none of the servers answers. Every method raises it, too, when its time is up.
+    """
+
+    def __init__(self, bootstrap_servers: str, *, timeout: float = 30.0) -> None:
+        self._timeout = timeout
+        self.requests = BrokerRequests(bootstrap_servers, timeout)
+
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster."""
+        return str(self._read(partial(self.requests.metadata, [], None), "read the cluster id").cluster_id)
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """The live brokers, sorted by id."""
+        metadata = self._read(partial(self.requests.metadata, [], None), "list the brokers")
+        found = (Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in metadata.brokers)
+        return tuple(sorted(found, key=lambda broker: broker.id))
+
+    def describe_topics(self, topics: Sequence[str] | None = None) -> dict[str, TopicDescription]:
+        """State of ``topics``, None: of all, internal ones included. Topics that do not exist are left out.
+
+        Raises:
+            RequestError: a topic's name is illegal or may not be described.
+        """
+        if topics is not None and not topics:
+            return {}
+        shown = "all topics" if topics is None else f"topics {', '.join(map(repr, topics))}"
+        found: dict[str, TopicDescription] = self._read(
+            partial(self._describe_topics, topics), f"describe {shown}"
+        )
+        return found
+
+    def create_topic(
+        self,
+        topic: str,
+        assignments: Mapping[int, Sequence[int]],
+        configs: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Create a topic whose partition ``p`` has replicas on the brokers ``assignments[p]``, preferred leader first.
+
+        Returns when the brokers' controller has made it; brokers learn of it a moment later.
+
+        Raises:
+            RequestError: Kafka refused: TOPIC_ALREADY_EXISTS, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, ...
+        """
+        creatable = CreateTopicsRequest.CreatableTopic
+        new = creatable(
+            name=topic,
+            # Partitions and replicas are counted in the assignments. Without any, Kafka would choose for itself.
+            num_partitions=-1 if assignments else 0,
+            replication_factor=-1 if assignments else 1,
+            assignments=[
+                creatable.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+                for partition, replicas in assignments.items()
+            ],
+            configs=[
+                creatable.CreatableTopicConfig(name=name, value=value) for name, value in configs.items()
+            ],
+        )
+        request = CreateTopicsRequest(topics=[new], timeout_ms=self._timeout_ms, validate_only=validate_only)
+        self._change(request, lambda response: response.topics, f"create topic {topic!r}")
+
+    def create_partitions(
+        self, topic: str, total: int, assignments: Sequence[Sequence[int]], *, validate_only: bool = False
+    ) -> None:
+        """Let a topic have ``total`` partitions; ``assignments`` has the replicas of each new one, in order.
+
+        Raises:
+            RequestError: Kafka refused: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION, ...
+        """
+        grown = CreatePartitionsRequest.CreatePartitionsTopic
+        more = grown(
+            name=topic,
+            count=total,
+            assignments=[
+                grown.CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignments
+            ],
+        )
+        request = CreatePartitionsRequest(
+            topics=[more], timeout_ms=self._timeout_ms, validate_only=validate_only
+        )
+        what = f"let topic {topic!r} have {total} partitions"
+        self._change(request, lambda response: response.results, what)
+
+    def log_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, LogEnd]:
+        """High watermark of each partition, open transactions included, as its current leader tells it.
+
+        A leader answers as soon as its high watermark covers all that was acknowledged before it was elected
+        (KIP-207), so what was committed before the call lies below the offset. An answer of a former leader, which
+        does not know yet that it was replaced, is not taken (KIP-320).
+
+        Raises:
+            RequestError: UNKNOWN_TOPIC_OR_PARTITION.
+            UnavailableError: a partition has no leader, or its leader does not answer.
+        """
+        found = self._offsets(topic, partitions, OffsetSpec.LATEST, "log ends")
+        return {row.partition_index: LogEnd(row.offset, row.leader_epoch) for row in found}
+
+    def log_starts(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """Log start offset of each partition. Raises as :meth:`log_ends`."""
+        found = self._offsets(topic, partitions, OffsetSpec.EARLIEST, "log starts")
+        return {row.partition_index: row.offset for row in found}
+
+    def hosted_replicas(self) -> dict[int, int]:
+        """Replicas of all topics, internal ones and those being added included, by broker.
+
+        Live brokers without any have 0; brokers that are down are there if they have some.
+        """
+        hosted = Counter(
+            replica
+            for topic in self.describe_topics().values()
+            for partition in topic.partitions
+            for replica in partition.replicas
+        )
+        return dict.fromkeys((broker.id for broker in self.brokers()), 0) | hosted
+
+    def close(self) -> None:
+        """Close all connections. Calls under way in other threads end with UnavailableError."""
+        self.requests.close()
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(1000 * self._timeout)
+
+    def _read(self, attempt: Any, what: str) -> Any:
+        return self.requests.retry(attempt, time.monotonic() + self._timeout, what)
+
+    async def _describe_topics(
+        self, topics: Sequence[str] | None, deadline: float
+    ) -> dict[str, TopicDescription]:
+        metadata = await self.requests.metadata(topics, None, deadline)
+        return {topic.name: _description(topic) for topic in existing_topics(metadata)}
+
+    def _change(self, request: Any, results: Any, what: str) -> None:
+        async def attempt(deadline: float) -> None:
+            # Brokers in KRaft mode name any live broker and pass requests on; in ZooKeeper mode it is the controller.
+            metadata = await self.requests.metadata([], None, deadline)
+            if metadata.controller_id == NO_LEADER:
+                raise kafka_errors.NodeNotReadyError("the cluster has no controller")
+            response = await self.requests.send(
+                request, metadata.controller_id, deadline, timeout=self._timeout
+            )
+            for result in results(response):
+                if result.error_code != 0:
+                    raise broker_error(result.error_code, result.error_message)
+
+        deadline = time.monotonic() + self._timeout
+        self.requests.retry(attempt, deadline, what, transient=was_not_executed)
+
+    def _offsets(self, topic: str, partitions: Sequence[int], spec: OffsetSpec, what: str) -> list[Any]:
+        if not partitions:
+            return []
+        propagated = time.monotonic() + _PROPAGATION
+
+        def transient(error: BaseException) -> bool:
+            return is_transient(error) and (
+                not isinstance(error, _NotInMetadataError) or time.monotonic() < propagated
+            )
+
+        attempt = partial(self._list_offsets, topic, partitions, spec)
+        deadline = time.monotonic() + self._timeout
+        rows: list[Any] = self.requests.retry(
+            attempt, deadline, f"read the {what} of topic {topic!r}", transient=transient
+        )
+        return rows
+
+    async def _list_offsets(
+        self, topic: str, partitions: Sequence[int], spec: OffsetSpec, deadline: float
+    ) -> list[Any]:
+        asked = ListOffsetsRequest.ListOffsetsTopic
+        by_leader: dict[int, list[Any]] = defaultdict(list)
+        leaders = await self._leaders(topic, deadline)
+        for partition in dict.fromkeys(partitions):
+            if partition not in leaders:
+                raise _NotInMetadataError(f"topic {topic!r} has no partition {partition}")
+            leader_epoch, leader = leaders[partition]
+            if leader == NO_LEADER:
+                raise kafka_errors.LeaderNotAvailableError(f"partition {partition} has no leader")
+            by_leader[leader].append(
+                asked.ListOffsetsPartition(
+                    partition_index=partition, timestamp=spec, current_leader_epoch=leader_epoch
+                )
+            )
+
+        def requests() -> Iterator[Any]:
+            for leader, rows in by_leader.items():
+                for start in range(0, len(rows), _OFFSETS_CHUNK):
+                    chunk = asked(name=topic, partitions=rows[start : start + _OFFSETS_CHUNK])
+                    yield self.requests.send(ListOffsetsRequest(topics=[chunk]), leader, deadline)
+
+        found = []
+        for response in await self.requests.gather(requests()):
+            for row in (row for answered in response.topics for row in answered.partitions):
+                if row.error_code != 0:
+                    raise broker_error(row.error_code, f"partition {row.partition_index}")
+                found.append(row)
+        return found
+
+    async def _leaders(self, topic: str, deadline: float) -> dict[int, tuple[int, int]]:
+        """Leader epoch and leader of each partition, the newest that some brokers know."""
+        brokers = [row.node_id for row in (await self.requests.metadata([], None, deadline)).brokers]
+        views = await self.requests.gather(
+            self.requests.metadata([topic], broker, deadline)
+            for broker in random.sample(brokers, min(_WITNESSES, len(brokers)))
+        )
+        leaders: dict[int, tuple[int, int]] = {}
+        for view in views:
+            for found in existing_topics(view):
+                for row in found.partitions:
+                    known = (row.leader_epoch, row.leader_id)
+                    leaders[row.partition_index] = max(known, leaders.get(row.partition_index, known))
+        if not leaders:
+            raise _NotInMetadataError(f"there is no topic {topic!r}")
+        return leaders
+
+
+def existing_topics(metadata: Any) -> list[Any]:
+    """The topics of a ``MetadataResponse`` that exist.
+
+    Raises:
+        kafka.errors.BrokerResponseError: a topic's name is illegal or may not be described.
+    """
+    found = []
+    for topic in metadata.topics:
+        if topic.error_code == kafka_errors.UnknownTopicOrPartitionError.errno:
+            continue
+        if topic.error_code != 0:
+            raise broker_error(topic.error_code, f"topic {topic.name!r}")
+        found.append(topic)
+    return found
+
+
+def _description(topic: Any) -> TopicDescription:
+    partitions = (
+        PartitionDescription(
+            partition=row.partition_index,
+            leader=row.leader_id,
+            leader_epoch=row.leader_epoch,
+            replicas=tuple(row.replica_nodes),
+            isr=tuple(row.isr_nodes),
+        )
+        for row in topic.partitions
+    )
+    return TopicDescription(
+        topic=topic.name,
+        # org.apache.kafka.common.Uuid.toString
+        topic_id=base64.urlsafe_b64encode(topic.topic_id.bytes).rstrip(b"=").decode(),
+        internal=topic.is_internal,
+        partitions=tuple(sorted(partitions, key=lambda row: row.partition)),
+    )

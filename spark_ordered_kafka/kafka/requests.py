@@ -1,0 +1,262 @@
+"""Requests to single brokers over kafka-python's network loop, with deadlines, retries and this package's errors.
+
+``KafkaAdminClient`` offers no call with a deadline of its own, keeps the id of a dead controller and of a moved
+coordinator for ever, and has no call that fences producers. So its connections are used, and the requests are made
+of ``kafka.protocol`` here; this is the only module that touches kafka-python's private attributes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
+from kafka.cluster import collect_hosts
+from kafka.net.compat import KafkaNetClient
+from kafka.protocol.metadata import MetadataRequest
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
+
+from spark_ordered_kafka.errors import (
+    ConfigError,
+    ErrorCode,
+    OrderedKafkaError,
+    RequestError,
+    UnavailableError,
+)
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT = 10.0
+"""Seconds after which a broker that has not answered a request is taken for hung and its connection is closed."""
+
+_BOOTSTRAP_TIMEOUT = 10.0
+
+# A broker handles the requests of one connection one after another, so a long queue does no harm, while kafka-python
+# refuses a request beyond the limit instead of queueing it.
+_MAX_IN_FLIGHT = 1000
+
+_KAFKA_CODES = frozenset(ErrorCode) - {
+    ErrorCode.GUARD_RAILS,  # in Kafka itself 88 is UNSTABLE_OFFSET_COMMIT
+    *(code for code in ErrorCode if code > 1000),
+}
+
+
+def broker_error(code: int, detail: str | None = None) -> kafka_errors.BrokerResponseError:
+    """The exception for an error code in a response; ``detail`` is the broker's message or what it is about."""
+    error: kafka_errors.BrokerResponseError = kafka_errors.for_code(code)(*([detail] if detail else []))
+    return error
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether a read that failed with ``error`` may succeed a moment later, perhaps at another broker."""
+    # A broker that is not in kafka-python's copy of the metadata has just joined or left.
+    return isinstance(error, kafka_errors.UnknownBrokerIdError) or (
+        isinstance(error, kafka_errors.KafkaError) and error.retriable
+    )
+
+
+def was_not_executed(error: BaseException) -> bool:
+    """Whether it is certain that a request that failed with ``error`` changed nothing, so that it may be repeated."""
+    return isinstance(
+        error,
+        (
+            kafka_errors.NodeNotReadyError,
+            kafka_errors.UnknownBrokerIdError,
+            kafka_errors.NotControllerError,
+            kafka_errors.ThrottlingQuotaExceededError,
+        ),
+    )
+
+
+def translated(error: kafka_errors.KafkaError, what: str, servers: str) -> OrderedKafkaError:
+    """``error`` as an error of this package; ``what`` says what was tried."""
+    detail = ", ".join(str(arg) for arg in error.args)
+    code = getattr(error, "errno", None)
+    name = type(error).__name__ if code is None else error.message
+    told = f"{name}: {detail}" if detail else name
+    if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and is_transient(error):
+        return UnavailableError(f"{what}: not done in time by Kafka at {servers}; last error: {told}")
+    if code in _KAFKA_CODES:
+        return RequestError(ErrorCode(code), f"{what}: {detail or error.description}")
+    return RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: {told}")
+
+
+class BrokerRequests:
+    """Connections to the brokers of one cluster, for use by any number of threads.
+
+    Coroutines handed to :meth:`retry` and :meth:`start` run on the network loop's own thread: they may await what
+    this class offers, and must not block.
+
+    Args:
+        bootstrap_servers: ``host:port`` separated by commas.
+        timeout: seconds within which one of the servers must have answered (10 at most).
+
+    Raises:
+        ConfigError: ``bootstrap_servers`` is no list of addresses.
+        UnavailableError: none of the servers answers.
+    """
+
+    def __init__(self, bootstrap_servers: str, timeout: float) -> None:
+        self.servers = bootstrap_servers
+        client = _connect(bootstrap_servers, min(timeout, _BOOTSTRAP_TIMEOUT))
+        self._client = client
+        self._manager = client._manager
+        self._closed = False
+
+    def retry(
+        self,
+        attempt: Callable[[float], Awaitable[T]],
+        deadline: float,
+        what: str,
+        *,
+        transient: Callable[[BaseException], bool] = is_transient,
+    ) -> T:
+        """Run ``attempt(deadline)`` until it returns, raises something not ``transient``, or the deadline is reached.
+
+        Args:
+            deadline: in ``time.monotonic()`` seconds.
+            what: begins the message of an error, as "create topic 'x'".
+
+        Raises:
+            RequestError: Kafka refused.
+            UnavailableError: no success before the deadline.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception(transient),
+            wait=wait_exponential(multiplier=0.02, max=0.5),
+            stop=partial(_next_attempt_is_late, deadline),
+            reraise=True,
+        )
+        try:
+            result: T = retrying(self._run, attempt, deadline)
+            return result
+        except kafka_errors.KafkaError as error:
+            raise translated(error, what, self.servers) from error
+
+    def start(self, coroutine: Awaitable[T]) -> Any:
+        """Run a coroutine on the network loop; returns kafka-python's future of it at once."""
+        try:
+            return self._manager.call_soon(coroutine)
+        except RuntimeError as error:
+            raise self._explained(error) from error
+
+    async def send(
+        self, request: Any, node: int | None, deadline: float, *, timeout: float = REQUEST_TIMEOUT
+    ) -> Any:
+        """The response of broker ``node`` (None: of any) to a request of ``kafka.protocol``.
+
+        Raises:
+            kafka.errors.KafkaError: no response within ``timeout`` seconds or before the deadline.
+        """
+        remaining = min(deadline - time.monotonic(), timeout)
+        if remaining <= 0:
+            raise kafka_errors.KafkaTimeoutError("the deadline was reached")
+        try:
+            return await self._send(request, node, remaining)
+        except kafka_errors.KafkaError as error:
+            to = "any broker" if node is None else f"broker {node}"
+            raise type(error)(f"{to}: {', '.join(map(str, error.args)) or 'connection lost'}") from error
+
+    async def gather(self, coroutines: Iterable[Awaitable[T]]) -> list[T]:
+        """Run coroutines at the same time; their results in order, or the first one's error."""
+        futures = [self.start(coroutine) for coroutine in coroutines]
+        return [await future for future in futures]
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the network loop do other things for a while."""
+        await self._manager._net.sleep(seconds)
+
+    async def metadata(self, topics: Iterable[str] | None, node: int | None, deadline: float) -> Any:
+        """``MetadataResponse`` of broker ``node`` (None: of any) for ``topics`` (None: all)."""
+        wanted = (
+            None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        )
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return await self.send(request, node, deadline)
+
+    def close(self) -> None:
+        """Close the connections and end the network loop. Calls under way fail with UnavailableError."""
+        self._closed = True
+        self._client.close()
+
+    async def _send(self, request: Any, node: int | None, remaining: float) -> Any:
+        if node is not None and self._manager.cluster.broker_metadata(node) is None:
+            await self._manager.wait_for(
+                self.start(self._manager.cluster.refresh_metadata()), 1000 * remaining
+            )
+        # The request's own timeout does not count while the connection is being set up.
+        response = self._manager.send(request, node_id=node, request_timeout_ms=1000 * remaining)
+        return await self._manager.wait_for(response, 1000 * remaining)
+
+    def _run(self, attempt: Callable[[float], Awaitable[T]], deadline: float) -> T:
+        try:
+            result: T = self._manager.run(attempt, deadline)
+        except RuntimeError as error:
+            raise self._explained(error) from error
+        return result
+
+    def _explained(self, error: RuntimeError) -> Exception:
+        if self._closed:
+            return UnavailableError(f"the connections to Kafka at {self.servers} were closed")
+        return error
+
+
+def _next_attempt_is_late(deadline: float, state: RetryCallState) -> bool:
+    return time.monotonic() + state.upcoming_sleep >= deadline
+
+
+def _connect(bootstrap_servers: str, timeout: float) -> KafkaAdminClient:
+    """Try the servers one after another, in rounds that leave each more time.
+
+    Given several, kafka-python picks one at random and may wait the whole timeout for a host that is down.
+    """
+    servers = [server.strip() for server in bootstrap_servers.split(",") if server.strip()]
+    try:
+        collect_hosts(servers)
+    except ValueError as error:
+        raise ConfigError("bootstrap.servers", bootstrap_servers, f"give host:port,... ({error})") from error
+    if not servers:
+        raise ConfigError("bootstrap.servers", bootstrap_servers, "give host:port,...")
+    random.shuffle(servers)
+    deadline = time.monotonic() + timeout
+    patience = 1.0
+    while True:
+        for server in servers:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise UnavailableError(f"no Kafka broker answers at {bootstrap_servers} within {timeout:g} s")
+            try:
+                return _client(server, min(patience, remaining))
+            except kafka_errors.KafkaTimeoutError:
+                continue
+            except kafka_errors.KafkaError as error:
+                raise UnavailableError(f"{server} does not answer as a Kafka broker: {error}") from error
+        patience *= 2
+
+
+def _client(server: str, bootstrap_timeout: float) -> KafkaAdminClient:
+    started: list[KafkaNetClient] = []
+
+    def net_client(**config: Any) -> KafkaNetClient:
+        started.append(KafkaNetClient(**config))
+        return started[0]
+
+    try:
+        return KafkaAdminClient(
+            bootstrap_servers=server,
+            bootstrap_timeout_ms=1000 * bootstrap_timeout,
+            request_timeout_ms=1000 * REQUEST_TIMEOUT,
+            # A broker that restarts must be found again within the time a partition change has for closing.
+            reconnect_backoff_max_ms=500,
+            max_in_flight_requests_per_connection=_MAX_IN_FLIGHT,
+            kafka_client=net_client,
+        )
+    except BaseException:
+        # The constructor has started the loop's thread by now, and leaves it running when no broker answers.
+        for client in started:
+            client.close()
+        raise
