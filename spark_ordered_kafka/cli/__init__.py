@@ -1,0 +1,26 @@
+"""The command line, ``ordered-kafka``: the only place that prints or exits."""
+
+from __future__ import annotations
+
+import typer
+
+from spark_ordered_kafka.cli import bench, brokers, controller, local, topics
+from spark_ordered_kafka.cli.demo import demo
+
+app = typer.Typer(
+    name="ordered-kafka",
+    help="Grow and shrink the partitions of Kafka topics while every key stays in order.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(controller.app, name="controller")
+app.add_typer(topics.app, name="topics")
+app.add_typer(brokers.app, name="brokers")
+app.add_typer(local.app, name="local")
+app.add_typer(bench.app, name="bench")
+app.command()(demo)
+
+
+def main() -> None:
+    """Entry point of the ``ordered-kafka`` command."""
+    app()

@@ -1,0 +1,97 @@
+"""What the commands share: the controller's address, printing, and errors with their exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.client.schemas import Result
+
+REFUSED, USAGE = 1, 2
+
+
+class OutputFormat(str, Enum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ControllerOption = Annotated[
+    str,
+    typer.Option(
+        "--controller",
+        envvar="ORDERED_KAFKA_CONTROLLER",
+        metavar="URL[,URL...]",
+        help="The controller's URL.",
+    ),
+]
+OutputOption = Annotated[OutputFormat, typer.Option("--output", help="How to print the result on stdout.")]
+
+
+@contextmanager
+def connected(controller: str) -> Iterator[ControllerClient]:
+    """A client of the controller; what it refuses ends the command with its error and exit code."""
+    from spark_ordered_kafka.client.controller import ControllerClient
+
+    with errors_told():
+        try:
+            client = ControllerClient(controller)
+        except ConfigError as error:
+            raise ConfigError(
+                "--controller", controller, "a URL such as http://host:8090 is needed"
+            ) from error
+        with client:
+            yield client
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Print an error as one line on stderr and exit: 2 for what was given wrongly, else 1."""
+    try:
+        yield
+    except ConfigError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+    except RequestError as error:
+        typer.echo(f"error: {error.name}: {error.message}", err=True)
+        raise typer.Exit(REFUSED) from error
+    except OrderedKafkaError as error:
+        named = "" if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else f"{error.name}: "
+        typer.echo(f"error: {named}{error}", err=True)
+        raise typer.Exit(REFUSED) from error
+
+
+def raise_if_refused(result: Result) -> None:
+    """Raises RequestError for a result that is not NONE."""
+    if result.error_code != ErrorCode.NONE:
+        raise RequestError(ErrorCode(result.error_code), result.error_message or "no reason given")
+
+
+def print_body(body: BaseModel) -> None:
+    """The API's answer as it is."""
+    typer.echo(body.model_dump_json(indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Rows in columns, without lines around them; cut to no width when stdout is not a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*["-" if cell is None else str(cell) for cell in row])
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=10_000)
+    console.print(table)

@@ -1,0 +1,105 @@
+"""What a partition change is: the values that the change machine works on. PURE.
+
+Times are seconds of one clock, the caller's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_ordered_kafka.errors import ErrorCode
+
+Step = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]
+Kind = Literal["expand", "shrink"]
+Outcome = Literal["done", "cancelled", "failed"]
+
+STEPS: tuple[Step, ...] = ("planned", "creating", "closing", "fencing", "boundaries", "committing")
+CLOSED_STEPS: frozenset[Step] = frozenset({"closing", "fencing", "boundaries", "committing"})
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Limits in seconds. ``creating``: partitions made and led; ``closing``: how long writers may be held;
+    ``drain``: what writers with an open transaction get to finish; ``backoff``: pause before asking again;
+    ``retry``: pause before a failed take-back is tried again."""
+
+    creating: float = 60.0
+    closing: float = 30.0
+    drain: float = 2.0
+    backoff: float = 0.05
+    retry: float = 1.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is persisted of a change. ``existing``: Kafka partitions when it was planned; ``source`` and ``target``:
+    undeleted partition counts; ``ordered``: whether writers must be held and fenced at all."""
+
+    id: str
+    topic: str
+    kind: Kind
+    source: int
+    target: int
+    existing: int
+    started_at: float
+    step: Step = "planned"
+    force: bool = False
+    ordered: bool = True
+    closing_at: float | None = None
+    fenced: int = 0
+    total_fences: int = 0
+    cancel_requested: bool = False
+
+    @property
+    def closing(self) -> bool:
+        """Whether a writer that asks for the layout must wait."""
+        return self.ordered and self.step in CLOSED_STEPS
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Log end of a partition (offset) and the leader epoch it was read under."""
+
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a change ends without a new layout; ``code`` and ``message`` are None when it was cancelled."""
+
+    outcome: Outcome
+    code: ErrorCode | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class Running:
+    """A change in the hands of a controller: the persisted part, and what a resume works out anew. ``draining``: ids
+    whose transaction has been open in every listing so far."""
+
+    change: Change
+    deadline: float
+    drain_until: float
+    draining: frozenset[str] | None = None
+    boundaries: tuple[Boundary, ...] | None = None
+    ending: Ending | None = None
+    story: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FinishedChange:
+    """What is kept of a change that has ended."""
+
+    id: str
+    kind: Kind
+    source: int
+    target: int
+    outcome: Outcome
+    started_at: float
+    finished_at: float
+    writer_pause_seconds: float = 0.0
+    fenced: int = 0
+    error_code: int | None = None
+    error_message: str | None = None

@@ -1,0 +1,117 @@
+"""What can happen to a partition change; ``at`` is when, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from spark_ordered_kafka.controller.change import Boundary
+from spark_ordered_kafka.errors import ErrorCode
+
+
+@dataclass(frozen=True)
+class Started:
+    """The change was taken up, for the first time or again."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class PartitionsCreated:
+    """Kafka has as many partitions as the target."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class LeadersElected:
+    """Every partition of the topic has a leader."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class TransactionsListed:
+    """The complete listing: transactional id -> state, of this topic's ordered writers."""
+
+    at: float
+    states: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class WritersFenced:
+    """Every listed transactional id has a new producer epoch, and what was open is aborted."""
+
+    at: float
+    count: int
+
+
+@dataclass(frozen=True)
+class BoundariesRead:
+    """Log end and leader epoch of every Kafka partition, by number."""
+
+    at: float
+    boundaries: tuple[Boundary, ...]
+
+
+@dataclass(frozen=True)
+class NothingGrew:
+    """The log ends are still those of the boundaries."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class LogsGrew:
+    """partition -> log end offset now, of those that differ from the boundaries."""
+
+    at: float
+    ends: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The new layout is in ZooKeeper."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """The change is cleared in ZooKeeper; the old layout stands."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class CancelRequested:
+    """Someone wants the change taken back."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An instruction failed; ``retriable`` when the same may succeed later."""
+
+    at: float
+    code: ErrorCode
+    message: str
+    retriable: bool
+
+
+Event: TypeAlias = (
+    Started
+    | PartitionsCreated
+    | LeadersElected
+    | TransactionsListed
+    | WritersFenced
+    | BoundariesRead
+    | NothingGrew
+    | LogsGrew
+    | Committed
+    | TakenBack
+    | CancelRequested
+    | Failed
+)

@@ -1,0 +1,110 @@
+"""What the change machine tells its runner to do; after the arrow the event that it answers with.
+
+Every instruction may be repeated. ``deadline`` is a time of the machine's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from spark_ordered_kafka.controller.change import Boundary, Change, Ending, Outcome
+
+
+@dataclass(frozen=True)
+class Persist:
+    """Write the change to its topic's znode."""
+
+    change: Change
+
+
+@dataclass(frozen=True)
+class CreatePartitions:
+    """Give the Kafka topic ``total`` partitions, unless it has them. -> PartitionsCreated"""
+
+    total: int
+    deadline: float
+
+
+@dataclass(frozen=True)
+class AwaitLeaders:
+    """Wait until partitions 0 to ``total`` - 1, and any beyond, have leaders. -> LeadersElected"""
+
+    total: int
+    deadline: float
+
+
+@dataclass(frozen=True)
+class ListTransactions:
+    """List the transactions of the topic's ordered writers, completely. -> TransactionsListed"""
+
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Pause before the next instruction, while writers finish or a server comes back."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Fence these transactional ids. -> WritersFenced"""
+
+    transactional_ids: tuple[str, ...]
+    deadline: float
+
+
+@dataclass(frozen=True)
+class ReadBoundaries:
+    """Read log end and leader epoch of every partition, at least ``total`` of them. -> BoundariesRead"""
+
+    total: int
+    deadline: float
+
+
+@dataclass(frozen=True)
+class CheckNothingGrew:
+    """Read the log ends again and compare. -> NothingGrew or LogsGrew"""
+
+    boundaries: tuple[Boundary, ...]
+    deadline: float
+
+
+@dataclass(frozen=True)
+class CommitLayout:
+    """Write the new layout and the topic in one ZooKeeper transaction. -> Committed"""
+
+    change: Change
+    boundaries: tuple[Boundary, ...]
+
+
+@dataclass(frozen=True)
+class TakeBack:
+    """Clear the change in the topic's znode and say how it ended. -> TakenBack"""
+
+    change: Change
+    ending: Ending
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The change has ended; nothing is left to do."""
+
+    outcome: Outcome
+
+
+Instruction: TypeAlias = (
+    Persist
+    | CreatePartitions
+    | AwaitLeaders
+    | ListTransactions
+    | Drain
+    | Fence
+    | ReadBoundaries
+    | CheckNothingGrew
+    | CommitLayout
+    | TakeBack
+    | Finish
+)

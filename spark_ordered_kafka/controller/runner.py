@@ -1,0 +1,354 @@
+"""Carries out the change machine's instructions against Kafka and ZooKeeper, and feeds back what happened."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+
+from spark_ordered_kafka.controller import events, instructions, machine
+from spark_ordered_kafka.controller.change import Boundary, Change, Ending, FinishedChange, Running, Timing
+from spark_ordered_kafka.controller.election import DeposedError
+from spark_ordered_kafka.controller.events import Event
+from spark_ordered_kafka.controller.instructions import Instruction
+from spark_ordered_kafka.controller.placement import continue_placement
+from spark_ordered_kafka.controller.records import LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.znodes import Znodes
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.fence import Fencer
+
+_log = logging.getLogger(__name__)
+
+
+class _EndedError(OrderedKafkaError):
+    """The change had ended already: an earlier write of which no answer came had arrived."""
+
+    def __init__(self, finished: FinishedChange) -> None:
+        super().__init__(f"change {finished.id} had ended: {finished.outcome}")
+        self.finished = finished
+
+
+class Job:
+    """A change that this process carries out. ``done`` resolves to how it ended, or raises DeposedError when this
+    process stopped before; then the next controller goes on with it."""
+
+    def __init__(self, change: Change, topic_id: str, stop: threading.Event) -> None:
+        self.topic = change.topic
+        self.topic_id = topic_id
+        self.stop = stop
+        self.done: Future[FinishedChange] = Future()
+        self._lock = threading.Lock()
+        self._running: Running | None = None
+        self._change = change
+        self._fences = 0
+
+    @property
+    def change(self) -> Change:
+        """The change as far as it has come; ``fenced`` counts up while it fences."""
+        with self._lock:
+            if self._change.step == "fencing":
+                return replace(self._change, fenced=self._fences)
+            return self._change
+
+    def request_cancel(self) -> bool:
+        """Ask for the change to be taken back; False when it is too late for that."""
+        with self._lock:
+            if self._running is not None and not machine.cancellable(self._running):
+                return False
+            self._change = replace(self._change, cancel_requested=True)
+            return True
+
+    def begin(self, now: float, timing: Timing) -> tuple[Instruction, ...]:
+        """The first instructions."""
+        with self._lock:
+            return self._adopt(machine.resume(self._change, now, timing))
+
+    def advance(self, event: Event, timing: Timing) -> tuple[Instruction, ...]:
+        """The instructions that follow ``event``, or those of a cancel that was asked for meanwhile."""
+        with self._lock:
+            running = self._running
+            if running is None:
+                raise RuntimeError("advance() before begin()")
+            if self._change.cancel_requested and machine.cancellable(running):
+                event = events.CancelRequested(event.at)
+            return self._adopt(machine.advance(running, event, timing))
+
+    def count_fence(self, fenced: int) -> None:
+        """``fenced`` transactional ids are fenced by now."""
+        with self._lock:
+            self._fences = fenced
+
+    def _adopt(self, answer: machine.Answer) -> tuple[Instruction, ...]:
+        self._running, following = answer
+        requested = self._change.cancel_requested
+        self._change = replace(self._running.change, cancel_requested=requested)
+        return following
+
+
+class Runner:
+    """Runs changes to their end. ``clock`` gives seconds since the epoch and must not go backwards.
+
+    ``before`` is called with every instruction before it is carried out.
+    """
+
+    def __init__(
+        self,
+        admin: KafkaAdmin,
+        znodes: Znodes,
+        timing: Timing,
+        clock: Callable[[], float],
+        before: Callable[[Instruction], None] = lambda _: None,
+    ) -> None:
+        self._admin = admin
+        self._fencer = Fencer(admin)
+        self._znodes = znodes
+        self._timing = timing
+        self._clock = clock
+        self._before = before
+
+    def run(self, job: Job) -> None:
+        """Carry ``job`` out and resolve its ``done``; returns early when its ``stop`` is set."""
+        try:
+            job.done.set_result(self._run(job))
+        except _EndedError as ended:
+            job.done.set_result(ended.finished)
+        except DeposedError as error:
+            _log.info("topic %s: change %s is left to the next controller", job.topic, job.change.id)
+            job.done.set_exception(error)
+        except Exception:  # noqa: BLE001 - a bug; the thread ends here, and the topic must not stay closed
+            _log.exception("topic %s: change %s met a bug and is taken back", job.topic, job.change.id)
+            self._give_up(job)
+
+    def _give_up(self, job: Job) -> None:
+        """Whatever went wrong, writers must not be held for ever."""
+        ending = Ending("failed", ErrorCode.UNKNOWN_SERVER_ERROR, "internal error, see the controller's log")
+        try:
+            job.done.set_result(self._take_back(job, job.change, ending))
+        except OrderedKafkaError as error:
+            job.done.set_exception(error)
+
+    def _run(self, job: Job) -> FinishedChange:
+        todo = job.begin(self._clock(), self._timing)
+        finished: FinishedChange | None = None
+        while True:
+            event: Event | None = None
+            for instruction in todo:
+                if isinstance(instruction, instructions.Finish):
+                    self._before(instruction)
+                    if finished is None:
+                        raise RuntimeError(f"change {job.change.id} ended without being recorded")
+                    return finished
+                result = self._attempt(job, instruction)
+                if isinstance(result, FinishedChange):
+                    finished = result
+                    committed = isinstance(instruction, instructions.CommitLayout)
+                    event = (events.Committed if committed else events.TakenBack)(result.finished_at)
+                    break
+                event = result
+                if isinstance(event, events.Failed):
+                    break
+            if event is None:
+                raise RuntimeError(f"change {job.change.id}: no event after {todo}")
+            todo = job.advance(event, self._timing)
+
+    def _attempt(self, job: Job, instruction: Instruction) -> Event | FinishedChange | None:
+        if job.stop.is_set():
+            raise DeposedError
+        self._before(instruction)
+        _log.debug("topic %s: %s", job.topic, instruction)
+        try:
+            return self._execute(job, instruction)
+        except (DeposedError, _EndedError):
+            raise
+        except OrderedKafkaError as error:
+            retriable = error.retriable
+            message = error.message if isinstance(error, RequestError) else str(error)
+            code = error.code
+        except Exception as error:  # noqa: BLE001 - whatever it is, writers must not be held for ever
+            _log.exception("topic %s: %s failed", job.topic, type(instruction).__name__)
+            code, retriable = ErrorCode.UNKNOWN_SERVER_ERROR, False
+            message = f"{type(instruction).__name__} failed: {error!r}"
+        _log.warning("topic %s: %s failed: %s", job.topic, type(instruction).__name__, message)
+        return events.Failed(self._clock(), code, message, retriable)
+
+    def _execute(self, job: Job, instruction: Instruction) -> Event | FinishedChange | None:
+        match instruction:
+            case instructions.Persist(change):
+                self._znodes.update_topic(job.topic, lambda record: _with_change(record, change, job))
+                return None
+            case instructions.Drain(seconds):
+                job.stop.wait(seconds)
+                return None
+            case instructions.CreatePartitions(total):
+                self._create_partitions(job, total)
+                return events.PartitionsCreated(self._clock())
+            case instructions.AwaitLeaders(total, deadline):
+                self._await_leaders(job, total, deadline)
+                return events.LeadersElected(self._clock())
+            case instructions.ListTransactions(deadline):
+                states = self._fencer.list_transactions(f"ordered:{job.topic}:", self._monotonic(deadline))
+                return events.TransactionsListed(self._clock(), states)
+            case instructions.Fence(transactional_ids, deadline):
+                job.count_fence(0)
+                self._fencer.fence(transactional_ids, self._monotonic(deadline), job.count_fence)
+                return events.WritersFenced(self._clock(), len(transactional_ids))
+            case instructions.ReadBoundaries(total):
+                return self._read_boundaries(job, total)
+            case instructions.CheckNothingGrew(boundaries):
+                return self._check_nothing_grew(job, boundaries)
+            case instructions.CommitLayout(change, boundaries):
+                return self._commit(job, change, boundaries)
+            case instructions.TakeBack(change, ending):
+                return self._take_back(job, change, ending)
+            case instructions.Finish():
+                return None
+
+    # -- Kafka --------------------------------------------------------------------------------------------------
+
+    def _create_partitions(self, job: Job, total: int) -> None:
+        topic = self._describe(job)
+        if len(topic.partitions) >= total:
+            return
+        self._admin.create_partitions(job.topic, total, expansion_plan(self._admin, topic, total))
+
+    def _await_leaders(self, job: Job, total: int, deadline: float) -> None:
+        while True:
+            topic = self._describe(job)
+            leaderless = [p.partition for p in topic.partitions if p.leader < 0]
+            if len(topic.partitions) >= total and not leaderless:
+                return
+            if self._clock() >= deadline:
+                what = (
+                    f"partition {leaderless[0]} has no leader"
+                    if leaderless
+                    else f"Kafka shows {len(topic.partitions)} of {total} partitions"
+                )
+                raise UnavailableError(f"topic {job.topic!r}: {what}")
+            if job.change.cancel_requested or job.stop.wait(self._timing.backoff):
+                raise UnavailableError(f"topic {job.topic!r}: no longer waiting for leaders")
+
+    def _read_boundaries(self, job: Job, total: int) -> Event:
+        count = len(self._describe(job).partitions)
+        if count < total:
+            raise UnavailableError(f"Kafka shows {count} of {total} partitions of topic {job.topic!r}")
+        ends = self._admin.log_ends(job.topic, range(count))
+        self._check_not_truncated(job, {partition: end.offset for partition, end in ends.items()})
+        boundaries = tuple(Boundary(ends[p].offset, ends[p].leader_epoch) for p in range(count))
+        return events.BoundariesRead(self._clock(), boundaries)
+
+    def _check_not_truncated(self, job: Job, ends: Mapping[int, int]) -> None:
+        """A layout that starts before its predecessor would make the whole history unreadable."""
+        record = self._znodes.topic(job.topic)
+        if record is None:
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {job.topic!r} is not under management any more"
+            )
+        starts = self._znodes.layouts(job.topic, record, record.layout_epoch)[0].starts
+        for partition, start in enumerate(starts):
+            if ends[partition] < start:
+                raise RequestError(
+                    ErrorCode.LOG_TRUNCATED,
+                    f"partition {partition} of topic {job.topic!r} was truncated: its log ends at {ends[partition]}, "
+                    f"layout epoch {record.layout_epoch} starts at {start}",
+                )
+
+    def _check_nothing_grew(self, job: Job, boundaries: tuple[Boundary, ...]) -> Event:
+        ends = self._admin.log_ends(job.topic, range(len(boundaries)))
+        grown = {p: ends[p].offset for p, b in enumerate(boundaries) if ends[p].offset != b.offset}
+        if grown:
+            return events.LogsGrew(self._clock(), grown)
+        return events.NothingGrew(self._clock())
+
+    def _describe(self, job: Job) -> TopicDescription:
+        return described(self._admin, job.topic, job.topic_id)
+
+    def _monotonic(self, deadline: float) -> float:
+        return time.monotonic() + (deadline - self._clock())
+
+    # -- ZooKeeper ----------------------------------------------------------------------------------------------
+
+    def _commit(self, job: Job, change: Change, boundaries: tuple[Boundary, ...]) -> FinishedChange:
+        finished = machine.finished(change, Ending("done"), self._clock())
+        layout = LayoutRecord(
+            undeleted_partition_count=change.target,
+            starts=[boundary.offset for boundary in boundaries],
+            leader_epochs=[boundary.leader_epoch for boundary in boundaries],
+            committed_at=finished.finished_at,
+        )
+
+        def transform(record: TopicRecord) -> TopicRecord:
+            return _own(record, change).model_copy(
+                update={
+                    "undeleted_partition_count": change.target,
+                    "layout_epoch": record.layout_epoch + 1,
+                    "change": None,
+                    "last_change": finished,
+                }
+            )
+
+        self._znodes.commit_layout(job.topic, transform, layout)
+        _log.info(
+            "topic %s: %d -> %d partitions, writers held for %.3f s, %d fenced",
+            job.topic,
+            change.source,
+            change.target,
+            finished.writer_pause_seconds,
+            finished.fenced,
+        )
+        return finished
+
+    def _take_back(self, job: Job, change: Change, ending: Ending) -> FinishedChange:
+        finished = machine.finished(change, ending, self._clock())
+
+        def transform(record: TopicRecord) -> TopicRecord:
+            return _own(record, change).model_copy(update={"change": None, "last_change": finished})
+
+        self._znodes.update_topic(job.topic, transform)
+        _log.warning("topic %s: change %s %s: %s", job.topic, change.id, ending.outcome, ending.message)
+        return finished
+
+
+def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
+    """Kafka's view of a topic under management; raises RequestError when it is gone or another one."""
+    description = admin.describe_topics([topic]).get(topic)
+    if description is None:
+        raise RequestError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {topic!r} is under management but not in Kafka any more",
+        )
+    if description.topic_id != topic_id:
+        raise RequestError(
+            ErrorCode.LOG_TRUNCATED,
+            f"topic {topic!r} was deleted and created again outside of this system: Kafka has topic id "
+            f"{description.topic_id}, the layouts are those of {topic_id}",
+        )
+    return description
+
+
+def expansion_plan(admin: KafkaAdmin, topic: TopicDescription, total: int) -> list[list[int]]:
+    """Replicas of the partitions that bring ``topic`` to ``total``; raises RequestError when they cannot be placed."""
+    racks = {broker.id: broker.rack for broker in admin.brokers()}
+    existing = {p.partition: p.replicas for p in topic.partitions}
+    return continue_placement(racks, existing, total - len(existing))
+
+
+def _own(record: TopicRecord, change: Change) -> TopicRecord:
+    if record.change is not None and record.change.id == change.id:
+        return record
+    if record.last_change is not None and record.last_change.id == change.id:
+        raise _EndedError(record.last_change)
+    raise RequestError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"change {change.id} of topic {change.topic!r} is not recorded any more",
+    )
+
+
+def _with_change(record: TopicRecord, change: Change, job: Job) -> TopicRecord:
+    # A cancel that was accepted must outlive this process whichever of the two writes comes last.
+    requested = job.change.cancel_requested
+    own = _own(record, change)
+    return own.model_copy(update={"change": replace(change, cancel_requested=requested)})

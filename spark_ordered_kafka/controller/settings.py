@@ -1,0 +1,24 @@
+"""What a controller process is told when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spark_ordered_kafka.controller.change import Timing
+
+
+@dataclass(frozen=True)
+class ControllerSettings:
+    """``url`` is what other controllers and people are told; times in seconds.
+
+    ``startup_timeout`` bounds the wait for Kafka and ZooKeeper; ``session_timeout`` is ZooKeeper's: so long after a
+    controller died, its successor takes over.
+    """
+
+    bootstrap_servers: str
+    zookeeper: str
+    url: str
+    timing: Timing = field(default_factory=Timing)
+    startup_timeout: float = 30.0
+    session_timeout: float = 6.0
+    request_timeout: float = 10.0

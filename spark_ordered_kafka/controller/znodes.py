@@ -1,0 +1,231 @@
+"""The controller's state in ZooKeeper: every write a compare-and-set, guarded by the controller epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import NoNodeError
+
+from spark_ordered_kafka.controller.election import ROOT, ConflictError, Session
+from spark_ordered_kafka.controller.records import (
+    CreationRecord,
+    LayoutRecord,
+    PartitionRecord,
+    PartitionStatus,
+    TopicRecord,
+    dump,
+    parse,
+)
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+TOPICS = f"{ROOT}/topics"
+CREATIONS = f"{ROOT}/admin/create_topics"
+FIXED_PATHS = (TOPICS, CREATIONS)
+
+_CAS_ATTEMPTS = 5
+# A ZooKeeper packet may have 1 MB (jute.maxbuffer); so many small operations stay well below it.
+_OPERATIONS_PER_TRANSACTION = 1000
+
+
+class Znodes:
+    """Reads and guarded writes. Safe to share between threads.
+
+    Raises UnavailableError when ZooKeeper does not answer, and DeposedError when a write, or a linearizable read, is
+    not this controller's to make any more.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._layouts: dict[tuple[str, str, int], LayoutRecord] = {}
+
+    # -- topics -------------------------------------------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        """Names of the topics under management, sorted."""
+        return sorted(self._session.wait(self._session.client.get_children_async(TOPICS), TOPICS))
+
+    def topic(self, topic: str) -> TopicRecord | None:
+        """The topic's record as this session sees it; None when it is not under management."""
+        read = self._read_topic(topic)
+        return None if read is None else read[0]
+
+    def read_topic(self, topic: str) -> tuple[TopicRecord | None, int]:
+        """Linearizable read: the record (None: not under management) and the znode's version (-1 then)."""
+        path = _topic_path(topic)
+        found = self._session.read(path)
+        return (None, -1) if found is None else (parse(TopicRecord, found[0], path), found[1])
+
+    def create_topic(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
+        """Take the topic under management, and end its creation if one is recorded."""
+        path = _topic_path(topic)
+        transaction = self._session.transaction()
+        transaction.create(path, dump(record))
+        transaction.create(f"{path}/layouts")
+        transaction.create(f"{path}/partitions")
+        transaction.create(_layout_path(topic, 0), dump(layout))
+        if self.creation(topic) is not None:
+            transaction.delete(f"{CREATIONS}/{topic}")
+        self._session.commit(transaction, path)
+
+    def update_topic(
+        self,
+        topic: str,
+        transform: Callable[[TopicRecord], TopicRecord],
+        extend: Callable[[TransactionRequest, TopicRecord], None] | None = None,
+    ) -> TopicRecord:
+        """Replace the topic's record by ``transform`` of it; ``extend`` adds to the same transaction.
+
+        ``transform`` may run again after a lost race, and refuses by raising.
+        """
+        path = _topic_path(topic)
+        for _ in range(_CAS_ATTEMPTS):
+            read = self._read_topic(topic)
+            if read is None:
+                raise RequestError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} is not under management any more"
+                )
+            old, version = read
+            new = transform(old)
+            transaction = self._session.transaction()
+            transaction.set_data(path, dump(new), version=version)
+            if extend is not None:
+                extend(transaction, new)
+            try:
+                self._session.commit(transaction, path)
+            except ConflictError:
+                continue
+            return new
+        raise ConflictError(path)
+
+    def commit_layout(
+        self, topic: str, transform: Callable[[TopicRecord], TopicRecord], layout: LayoutRecord
+    ) -> TopicRecord:
+        """Write the next layout, the topic's record and the marks of removed partitions in one transaction."""
+        path = _topic_path(topic)
+        children = self._session.wait(self._session.client.get_children_async(f"{path}/partitions"), path)
+        there = {int(child) for child in children}
+        current = self.topic(topic)
+        source = layout.undeleted_partition_count if current is None else current.undeleted_partition_count
+        target = layout.undeleted_partition_count
+        mark = dump(PartitionRecord(status="marked", since=layout.committed_at))
+        marked = range(target, source)
+        # A stale node of a live partition says nothing (its count does), so what exceeds one transaction may be
+        # written before a shrink commits and removed after an expansion did.
+        for batch in _batches(marked[_OPERATIONS_PER_TRANSACTION:]):
+            transaction = self._session.transaction()
+            for partition in batch:
+                _put(transaction, _partition_path(topic, partition), mark, partition in there)
+            self._session.commit(transaction, path)
+        revived = sorted(partition for partition in there if source <= partition < target)
+
+        def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
+            transaction.create(_layout_path(topic, new.layout_epoch), dump(layout))
+            for partition in marked[:_OPERATIONS_PER_TRANSACTION]:
+                _put(transaction, _partition_path(topic, partition), mark, partition in there)
+            for partition in revived[:_OPERATIONS_PER_TRANSACTION]:
+                transaction.delete(_partition_path(topic, partition))
+
+        new = self.update_topic(topic, transform, extend)
+        for batch in _batches(revived[_OPERATIONS_PER_TRANSACTION:]):
+            transaction = self._session.transaction()
+            for partition in batch:
+                transaction.delete(_partition_path(topic, partition))
+            self._session.commit(transaction, path)
+        return new
+
+    def layouts(self, topic: str, record: TopicRecord, from_epoch: int = 0) -> list[LayoutRecord]:
+        """The committed layouts from ``from_epoch`` to the record's epoch; they never change, so they are kept."""
+        missing = [
+            epoch
+            for epoch in range(from_epoch, record.layout_epoch + 1)
+            if (topic, record.topic_id, epoch) not in self._layouts
+        ]
+        reads = [(epoch, self._session.client.get_async(_layout_path(topic, epoch))) for epoch in missing]
+        for epoch, read in reads:
+            path = _layout_path(topic, epoch)
+            data, _ = self._session.wait(read, path)
+            self._layouts[topic, record.topic_id, epoch] = parse(LayoutRecord, data, path)
+        return [
+            self._layouts[topic, record.topic_id, epoch]
+            for epoch in range(from_epoch, record.layout_epoch + 1)
+        ]
+
+    def partition_statuses(self, topic: str) -> dict[int, PartitionStatus]:
+        """partition -> status, of those that have a node."""
+        path = f"{_topic_path(topic)}/partitions"
+        children = sorted(
+            int(child) for child in self._session.wait(self._session.client.get_children_async(path), path)
+        )
+        reads = [(p, self._session.client.get_async(_partition_path(topic, p))) for p in children]
+        statuses: dict[int, PartitionStatus] = {}
+        for partition, read in reads:
+            path = _partition_path(topic, partition)
+            try:
+                data, _ = self._session.wait(read, path)
+            except NoNodeError:
+                continue  # taken up again between the two reads
+            statuses[partition] = parse(PartitionRecord, data, path).status
+        return statuses
+
+    # -- creations ----------------------------------------------------------------------------------------------
+
+    def creations(self) -> list[str]:
+        """Topics whose creation was begun and not ended."""
+        return sorted(self._session.wait(self._session.client.get_children_async(CREATIONS), CREATIONS))
+
+    def creation(self, topic: str) -> CreationRecord | None:
+        """The recorded creation of a topic."""
+        path = f"{CREATIONS}/{topic}"
+        try:
+            data, _ = self._session.wait(self._session.client.get_async(path), path)
+        except NoNodeError:
+            return None
+        return parse(CreationRecord, data, path)
+
+    def record_creation(self, topic: str, record: CreationRecord) -> None:
+        """Say that Kafka is about to be asked to create the topic."""
+        path = f"{CREATIONS}/{topic}"
+        transaction = self._session.transaction()
+        _put(transaction, path, dump(record), self.creation(topic) is not None)
+        self._session.commit(transaction, path)
+
+    def drop_creation(self, topic: str) -> None:
+        """The creation came to nothing: Kafka refused it, or never heard of it."""
+        if self.creation(topic) is None:
+            return
+        transaction = self._session.transaction()
+        transaction.delete(f"{CREATIONS}/{topic}")
+        self._session.commit(transaction, f"{CREATIONS}/{topic}")
+
+    def _read_topic(self, topic: str) -> tuple[TopicRecord, int] | None:
+        path = _topic_path(topic)
+        try:
+            data, stat = self._session.wait(self._session.client.get_async(path), path)
+        except NoNodeError:
+            return None
+        return parse(TopicRecord, data, path), int(stat.version)
+
+
+def _topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def _layout_path(topic: str, epoch: int) -> str:
+    return f"{TOPICS}/{topic}/layouts/{epoch}"
+
+
+def _partition_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def _put(transaction: TransactionRequest, path: str, data: bytes, exists: bool) -> None:
+    if exists:
+        transaction.set_data(path, data)
+    else:
+        transaction.create(path, data)
+
+
+def _batches(items: Sequence[int]) -> list[Sequence[int]]:
+    size = _OPERATIONS_PER_TRANSACTION
+    return [items[i : i + size] for i in range(0, len(items), size)]

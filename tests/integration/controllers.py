@@ -1,0 +1,114 @@
+"""Controllers inside the test's process, which can be held or ended at any instruction of a change."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.api import create_app
+from spark_ordered_kafka.controller.change import Timing
+from spark_ordered_kafka.controller.instructions import Instruction
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, unique_name
+
+
+@dataclass
+class Hold:
+    """Holds the runner before the first instruction of a type until :meth:`release`."""
+
+    kind: type
+    reached: threading.Event = field(default_factory=threading.Event)
+    _released: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, instruction: Instruction) -> None:
+        if isinstance(instruction, self.kind) and not self._released.is_set():
+            self.reached.set()
+            assert self._released.wait(TIMEOUT), f"nobody released {self.kind.__name__}"
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        self._released.set()
+
+    def await_reached(self) -> None:
+        assert self.reached.wait(TIMEOUT), f"{self.kind.__name__} was not reached"
+
+
+class InProcess:
+    """An active controller in this process and a client of its routes."""
+
+    def __init__(self, service: ControllerService, http: TestClient) -> None:
+        self.service = service
+        self.http = http
+        self.before: Callable[[Instruction], None] = lambda _: None
+
+    def create(self, partitions: int = 2, prefix: str = "topic", **fields: Any) -> str:
+        topic = unique_name(prefix)
+        answer = self.http.post("/v1/topics", json={"topic": topic, "partitions": partitions, **fields})
+        assert answer.status_code == 201, answer.text
+        return topic
+
+    def alter(self, topic: str, count: int, *, wait: bool = True, **fields: Any) -> schemas.TopicResult:
+        body = {"topics": [{"topic": topic, "partition_count": count}], **fields}
+        params = {"wait": TIMEOUT} if wait else {}
+        answer = self.http.post("/v1/partition-counts", json=body, params=params)
+        assert answer.status_code == 200, answer.text
+        return schemas.TopicResults.model_validate_json(answer.content).topics[0]
+
+    def topic(self, topic: str) -> schemas.TopicView:
+        return schemas.TopicView.model_validate_json(self.http.get(f"/v1/topics/{topic}").content)
+
+    def change(self, topic: str) -> schemas.TopicChange:
+        return schemas.TopicChange.model_validate_json(self.http.get(f"/v1/topics/{topic}/change").content)
+
+    def layout(self, topic: str) -> schemas.LayoutHistoryView:
+        answer = self.http.get(f"/v1/topics/{topic}/layout")
+        return schemas.LayoutHistoryView.model_validate_json(answer.content)
+
+    def await_end(self, topic: str) -> schemas.FinishedChangeView:
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            answer = self.change(topic)
+            if answer.change is None and answer.last_change is not None:
+                return answer.last_change
+            assert time.monotonic() < deadline, f"{topic}: {answer.change} does not end"
+            time.sleep(0.02)
+
+
+@contextmanager
+def in_process(
+    cluster: LocalCluster, *, timing: Timing | None = None, chroot: str = "", await_active: bool = True
+) -> Iterator[InProcess]:
+    """A controller with a ZooKeeper tree of its own, unless ``chroot`` names one."""
+    settings = ControllerSettings(
+        bootstrap_servers=cluster.bootstrap_servers,
+        zookeeper=f"{cluster.zookeeper}/{chroot or unique_name('test')}",
+        url="http://in-process",
+        timing=Timing() if timing is None else timing,
+        session_timeout=2.0,
+    )
+    box: list[InProcess] = []
+    service = ControllerService(settings, before=lambda instruction: box[0].before(instruction))
+    box.append(InProcess(service, TestClient(create_app(service))))
+    service.start()
+    try:
+        deadline = time.monotonic() + TIMEOUT
+        while await_active and not service.active:
+            assert time.monotonic() < deadline, "the controller did not become active"
+            time.sleep(0.02)
+        yield box[0]
+    finally:
+        service.stop()

@@ -1,0 +1,456 @@
+"""Partition changes on real servers: with live writers, cancelled, refused, taken back, and through crashes."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import PartitionCountsRequest, TopicPartitionCount
+from spark_ordered_kafka.controller import instructions as i
+from spark_ordered_kafka.controller.change import Timing
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import Hold, InProcess, in_process
+from tests.integration.live_writer import check_epochs, live_writers
+from tests.servers import TIMEOUT, unique_name
+
+
+@pytest.fixture(scope="module")
+def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
+    with in_process(kafka_cluster) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _unhook(controller: InProcess) -> Iterator[None]:
+    yield
+    controller.before = lambda _: None
+
+
+def test_growing_and_shrinking_record_every_layout(controller: InProcess) -> None:
+    topic = controller.create(2)
+    for count in (5, 3, 4, 2, 7):
+        assert controller.alter(topic, count).error == "NONE"
+    view = controller.topic(topic)
+    assert (view.undeleted_partition_count, view.layout_epoch, view.change) == (7, 5, None)
+    assert [p.status for p in view.partitions] == ["live"] * 7
+    layouts = controller.layout(topic).layouts
+    assert [one.undeleted_partition_count for one in layouts] == [2, 5, 3, 4, 2, 7]
+    assert [len(one.starts) for one in layouts] == [2, 5, 5, 5, 5, 7]
+    newer = controller.http.get(f"/v1/topics/{topic}/layout", params={"from_epoch": 4}).json()["layouts"]
+    assert [one["epoch"] for one in newer] == [4, 5]
+    assert controller.http.get(f"/v1/topics/{topic}/layout", params={"from_epoch": 6}).json()["layouts"] == []
+
+
+def test_removed_partitions_are_marked_and_taken_up_again(controller: InProcess) -> None:
+    topic = controller.create(1)
+    statuses = []
+    for count in (4, 2, 3):
+        assert controller.alter(topic, count).error == "NONE"
+        statuses.append([p.status for p in controller.topic(topic).partitions])
+    assert statuses == [["live"] * 4, ["live"] * 2 + ["marked"] * 2, ["live"] * 3 + ["marked"]]
+
+
+def test_boundaries_are_the_log_ends(controller: InProcess, kafka_cluster: LocalCluster) -> None:
+    topic = controller.create(2)
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    for partition, records in ((0, 5), (1, 2)):
+        for _ in range(records):
+            producer.produce(topic, b"v", partition=partition)
+    assert producer.flush(TIMEOUT) == 0
+    assert controller.alter(topic, 3).error == "NONE"
+    assert controller.layout(topic).layouts[1].starts == [5, 2, 0]
+
+
+def test_live_writers_through_changes(cluster: LocalCluster) -> None:
+    topic = unique_name("live")
+    with ControllerClient(cluster.controller_url) as client:
+        httpx.post(
+            f"{cluster.controller_url}/v1/topics", json={"topic": topic, "partitions": 2}
+        ).raise_for_status()
+        with live_writers(cluster.bootstrap_servers, cluster.controller_url, topic) as writers:
+            for count in (4, 8, 3, 6, 2):
+                request = PartitionCountsRequest(
+                    topics=[TopicPartitionCount(topic=topic, partition_count=count)]
+                )
+                (result,) = client.alter_partition_counts(request, wait=TIMEOUT).topics
+                assert result.error == "NONE", result
+                for writer in writers:
+                    writer.await_commits(3)
+            last = client.change(topic).last_change
+        assert last is not None
+        assert last.fenced == 2
+        assert 0 < last.writer_pause_seconds < 4
+        assert all(writer.fenced >= 5 for writer in writers)
+        assert check_epochs(cluster.bootstrap_servers, client.layout(topic)) > 0
+
+
+def test_writers_wait_only_while_a_change_is_closing(controller: InProcess) -> None:
+    topic = controller.create(2)
+    layout = f"/v1/topics/{topic}/layout"
+    with Hold(i.AwaitLeaders) as creating, Hold(i.ListTransactions) as closing:
+        controller.before = _both(creating, closing)
+        controller.alter(topic, 3, wait=False)
+        creating.await_reached()
+        assert controller.http.get(layout, params={"writer": "true"}).status_code == 200
+        assert controller.http.get(layout).json()["changing"] is False
+        creating.release()
+        closing.await_reached()
+        answer = controller.http.get(layout, params={"writer": "true"})
+        assert (answer.status_code, answer.json()["error_code"]) == (503, 1001)
+        assert answer.headers["retry-after"] == "1"
+        assert controller.http.get(layout).json()["changing"] is True
+        change = controller.change(topic).change
+        assert change is not None
+        assert (change.step, change.source, change.target, change.kind) == ("closing", 2, 3, "expand")
+        closing.release()
+        assert controller.await_end(topic).outcome == "done"
+    assert controller.http.get(layout, params={"writer": "true"}).json()["layout_epoch"] == 1
+
+
+def _both(first: Hold, second: Hold) -> Callable[[i.Instruction], None]:
+    def before(instruction: i.Instruction) -> None:
+        first(instruction)
+        second(instruction)
+
+    return before
+
+
+def test_second_change_is_refused_while_one_runs(controller: InProcess) -> None:
+    topic = controller.create(2)
+    with Hold(i.ListTransactions) as hold:
+        controller.before = hold
+        first = controller.alter(topic, 3, wait=False)
+        hold.await_reached()
+        second = controller.alter(topic, 4)
+        assert (second.error, second.error_code) == ("PARTITION_CHANGE_IN_PROGRESS", 1002)
+        assert str(first.change_id) in str(second.error_message)
+    assert controller.await_end(topic).outcome == "done"
+
+
+def test_topics_change_side_by_side_with_a_result_each(controller: InProcess) -> None:
+    one, other = controller.create(1), controller.create(2)
+    items = [(one, 3), (other, 1), ("no-such-topic", 2)]
+    body = {"topics": [{"topic": topic, "partition_count": count} for topic, count in items]}
+    answer = controller.http.post("/v1/partition-counts", json=body, params={"wait": TIMEOUT})
+    assert [item["error"] for item in answer.json()["topics"]] == [
+        "NONE",
+        "INVALID_PARTITIONS",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+    ]
+    assert controller.topic(one).undeleted_partition_count == 3
+
+
+def test_wrong_counts_are_refused(controller: InProcess) -> None:
+    topic = controller.create(2)
+    for count, words in ((1, "initial partition count 2"), (2, "nothing is to be changed"), (0, "value 0")):
+        result = controller.alter(topic, count)
+        assert (result.error, result.change_id) == ("INVALID_PARTITIONS", None)
+        assert words in str(result.error_message)
+    twice = {"topics": [{"topic": topic, "partition_count": 3}] * 2}
+    answer = controller.http.post("/v1/partition-counts", json=twice)
+    assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_REQUEST")
+    assert "2 times" in answer.json()["error_message"]
+    assert controller.change(topic).last_change is None
+
+
+def test_validate_only_changes_nothing(controller: InProcess) -> None:
+    topic = controller.create(2)
+    assert controller.alter(topic, 4, validate_only=True).error == "NONE"
+    assert controller.alter(topic, 1, validate_only=True).error == "INVALID_PARTITIONS"
+    assert len(controller.topic(topic).partitions) == 2
+    assert controller.change(topic).last_change is None
+
+
+@pytest.mark.parametrize("kind", [i.AwaitLeaders, i.ListTransactions, i.Fence, i.ReadBoundaries])
+def test_cancel_takes_the_change_back(controller: InProcess, kind: type) -> None:
+    topic = controller.create(2)
+    with Hold(kind) as hold:
+        controller.before = hold
+        started = controller.alter(topic, 3, wait=False)
+        hold.await_reached()
+        answer = controller.http.delete(f"/v1/topics/{topic}/change")
+        assert (answer.status_code, answer.json()["change_id"]) == (200, started.change_id)
+    assert controller.await_end(topic).outcome == "cancelled"
+    view = controller.topic(topic)
+    assert (view.undeleted_partition_count, view.layout_epoch) == (2, 0)
+    assert controller.http.get(f"/v1/topics/{topic}/layout?writer=true").status_code == 200
+    assert controller.alter(topic, 3).error == "NONE"
+
+
+def test_cancel_comes_too_late_once_boundaries_are_read(controller: InProcess) -> None:
+    topic = controller.create(2)
+    missing = controller.http.delete(f"/v1/topics/{topic}/change")
+    assert (missing.status_code, missing.json()["error"]) == (400, "INVALID_REQUEST")
+    with Hold(i.CommitLayout) as hold:
+        controller.before = hold
+        controller.alter(topic, 3, wait=False)
+        hold.await_reached()
+        answer = controller.http.delete(f"/v1/topics/{topic}/change")
+        assert (answer.status_code, answer.json()["error"]) == (409, "PARTITION_CHANGE_IN_PROGRESS")
+    assert controller.await_end(topic).outcome == "done"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_log_that_grows_after_the_fence_betrays_a_foreign_writer(
+    controller: InProcess, kafka_cluster: LocalCluster, force: bool
+) -> None:
+    topic = controller.create(2)
+
+    def write(instruction: i.Instruction) -> None:
+        if isinstance(instruction, i.CheckNothingGrew):
+            producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+            producer.produce(topic, b"v", partition=1)
+            assert producer.flush(TIMEOUT) == 0
+
+    controller.before = write
+    result = controller.alter(topic, 3, force=force)
+    if force:
+        assert result.error == "NONE"
+        assert controller.layout(topic).layouts[1].starts == [0, 0, 0]
+    else:
+        assert (result.error, result.error_code) == ("ACTIVE_FOREIGN_PRODUCERS", 1003)
+        assert "partition 1 (0 -> 1)" in str(result.error_message)
+        assert controller.topic(topic).layout_epoch == 0
+        last = controller.change(topic).last_change
+        assert last is not None
+        assert (last.outcome, last.error and last.error.error) == ("failed", "ACTIVE_FOREIGN_PRODUCERS")
+
+
+def test_open_transaction_is_drained_then_fenced(kafka_cluster: LocalCluster) -> None:
+    with in_process(kafka_cluster, timing=Timing(drain=1.0)) as controller:
+        topic = controller.create(2)
+        producer = Producer(
+            {"bootstrap.servers": kafka_cluster.bootstrap_servers, "transactional.id": f"ordered:{topic}:w:0"}
+        )
+        producer.init_transactions(TIMEOUT)
+        producer.begin_transaction()
+        producer.produce(topic, b"v", partition=0)
+        assert producer.flush(TIMEOUT) == 0
+        finisher = threading.Timer(0.3, producer.commit_transaction)
+        finisher.start()
+        assert controller.alter(topic, 3).error == "NONE"
+        finisher.join()
+        first = controller.change(topic).last_change
+        assert first is not None
+        assert 0.3 < first.writer_pause_seconds < 1.0
+        # One record and its commit marker.
+        assert controller.layout(topic).layouts[1].starts == [2, 0, 0]
+
+
+def test_transaction_left_open_is_aborted_after_the_drain_time(kafka_cluster: LocalCluster) -> None:
+    with in_process(kafka_cluster, timing=Timing(drain=0.5)) as controller:
+        topic = controller.create(1)
+        producer = Producer(
+            {"bootstrap.servers": kafka_cluster.bootstrap_servers, "transactional.id": f"ordered:{topic}:w:0"}
+        )
+        producer.init_transactions(TIMEOUT)
+        producer.begin_transaction()
+        producer.produce(topic, b"v", partition=0)
+        assert producer.flush(TIMEOUT) == 0
+        assert controller.alter(topic, 2).error == "NONE"
+        last = controller.change(topic).last_change
+        assert last is not None
+        assert last.fenced == 1
+        assert 0.5 <= last.writer_pause_seconds < 5
+        assert controller.layout(topic).layouts[1].starts == [2, 0]
+
+
+def test_closing_that_cannot_end_is_taken_back(kafka_cluster: LocalCluster) -> None:
+    with in_process(kafka_cluster, timing=Timing(closing=1.5)) as controller:
+        topic = controller.create(2)
+        with Hold(i.ListTransactions) as hold:
+            controller.before = hold
+            controller.alter(topic, 3, wait=False)
+            hold.await_reached()
+            kafka_cluster.pause("broker-1")
+        try:
+            last = controller.await_end(topic)
+        finally:
+            kafka_cluster.resume("broker-1")
+        assert (last.outcome, last.error and last.error.error) == ("failed", "REQUEST_TIMED_OUT")
+        assert "did not end within 1.5 s" in str(last.error)
+        assert controller.http.get(f"/v1/topics/{topic}/layout?writer=true").json()["layout_epoch"] == 0
+        assert controller.alter(topic, 3).error == "NONE"
+
+
+def test_partitions_added_outside_are_covered_by_the_next_layout(
+    controller: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    topic = controller.create(1)
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(TIMEOUT)
+    assert controller.alter(topic, 2).error == "NONE"
+    assert len(controller.layout(topic).layouts[1].starts) == 3
+    assert [p.status for p in controller.topic(topic).partitions] == ["live", "live", "deleted"]
+
+
+def test_many_partitions_are_marked_and_revived(controller: InProcess) -> None:
+    """More marks than one ZooKeeper transaction takes here."""
+    topic = controller.create(1)
+    record, _ = controller.service.topics.record(topic)
+    assert record.undeleted_partition_count == 1
+    for count in (1500, 2, 1400, 1):
+        result = controller.alter(topic, count)
+        assert result.error == "NONE", result
+        statuses = [p.status for p in controller.topic(topic).partitions]
+        assert statuses == ["live"] * count + ["marked"] * (1500 - count)
+
+
+def test_unordered_topic_changes_without_a_pause(controller: InProcess) -> None:
+    topic = controller.create(2, ordered_delivery=False)
+    with Hold(i.ReadBoundaries) as hold:
+        controller.before = hold
+        controller.alter(topic, 3, wait=False)
+        hold.await_reached()
+        assert controller.http.get(f"/v1/topics/{topic}/layout?writer=true").status_code == 200
+    last = controller.await_end(topic)
+    assert (last.outcome, last.writer_pause_seconds) == ("done", 0.0)
+    assert controller.layout(topic).layouts[1].undeleted_partition_count == 3
+
+
+def test_change_goes_on_after_an_orderly_stop(kafka_cluster: LocalCluster) -> None:
+    chroot = unique_name("stop")
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        topic = first.create(2)
+        with Hold(i.Fence) as hold:
+            first.before = hold
+            first.alter(topic, 3, wait=False)
+            hold.await_reached()
+            stopper = threading.Thread(target=first.service.stop)
+            stopper.start()
+            first.service._stop.wait(TIMEOUT)
+            time.sleep(0.5)  # until the stop has reached the change that is held
+        stopper.join(TIMEOUT)
+    with in_process(kafka_cluster, chroot=chroot) as second:
+        assert second.await_end(topic).outcome == "done"
+        assert second.topic(topic).layout_epoch == 1
+
+
+CRASHES = [
+    "Persist:creating",
+    "CreatePartitions",
+    "AwaitLeaders",
+    "Persist:closing",
+    "ListTransactions",
+    "Persist:fencing",
+    "Fence",
+    "Persist:boundaries",
+    "ReadBoundaries",
+    "Persist:committing",
+    "CheckNothingGrew",
+    "CommitLayout",
+    "Finish",
+]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class CrashingController:
+    """A controller process that can be told to die; its successor listens on the same port."""
+
+    def __init__(self, cluster: LocalCluster, directory: Path) -> None:
+        self.url = f"http://127.0.0.1:{_free_port()}"
+        self.armed = directory / "armed"
+        self._log = directory / "controller.log"
+        zookeeper = f"{cluster.zookeeper}/{unique_name('crash')}"
+        command = [sys.executable, "-m", "tests.integration.crashing_controller", cluster.bootstrap_servers]
+        self._command = [*command, zookeeper, self.url.rsplit(":", 1)[1], str(self.armed)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        self.start()
+        try:
+            yield
+        finally:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait(TIMEOUT)
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                if httpx.get(f"{self.url}/readyz").is_success:
+                    return
+            except httpx.TransportError:
+                pass
+            assert self._process.poll() is None, self._log.read_text()
+            assert time.monotonic() < deadline, self._log.read_text()
+            time.sleep(0.05)
+
+    def await_crash(self) -> None:
+        assert self._process is not None
+        assert self._process.wait(TIMEOUT) == 137
+
+
+@pytest.mark.timeout(300)
+def test_change_ends_right_when_the_controller_dies_at_any_instruction(
+    kafka_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """One topic grows and shrinks under two live writers, and every change loses its controller somewhere else."""
+    controller = CrashingController(kafka_cluster, tmp_path)
+    topic = unique_name("crash")
+    with controller.running(), ControllerClient(controller.url) as client:
+        httpx.post(f"{controller.url}/v1/topics", json={"topic": topic, "partitions": 2}).raise_for_status()
+        count = 2
+        epoch = 0
+        with live_writers(kafka_cluster.bootstrap_servers, controller.url, topic) as writers:
+            for crash in CRASHES:
+                # A shrink creates nothing.
+                shrinks = crash not in ("Persist:creating", "CreatePartitions")
+                for target in (count + 2, count + 1) if shrinks else (count + 2,):
+                    _crash_during(controller, client, topic, target, crash)
+                    epoch += 1
+                    _await_layout(client, topic, epoch)
+                    view = client.topic(topic)
+                    assert (view.undeleted_partition_count, view.layout_epoch) == (target, epoch), crash
+                    for writer in writers:
+                        writer.await_commits(2)
+                count = client.topic(topic).undeleted_partition_count
+        history = client.layout(topic)
+        assert len(history.layouts) == epoch + 1
+        assert check_epochs(kafka_cluster.bootstrap_servers, history) > 0
+
+
+def _crash_during(
+    controller: CrashingController, client: ControllerClient, topic: str, target: int, crash: str
+) -> None:
+    controller.armed.write_text(crash)
+    request = PartitionCountsRequest(topics=[TopicPartitionCount(topic=topic, partition_count=target)])
+    # An early death may come before the answer; the change is recorded all the same.
+    with suppress(UnavailableError):
+        (result,) = client.alter_partition_counts(request).topics
+        assert result.error == "NONE", result
+    controller.await_crash()
+    controller.start()
+
+
+def _await_layout(client: ControllerClient, topic: str, epoch: int) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        answer = client.change(topic)
+        if answer.change is None and answer.last_change is not None:
+            assert answer.last_change.outcome == "done", answer
+            if client.topic(topic).layout_epoch == epoch:
+                return
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)

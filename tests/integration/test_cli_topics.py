@@ -1,0 +1,174 @@
+"""``ordered-kafka topics`` and ``brokers`` against a running controller."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_ordered_kafka.cli import app
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, unique_name
+
+
+class Cli:
+    """Runs commands with the controller's address in the environment."""
+
+    def __init__(self, url: str) -> None:
+        self._runner = CliRunner(env={"ORDERED_KAFKA_CONTROLLER": url})
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        result = self._runner.invoke(app, arguments)
+        return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def cli(cluster: LocalCluster) -> Cli:
+    return Cli(cluster.controller_url)
+
+
+def created(cli: Cli, partitions: int = 2) -> str:
+    topic = unique_name("cli")
+    code, _, error = cli("topics", "create", "--topic", topic, "--partitions", str(partitions))
+    assert code == 0, error
+    return topic
+
+
+def test_create_describe_and_list(cli: Cli) -> None:
+    topic = unique_name("cli")
+    arguments = (
+        "--partitions",
+        "3",
+        "--hash",
+        "crc32",
+        "--config",
+        "retention.ms=60000",
+        "--replication-factor",
+        "1",
+    )
+    code, out, _ = cli("topics", "create", "--topic", topic, *arguments)
+    assert (code, out) == (0, f"created topic {topic} with 3 partitions, hash crc32\n")
+    code, out, _ = cli("topics", "describe", "--topic", topic)
+    assert code == 0
+    assert out.startswith(f"topic {topic}  id ")
+    assert "partitions 3  initial 3  epoch 0  hash crc32  ordered yes" in out
+    assert out.splitlines()[2].split() == ["0", "live", "1", "1", "1"]
+    code, out, _ = cli("topics", "list")
+    assert [topic, "3", "3", "0", "crc32", "-"] in [line.split() for line in out.splitlines()]
+
+
+def test_alter_waits_and_ends_with_one_line(cli: Cli) -> None:
+    topic = created(cli)
+    code, out, _ = cli("topics", "alter", "--topic", topic, "--partitions", "5")
+    assert code == 0
+    assert out.startswith(f"topic {topic}: 2 -> 5 partitions, layout epoch 1, 0 fenced, writers paused 0.")
+    assert len(out.splitlines()) == 1
+    code, out, _ = cli("topics", "alter", "--topic", topic, "--partitions", "2")
+    assert (code, "5 -> 2 partitions, layout epoch 2" in out) == (0, True)
+
+
+def test_alter_without_waiting(cli: Cli) -> None:
+    topic = created(cli)
+    code, out, _ = cli("topics", "alter", "--topic", topic, "--partitions", "3", "--no-wait")
+    assert code == 0
+    assert out.startswith(f"topic {topic} is changing to 3 partitions, change ")
+    deadline = time.monotonic() + TIMEOUT
+    while (
+        json.loads(cli("topics", "describe", "--topic", topic, "--output", "json")[1])["change"] is not None
+    ):
+        assert time.monotonic() < deadline
+    assert "last change 2 -> 3: done" in cli("topics", "describe", "--topic", topic)[1]
+
+
+def test_validate_only(cli: Cli) -> None:
+    topic = created(cli)
+    code, out, _ = cli("topics", "alter", "--topic", topic, "--partitions", "4", "--validate-only")
+    assert (code, out) == (0, f"topic {topic} could be changed to 4 partitions\n")
+    checked = unique_name("cli")
+    assert cli("topics", "create", "--topic", checked, "--validate-only")[0] == 0
+    assert cli("topics", "describe", "--topic", checked)[0] == 1
+
+
+def test_json_is_the_answer_of_the_api(cli: Cli) -> None:
+    topic = created(cli)
+    view = json.loads(cli("topics", "describe", "--topic", topic, "--output", "json")[1])
+    assert (view["topic"], view["undeleted_partition_count"]) == (topic, 2)
+    ended = json.loads(cli("topics", "alter", "--topic", topic, "--partitions", "3", "--output", "json")[1])
+    assert (ended["topic"], ended["change"], ended["last_change"]["outcome"]) == (topic, None, "done")
+    assert topic in [
+        one["topic"] for one in json.loads(cli("topics", "list", "--output", "json")[1])["topics"]
+    ]
+    (broker,) = json.loads(cli("brokers", "list", "--output", "json")[1])["brokers"]
+    assert broker["id"] == 1
+
+
+def test_brokers_list(cli: Cli) -> None:
+    code, out, _ = cli("brokers", "list")
+    assert code == 0
+    header, row = out.splitlines()
+    assert header.split() == ["BROKER", "RACK", "HOSTED", "MAX", "PARTITIONS", "CAPACITY"]
+    assert row.split()[:2] == ["1", "-"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (
+            ("alter", "--topic", "{t}", "--partitions", "1"),
+            1,
+            "error: INVALID_PARTITIONS: partition_count of",
+        ),
+        (
+            ("alter", "--topic", "{t}", "--cancel"),
+            1,
+            "error: INVALID_REQUEST: topic '{t}' has no partition change",
+        ),
+        (
+            ("alter", "--topic", "nope", "--partitions", "3"),
+            1,
+            "error: UNKNOWN_TOPIC_OR_PARTITION: topic 'nope' does",
+        ),
+        (("create", "--topic", "{t}"), 1, "error: TOPIC_ALREADY_EXISTS: "),
+        (("create", "--topic", "a b"), 1, "error: INVALID_TOPIC_EXCEPTION: "),
+        (
+            ("create", "--topic", "x", "--config", "retention"),
+            2,
+            "error: --config has the value 'retention': ",
+        ),
+        (("create", "--topic", "x", "--hash", "md5"), 1, "error: INVALID_REQUEST: hash has the value 'md5'"),
+        (("alter", "--topic", "{t}"), 2, "error: --partitions is missing: "),
+        (("alter", "--topic", "{t}", "--partitions", "3", "--cancel"), 2, "error: --cancel "),
+        (("alter", "--topic", "{t}", "--partitions", "many"), 2, "Usage: "),
+        (("alter", "--partitions", "3"), 2, "Usage: "),
+        (("list", "--controller", "nowhere"), 2, "error: --controller has the value 'nowhere': "),
+        (
+            ("list", "--controller", "http://127.0.0.1:1"),
+            1,
+            "error: REQUEST_TIMED_OUT: no controller answered GET",
+        ),
+    ],
+)
+def test_errors_and_exit_codes(cli: Cli, arguments: tuple[str, ...], code: int, error: str) -> None:
+    topic = created(cli)
+    given, _, told = cli("topics", *[argument.format(t=topic) for argument in arguments])
+    assert given == code, told
+    assert told.startswith(error.format(t=topic)), told
+
+
+def test_missing_controller_is_a_usage_error() -> None:
+    result = CliRunner(env={"ORDERED_KAFKA_CONTROLLER": ""}).invoke(app, ["topics", "list"])
+    assert result.exit_code == 2
+    assert "--controller" in result.stderr
+
+
+def test_help_starts_without_servers_or_heavy_imports() -> None:
+    heavy = "{'pyspark', 'pyarrow', 'pandas', 'fastapi', 'uvicorn', 'kafka'}"
+    script = f"import sys, spark_ordered_kafka.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT, check=True
+    )
+    assert done.stdout == "[]\n"

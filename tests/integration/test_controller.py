@@ -1,0 +1,321 @@
+"""Routes of the controller on real servers: topics, layouts, brokers, roles and refusals."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import CreateTopicRequest
+from spark_ordered_kafka.controller.election import DeposedError
+from spark_ordered_kafka.controller.records import CreationRecord
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import InProcess, in_process
+from tests.servers import TIMEOUT, create_topic, unique_name
+
+
+@pytest.fixture(scope="module")
+def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
+    with in_process(kafka_cluster) as running:
+        yield running
+
+
+def test_created_topic_is_under_management(controller: InProcess, kafka_cluster: LocalCluster) -> None:
+    topic = controller.create(3, hash="murmur2", configs={"retention.ms": "60000"})
+    view = controller.topic(topic)
+    assert (view.initial_partition_count, view.undeleted_partition_count, view.layout_epoch) == (3, 3, 0)
+    assert (view.hash, view.ordered_delivery, view.change, view.last_change) == ("murmur2", True, None, None)
+    assert [(p.partition, p.status, p.leader, p.replicas, p.isr) for p in view.partitions] == [
+        (p, "live", 1, [1], [1]) for p in range(3)
+    ]
+    history = controller.layout(topic)
+    assert (history.topic_id, history.changing) == (view.topic_id, False)
+    assert [(one.epoch, one.undeleted_partition_count, one.starts) for one in history.layouts] == [
+        (0, 3, [0, 0, 0])
+    ]
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    assert len(admin.list_topics(topic, timeout=TIMEOUT).topics[topic].partitions) == 3
+    assert topic in [one.topic for one in controller.service.topics.summaries(lambda change: change).topics]
+
+
+def test_writer_layout_and_etag(controller: InProcess) -> None:
+    topic = controller.create(2)
+    answer = controller.http.get(f"/v1/topics/{topic}/layout", params={"writer": "true"})
+    assert answer.json() == {
+        "topic": topic,
+        "topic_id": controller.topic(topic).topic_id,
+        "cluster_id": controller.layout(topic).cluster_id,
+        "hash": "murmur3",
+        "ordered_delivery": True,
+        "initial_partition_count": 2,
+        "undeleted_partition_count": 2,
+        "layout_epoch": 0,
+    }
+    tag = controller.http.get(f"/v1/topics/{topic}").headers["etag"]
+    assert controller.http.get(f"/v1/topics/{topic}").headers["etag"] == tag
+    assert controller.alter(topic, 3).error == "NONE"
+    assert controller.http.get(f"/v1/topics/{topic}").headers["etag"] != tag
+
+
+def test_given_assignments_are_used(controller: InProcess) -> None:
+    topic = unique_name("assigned")
+    answer = controller.http.post("/v1/topics", json={"topic": topic, "assignments": {"1": [1], "0": [1]}})
+    assert answer.status_code == 201, answer.text
+    assert [p.replicas for p in controller.topic(topic).partitions] == [[1], [1]]
+
+
+def test_validate_only_creates_nothing(controller: InProcess) -> None:
+    topic = unique_name("checked")
+    body = {"topic": topic, "partitions": 2, "validate_only": True}
+    assert controller.http.post("/v1/topics", json=body).status_code == 201
+    assert controller.http.get(f"/v1/topics/{topic}").status_code == 404
+    bad = {**body, "configs": {"no.such.config": "1"}}
+    answer = controller.http.post("/v1/topics", json=bad).json()
+    assert answer["error"] == "INVALID_CONFIG"
+    assert "no.such.config" in answer["error_message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "error", "words"),
+    [
+        ({"topic": "a b"}, 400, "INVALID_TOPIC_EXCEPTION", "'a b'"),
+        ({"topic": ".."}, 400, "INVALID_TOPIC_EXCEPTION", "'..'"),
+        ({"topic": "x" * 250}, 400, "INVALID_TOPIC_EXCEPTION", "1 to 249"),
+        ({"topic": ""}, 400, "INVALID_TOPIC_EXCEPTION", "''"),
+        ({"topic": "__consumer_offsets"}, 400, "INVALID_TOPIC_EXCEPTION", "internal"),
+        ({"partitions": 0}, 400, "INVALID_PARTITIONS", "value 0"),
+        ({"replication_factor": 2}, 400, "INVALID_REPLICATION_FACTOR", "value 2"),
+        ({"hash": "md5"}, 400, "INVALID_REQUEST", "'md5'"),
+        ({"partitions": "3"}, 400, "INVALID_REQUEST", "partitions has the value '3'"),
+        ({"partitoins": 3}, 400, "INVALID_REQUEST", "partitoins"),
+        ({"assignments": {"0": [1]}}, 400, "INVALID_REQUEST", "assignments excludes"),
+        ({"partitions": None, "assignments": {"1": [1]}}, 400, "INVALID_REPLICA_ASSIGNMENT", "without a gap"),
+        ({"partitions": None, "assignments": {}}, 400, "INVALID_REPLICA_ASSIGNMENT", "assignments"),
+        ({"partitions": None, "assignments": {"0": [7]}}, 400, "INVALID_REPLICA_ASSIGNMENT", "broker 7"),
+        ({"partitions": None, "assignments": {"0": [1, 1]}}, 400, "INVALID_REPLICA_ASSIGNMENT", "[1, 1]"),
+        ({"configs": {"retention.ms": "soon"}}, 400, "INVALID_CONFIG", "retention.ms"),
+    ],
+)
+def test_wrong_creation_is_refused(
+    controller: InProcess, fields: dict[str, Any], status: int, error: str, words: str
+) -> None:
+    body = {"topic": unique_name("refused"), "partitions": 1, **fields}
+    answer = controller.http.post("/v1/topics", json=body)
+    assert (answer.status_code, answer.json()["error"]) == (status, error)
+    assert words in answer.json()["error_message"]
+    assert controller.service.creator._znodes.creations() == []
+
+
+def test_wrong_requests_name_field_and_value(controller: InProcess) -> None:
+    topic = controller.create(1)
+    requests: list[tuple[tuple[str, str, dict[str, Any]], str]] = [
+        (("POST", "/v1/topics", {"content": b"{"}), "the body"),
+        (("POST", "/v1/topics", {"json": {}}), "topic: Field required"),
+        (
+            ("GET", f"/v1/topics/{topic}/layout", {"params": {"from_epoch": "x"}}),
+            "from_epoch has the value 'x'",
+        ),
+        (("GET", f"/v1/topics/{topic}/layout", {"params": {"from_epoch": "-1"}}), "from_epoch"),
+        (("GET", f"/v1/topics/{topic}/layout", {"params": {"from_epoch": "9"}}), "layout epoch 0"),
+        (("GET", f"/v1/topics/{topic}/leader-epochs", {"params": {"partitions": "0,x"}}), "'0,x'"),
+        (("POST", "/v1/partition-counts", {"json": {"topics": []}}), "topics is empty"),
+        (
+            ("POST", "/v1/partition-counts", {"json": {"topics": [{"topic": "t"}]}}),
+            "topics.0.partition_count",
+        ),
+    ]
+    for request, words in requests:
+        answer = controller.http.request(request[0], request[1], **request[2])
+        assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_REQUEST"), request
+        assert words in answer.json()["error_message"], answer.text
+    assert controller.http.get("/v1/nothing").status_code == 404
+    assert controller.http.get("/v1/nothing").json()["error_code"] == 42
+    assert controller.http.put("/v1/topics").status_code == 405
+
+
+def test_unknown_and_unmanaged_topics_are_told_apart(
+    controller: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    unmanaged = create_topic(kafka_cluster.bootstrap_servers, unique_name("unmanaged"))
+    missing = unique_name("missing")
+    for path in ("", "/layout", "/layout?writer=true", "/change", "/leader-epochs"):
+        for topic, words in [(unmanaged, "is not under management"), (missing, "does not exist")]:
+            answer = controller.http.get(f"/v1/topics/{topic}{path}")
+            assert (answer.status_code, answer.json()["error_code"]) == (404, 3)
+            assert words in answer.json()["error_message"]
+
+
+def test_creating_twice_is_refused(controller: InProcess, kafka_cluster: LocalCluster) -> None:
+    topic = controller.create(1)
+    unmanaged = create_topic(kafka_cluster.bootstrap_servers, unique_name("unmanaged"))
+    for name, words in [(topic, "under management already"), (unmanaged, "is not under management")]:
+        answer = controller.http.post("/v1/topics", json={"topic": name, "partitions": 1})
+        assert (answer.status_code, answer.json()["error"]) == (409, "TOPIC_ALREADY_EXISTS")
+        assert words in answer.json()["error_message"]
+
+
+def test_topic_recreated_outside_is_reported(controller: InProcess, kafka_cluster: LocalCluster) -> None:
+    topic = controller.create(1)
+    old = controller.topic(topic).topic_id
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    admin.delete_topics([topic], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+    gone = controller.http.get(f"/v1/topics/{topic}")
+    assert (gone.status_code, gone.json()["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+    create_topic(kafka_cluster.bootstrap_servers, topic)
+    answer = controller.http.get(f"/v1/topics/{topic}")
+    assert (answer.status_code, answer.json()["error"]) == (409, "LOG_TRUNCATED")
+    assert old in answer.json()["error_message"]
+    assert controller.alter(topic, 2).error == "LOG_TRUNCATED"
+
+
+CREATION = CreationRecord(partitions=2, replication_factor=1, hash="crc32", ordered_delivery=True, configs={})
+
+
+def test_creation_cut_off_after_kafka_is_ended_by_the_same_request(
+    controller: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    topic = unique_name("cut-off")
+    controller.service.creator._znodes.record_creation(topic, CREATION)
+    create_topic(kafka_cluster.bootstrap_servers, topic, 2)
+    other = {"topic": topic, "partitions": 2, "hash": "murmur3"}
+    assert controller.http.post("/v1/topics", json=other).status_code == 409
+    answer = controller.http.post("/v1/topics", json={**other, "hash": "crc32"})
+    assert answer.status_code == 201, answer.text
+    assert controller.topic(topic).hash == "crc32"
+    assert controller.service.creator._znodes.creation(topic) is None
+
+
+def test_creation_cut_off_is_ended_by_the_next_controller(kafka_cluster: LocalCluster) -> None:
+    chroot = unique_name("restart")
+    made, never, written = unique_name("made"), unique_name("never"), unique_name("written")
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        for topic in (made, never, written):
+            first.service.creator._znodes.record_creation(topic, CREATION)
+        for topic in (made, written):
+            create_topic(kafka_cluster.bootstrap_servers, topic, 2)
+        producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+        producer.produce(written, b"value", partition=1)
+        assert producer.flush(TIMEOUT) == 0
+    with in_process(kafka_cluster, chroot=chroot) as second:
+        assert second.topic(made).undeleted_partition_count == 2
+        assert second.http.get(f"/v1/topics/{never}").status_code == 404
+        assert second.http.get(f"/v1/topics/{written}").status_code == 404
+        # What holds records is never taken over; the intent stays, to be seen.
+        assert second.service.creator._znodes.creations() == [written]
+
+
+def test_leader_epochs_follow_the_layouts(controller: InProcess) -> None:
+    topic = controller.create(1)
+    for count in (3, 2):
+        assert controller.alter(topic, count).error == "NONE"
+    answer = controller.http.get(f"/v1/topics/{topic}/leader-epochs", params={"partitions": "0,1,2"}).json()
+    assert answer["partitions"] == [
+        {"partition": 0, "leader_epoch_after_creation": {}, "leader_epoch_before_deletion": {}},
+        {"partition": 1, "leader_epoch_after_creation": {"0": 0}, "leader_epoch_before_deletion": {}},
+        {
+            "partition": 2,
+            "leader_epoch_after_creation": {"0": 0},
+            "leader_epoch_before_deletion": {"0": 0, "1": 0},
+        },
+    ]
+    assert (
+        controller.http.get(f"/v1/topics/{topic}/leader-epochs", params={"partitions": "3"}).status_code
+        == 404
+    )
+
+
+def test_brokers(controller: InProcess) -> None:
+    (broker,) = controller.http.get("/v1/brokers").json()["brokers"]
+    assert (broker["id"], broker["rack"], broker["max_partitions"]) == (1, None, 2**31 - 1)
+    controller.create(4)
+    (after,) = controller.http.get("/v1/brokers").json()["brokers"]
+    assert after["hosted"] == broker["hosted"] + 4
+    assert after["capacity"] == after["max_partitions"] - after["hosted"]
+
+
+def test_health_and_openapi(controller: InProcess) -> None:
+    assert controller.http.get("/healthz").status_code == 200
+    assert controller.http.get("/readyz").json()["error"] == "NONE"
+    paths = controller.http.get("/openapi.json").json()["paths"]
+    assert "requestBody" in paths["/v1/topics"]["post"]
+
+
+def test_second_controller_waits_and_the_first_cannot_write_after_it(kafka_cluster: LocalCluster) -> None:
+    chroot = unique_name("two")
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        topic = first.create(1)
+        with in_process(kafka_cluster, chroot=chroot, await_active=False) as second:
+            assert second.http.get("/healthz").status_code == 200
+            for path in ("/readyz", "/v1/topics", f"/v1/topics/{topic}/layout?writer=true"):
+                answer = second.http.get(path)
+                assert (answer.status_code, answer.json()["error"]) == (503, "NOT_CONTROLLER")
+            # The claim is taken from the first behind its back, as after a long pause of its process.
+            first.service._session.client.delete("/ordered-kafka/controller")
+            assert second.service._active.wait(TIMEOUT)
+            assert second.alter(topic, 2).error == "NONE"
+            with pytest.raises(DeposedError):
+                first.service.topics.writer_layout(topic)
+            with pytest.raises(DeposedError):
+                first.service.creator._znodes.update_topic(topic, lambda record: record)
+            assert first.http.get(f"/v1/topics/{topic}/layout").json()["error"] == "NOT_CONTROLLER"
+        # The second has gone, and the first, which noticed, has claimed again.
+        deadline = time.monotonic() + TIMEOUT
+        while not first.service.active:
+            assert time.monotonic() < deadline, "the first controller did not come back"
+            time.sleep(0.02)
+        assert first.topic(topic).undeleted_partition_count == 2
+
+
+def test_typed_client_against_the_running_controller(cluster: LocalCluster) -> None:
+    with ControllerClient(cluster.controller_url) as client:
+        topic = unique_name("client")
+        client.create_topic(CreateTopicRequest(topic=topic, partitions=2))
+        assert client.writer_layout(topic).undeleted_partition_count == 2
+        assert topic in [one.topic for one in client.topics().topics]
+        assert client.change(topic).change is None
+        assert client.leader_epochs(topic).partitions[1].partition == 1
+
+
+def _unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_unreachable_servers_at_start_are_named(kafka_cluster: LocalCluster) -> None:
+    nowhere = f"127.0.0.1:{_unused_port()}"
+    zookeeper = f"{kafka_cluster.zookeeper}/{unique_name('unreachable')}"
+    for bootstrap, keeper, words in [
+        (nowhere, zookeeper, f"Kafka at {nowhere}"),
+        (kafka_cluster.bootstrap_servers, nowhere, f"ZooKeeper at {nowhere}"),
+    ]:
+        service = ControllerService(ControllerSettings(bootstrap, keeper, "http://x", startup_timeout=1.5))
+        with pytest.raises(UnavailableError, match=words):
+            service.start()
+        service.stop()
+
+
+def test_port_in_use_is_told_in_one_line(kafka_cluster: LocalCluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "spark_ordered_kafka.cli", "controller", "run", "--port", port]
+        command += [
+            "--bootstrap-server",
+            kafka_cluster.bootstrap_servers,
+            "--zookeeper",
+            kafka_cluster.zookeeper,
+        ]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: --host and --port has the value")
+    assert len(ended.stderr.splitlines()) == 1
