@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import (
@@ -21,10 +22,24 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 
+_ATTEMPTS = 5
 _LOG = logging.getLogger("spark_ordered_kafka.librdkafka")
+_FENCE_FACILITIES = frozenset({"TXNERR", "FATAL", "ADDPARTS", "ADDOFFSETS", "GETPID", "PRODUCE", "TERMINATE"})
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for what librdkafka logs of a fenced producer: every change fences some, and it is raised as well."""
+    facility = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    return _LOG.isEnabledFor(logging.DEBUG) or facility not in _FENCE_FACILITIES
+
+
+_LOG.addFilter(_is_news)
 
 _FENCED = frozenset(
     {
+        # Of an instance that has been fenced before: its first error said so, a fresh instance says it again if it
+        # was another one.
+        KafkaError._FATAL,
         KafkaError._FENCED,
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
@@ -54,6 +69,17 @@ _UNAVAILABLE = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
+
+
+STALE_METADATA = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
+"""What librdkafka says of partitions newer than its metadata, which it refreshes every five minutes by itself."""
 
 
 def client_properties(kafka: Mapping[str, str], **own: str | int | bool) -> dict[str, Any]:
@@ -102,7 +128,7 @@ def translate(error: KafkaError, doing: str) -> OrderedKafkaError:
         return FencedError(message)
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return DataLossError(message)
-    if error.retriable() or error.code() in _UNAVAILABLE:
+    if error.retriable() or error.code() in _UNAVAILABLE | STALE_METADATA:
         return UnavailableError(message)
     try:
         code = ErrorCode(error.code())
@@ -141,12 +167,28 @@ class LogRanges:
     def _offsets(self, topic: str, partitions: Collection[int], spec: OffsetSpec) -> dict[int, int]:
         if not partitions:
             return {}
+        retrying = Retrying(
+            stop=stop_after_attempt(_ATTEMPTS),
+            wait=wait_exponential(0.05, max=1.0),
+            retry=retry_if_exception_type(UnavailableError),
+            before_sleep=lambda _: self._refresh(topic),
+            reraise=True,
+        )
+        return retrying(self._ask, topic, partitions, spec)
+
+    def _ask(self, topic: str, partitions: Collection[int], spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(topic, partition): spec for partition in partitions}
         futures = self._admin.list_offsets(
             wanted, isolation_level=self._isolation, request_timeout=self._timeout
         )
         doing = f"asking {self._servers} for the offsets of topic {topic!r}"
         return {tp.partition: wait_for(future, self._timeout, doing).offset for tp, future in futures.items()}
+
+    def _refresh(self, topic: str) -> None:
+        try:
+            self._admin.list_topics(topic, self._timeout)
+        except KafkaException as error:
+            raise translate(error.args[0], f"asking {self._servers} for topic {topic!r}") from error
 
 
 def wait_for(future: Future[Any], timeout: float, doing: str) -> Any:

@@ -6,12 +6,13 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Protocol, TypedDict, cast
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.errors import FencedError, UnavailableError
 from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 
@@ -134,9 +135,24 @@ class TransactionalProducer:
         self._statistics_are_fresh = False
 
     def abort(self) -> None:
-        """Give up the open transaction, so that readers need not wait for its timeout; the instance is spent."""
+        """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance."""
         self._producer.purge()
-        self._run("aborting", self._producer.abort_transaction, self._timeout)
+        try:
+            self._run("aborting", self._producer.abort_transaction, self._timeout)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Serve what is left to report before the instance is forgotten.
+
+        librdkafka 2.16 corrupts the heap when a fenced instance is destroyed with delivery reports that nobody took.
+        """
+        self._producer.purge()
+        deadline = time.monotonic() + self._timeout
+        while len(self._producer) > 0 and time.monotonic() < deadline:
+            # Once per fatal error poll raises instead of serving; it is the error that led here.
+            with suppress(KafkaException):
+                self._producer.poll(0.05)
 
     def is_clean(self) -> bool:
         """Whether the instance may carry another transaction: no request of it timed out or was retried.
@@ -144,8 +160,11 @@ class TransactionalProducer:
         Waits for statistics younger than the last commit.
         """
         deadline = time.monotonic() + 5 * STATISTICS_INTERVAL_MS / 1000
-        while not self._statistics_are_fresh and time.monotonic() < deadline:
-            self._poll(STATISTICS_INTERVAL_MS / 1000)
+        try:
+            while not self._statistics_are_fresh and time.monotonic() < deadline:
+                self._poll(STATISTICS_INTERVAL_MS / 1000)
+        except FencedError:
+            return False
         return self._statistics_are_fresh and not self._retried
 
     def _poll(self, timeout: float) -> None:
@@ -194,10 +213,13 @@ class ProducerPool:
     def take(self, connection: Connection, transactional_id: str) -> TransactionalProducer | None:
         """An idle producer of that id, if there is one and it is clean."""
         producer = self._idle.pop((tuple(sorted(connection.kafka.items())), transactional_id), None)
-        return producer if producer is not None and producer.is_clean() else None
+        if producer is not None and not producer.is_clean():
+            producer.discard()
+            return None
+        return producer
 
     def give_back(self, connection: Connection, producer: TransactionalProducer) -> None:
         """Keep a producer whose transaction was committed."""
         self._idle[(tuple(sorted(connection.kafka.items())), producer.transactional_id)] = producer
         while len(self._idle) > self._capacity:
-            self._idle.popitem(last=False)
+            self._idle.popitem(last=False)[1].discard()

@@ -26,7 +26,7 @@ from confluent_kafka import (
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import DataLossError, UnavailableError
-from spark_ordered_kafka.kafka.clients import consumer_properties, translate
+from spark_ordered_kafka.kafka.clients import STALE_METADATA, consumer_properties, translate
 
 BATCH_RECORDS = 10_000
 # org.apache.kafka.common.record.TimestampType, as Spark's own format shows it.
@@ -98,6 +98,9 @@ def _messages(consumer: Consumer, segment: Segment, settings: ReadSettings) -> I
         # What is there already is taken without waiting: the rest of the range may be control records only.
         wanted = min(BATCH_RECORDS, segment.end - position) - 1
         fetched = [first, *consumer.consume(wanted, 0)] if wanted > 0 else [first]
+        error = first.error()
+        if error is not None and error.code() in STALE_METADATA:
+            consumer.list_topics(segment.topic, settings.stall_timeout)
         messages, reached = _within(fetched, segment)
         if messages:
             _check_first(consumer, segment, position, offset_of(messages[0]), settings)
@@ -120,7 +123,7 @@ def _within(fetched: list[Message], segment: Segment) -> tuple[list[Message], in
             messages.append(message)
         elif error.code() == KafkaError._PARTITION_EOF:
             reached = max(reached, offset_of(message))
-        else:
+        elif error.code() not in STALE_METADATA:
             raise translate(error, f"reading {segment.topic}-{segment.partition} from offset {segment.start}")
     return messages, min(reached, segment.end)
 

@@ -129,6 +129,8 @@ class TaskTransaction:
     def _before_restart(self, error: OrderedKafkaError) -> None:
         producer, self._producer = self._producer, None
         layout = None if producer is None else producer.layout
+        if producer is not None:
+            producer.discard()
         progress = (None if layout is None else layout.layout_epoch, self.rows)
         self._restarts = self._restarts + 1 if progress == self._progress else 1
         self._progress = progress

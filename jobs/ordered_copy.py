@@ -1,0 +1,76 @@
+"""Copy a stream of keyed records from one ordered topic to another, optionally under another key.
+
+Run it with spark-submit; everything is set by Spark conf (see conf/ordered_copy.properties)::
+
+    spark-submit --properties-file conf/ordered_copy.properties jobs/ordered_copy.py
+
+Conf: ``spark.ordered-kafka.*`` are the options of source and sink, and of the job itself:
+
+* ``spark.ordered_copy.checkpoint`` (required): checkpoint directory,
+* ``spark.ordered_copy.key``: SQL expression over the source's columns that gives the new key; by default the key stays,
+* ``spark.ordered_copy.value``: SQL expression that gives the new value; by default the value stays,
+* ``spark.ordered_copy.tasks`` (default 4): tasks that write re-keyed rows; fixed for the life of a checkpoint,
+* ``spark.ordered_copy.trigger`` (default ``1 second``): ``availableNow`` or a processing-time interval.
+"""
+
+import sys
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming import DataStreamWriter
+
+from spark_ordered_kafka import register
+from spark_ordered_kafka.errors import ConfigError
+
+PREFIX = "spark.ordered_copy."
+
+
+def conf(spark: SparkSession, name: str, default: str | None = None) -> str:
+    """A setting of this job; raises ConfigError when it is missing and has no default."""
+    value = spark.conf.get(PREFIX + name, default)
+    if value is None:
+        raise ConfigError(PREFIX + name, None, "set it with --conf or in the properties file")
+    return value
+
+
+def rekeyed(rows: DataFrame, key: str | None, value: str, tasks: int) -> DataFrame:
+    """Rows with key and value as the expressions say.
+
+    A new key needs a shuffle, so that all rows of one key reach one task. The number of tasks is fixed: it must not
+    change between two attempts of a batch. The shuffle keeps the order of the rows of each of its input partitions.
+    """
+    if key is None:
+        return rows.select("key", fn.expr(value).alias("value"))
+    return rows.select(fn.expr(key).alias("key"), fn.expr(value).alias("value")).repartition(tasks, "key")
+
+
+def triggered(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:
+    """The writer with the trigger that the conf names."""
+    return (
+        writer.trigger(availableNow=True)
+        if trigger == "availableNow"
+        else writer.trigger(processingTime=trigger)
+    )
+
+
+def main() -> None:
+    """Start the query and wait for its end."""
+    spark = SparkSession.builder.appName("ordered-copy").getOrCreate()
+    register(spark)
+    tasks = conf(spark, "tasks", "4")
+    if not tasks.isdigit() or int(tasks) == 0:
+        raise ConfigError(PREFIX + "tasks", tasks, "a whole number of at least 1")
+    key = spark.conf.get(PREFIX + "key", None)
+    rows = rekeyed(
+        spark.readStream.format("ordered-kafka").load(), key, conf(spark, "value", "value"), int(tasks)
+    )
+    writer = rows.writeStream.format("ordered-kafka").option("checkpointLocation", conf(spark, "checkpoint"))
+    triggered(writer, conf(spark, "trigger", "1 second")).start().awaitTermination()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
