@@ -1,0 +1,36 @@
+"""A driver to be killed: copies a topic to another under a new key, in small micro-batches, until all is copied.
+
+Run as a process of its own: ``copy_driver.py BOOTSTRAP CONTROLLER SOURCE TARGET CHECKPOINT``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.servers import start_spark
+
+
+def main(bootstrap: str, controller: str, source: str, target: str, checkpoint: str) -> None:
+    """Copy with ``Trigger.AvailableNow``; ends when the source as it was at the start is copied."""
+    servers = {"kafka.bootstrap.servers": bootstrap, "controller.url": controller}
+    spark = start_spark(Path(checkpoint).parent)
+    rows = (
+        spark.readStream.format("ordered-kafka")
+        .options(**servers, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="400")
+        .load()
+        .selectExpr("concat('group-', crc32(key) % 7) AS key", "value")
+        .repartition(3, "key")
+    )
+    query = (
+        rows.writeStream.format("ordered-kafka")
+        .options(**servers, topic=target, checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
