@@ -17,10 +17,11 @@ prerequisites:
 
 venv: $(VENV)/.installed
 
+# Spark looks for pyspark_* modules along sys.path; setuptools' default editable mode would hide them there.
 $(VENV)/.installed: pyproject.toml setup.py | prerequisites
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $@
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --config-settings editable_mode=compat
+	@touch $@
 
 demo: venv
 	$(BIN)/ordered-kafka demo

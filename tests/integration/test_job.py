@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.config import check_defaults
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.datasource import CONF_PREFIX
@@ -75,6 +77,25 @@ def test_the_job_copies_under_a_new_key(
     collector.add(rows)
     assert collector.report(writer.written).violations == 0
     assert {bytes(row.key)[:6] for row in rows.select("key").distinct().collect()} == {b"group-"}
+
+
+def test_the_readmes_example_works_in_a_fresh_file(cluster: LocalCluster, tmp_path: Path) -> None:
+    """Also shows that Spark finds the format without a registration, from a directory that is not the project's."""
+    with ControllerClient(cluster.controller_url) as controller:
+        if "orders" not in [topic.topic for topic in controller.topics().topics]:
+            create(cluster, "orders", 2)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "example.py").write_text(code)
+    result = subprocess.run(
+        [sys.executable, "example.py", cluster.bootstrap_servers, cluster.controller_url],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert re.search(r"user-7\s*\|\s*100\|", result.stdout), result.stdout
 
 
 def test_a_wrong_setting_ends_the_job_with_one_line(cluster: LocalCluster, tmp_path: Path) -> None:
