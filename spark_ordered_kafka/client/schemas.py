@@ -131,6 +131,7 @@ class TopicView(Answer):
 
     topic: str
     topic_id: str
+    cluster_id: str
     initial_partition_count: int
     undeleted_partition_count: int
     layout_epoch: int

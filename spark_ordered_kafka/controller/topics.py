@@ -71,7 +71,9 @@ class Topics:
         finished = None if record.last_change is None else finished_view(record.last_change)
         change = None if record.change is None else current(record.change)
         summary = topic_summary(topic, record, change).model_dump()
-        answer = schemas.TopicView(**summary, last_change=finished, partitions=partitions)
+        answer = schemas.TopicView(
+            **summary, cluster_id=self._cluster_id, last_change=finished, partitions=partitions
+        )
         return answer, f'"{record.layout_epoch}-{version}"'
 
     def layouts(self, topic: str, from_epoch: int) -> schemas.LayoutHistoryView:

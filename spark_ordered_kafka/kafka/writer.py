@@ -40,6 +40,7 @@ class WriterContext:
     layout_of: Callable[[str, float], WriterLayout]
     pool: ProducerPool
     timeout: float = 60.0
+    clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
@@ -66,6 +67,7 @@ class TaskTransaction:
         self._started = False
         self._restarts = 0
         self._progress: tuple[int | None, int] | None = None
+        self._stuck_since = context.clock()
         self._null_keys = 0
         self.replays = 0
 
@@ -132,10 +134,13 @@ class TaskTransaction:
         if producer is not None:
             producer.discard()
         progress = (None if layout is None else layout.layout_epoch, self.rows)
-        self._restarts = self._restarts + 1 if progress == self._progress else 1
+        if progress != self._progress:
+            self._restarts, self._stuck_since = 0, self._context.clock()
+        self._restarts += 1
         self._progress = progress
         self.replays += 1
-        if self._restarts > MAX_FRUITLESS_RESTARTS:
+        stuck = self._context.clock() - self._stuck_since
+        if self._restarts > MAX_FRUITLESS_RESTARTS or stuck > 2 * self._context.timeout:
             raise UnavailableError(
                 f"gave up writing {self.rows} rows to {self._topic!r} as {self._transactional_id!r} after"
                 f" {self._restarts} attempts under one layout; last error: {error}"

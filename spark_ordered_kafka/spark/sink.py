@@ -19,9 +19,10 @@ from pyspark.sql.datasource import (
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.clients import check_properties
+from spark_ordered_kafka.kafka.clients import LogRanges, check_properties
 from spark_ordered_kafka.kafka.producer import ProducerPool
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
+from spark_ordered_kafka.spark.topics import check_cluster
 
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
@@ -85,14 +86,21 @@ class OrderedBatchWriter(DataSourceArrowWriter):
 
 def check_target(options: SinkOptions) -> None:
     """Ask for the topic when the query is planned, so that a wrong one fails there and not in a task."""
-    if TaskContext.get() is not None:
-        return
-    check_properties(options.connection)
-    with ControllerClient(options.connection.controller_url) as controller:
-        if options.topic is None:
+    connection = options.connection
+    _check_target(tuple(sorted(connection.kafka.items())), connection.controller_url, options.topic)
+
+
+@lru_cache(maxsize=64)
+def _check_target(kafka: tuple[tuple[str, str], ...], controller_url: str, topic: str | None) -> None:
+    # Spark makes the writer anew for each micro-batch, in the same process: one check of a target is enough there.
+    connection = Connection(kafka=dict(kafka), controller_url=controller_url)
+    check_properties(connection)
+    cluster_id = LogRanges(connection).cluster_id()
+    with ControllerClient(controller_url) as controller:
+        if topic is None:
             controller.topics()
         else:
-            controller.topic(options.topic)
+            check_cluster(connection, controller.topic(topic).cluster_id, cluster_id)
 
 
 def write_task(

@@ -35,7 +35,7 @@ class TopicDirectory:
     def __init__(self, connection: Connection) -> None:
         self._controller = ControllerClient(connection.controller_url)
         self.ranges = LogRanges(connection)
-        self._controller_url = connection.controller_url
+        self._connection = connection
         self._cluster_id: str | None = None
         self._known: dict[str, LayoutHistoryView] = {}
         self._histories: dict[str, LayoutHistory] = {}
@@ -94,10 +94,15 @@ class TopicDirectory:
     def _check_cluster(self, answer: LayoutHistoryView) -> None:
         if self._cluster_id is None:
             self._cluster_id = self.ranges.cluster_id()
-        if answer.cluster_id != self._cluster_id:
-            raise ConfigError(
-                "option controller.url",
-                self._controller_url,
-                f"this controller manages the Kafka cluster {answer.cluster_id}, but kafka.bootstrap.servers leads"
-                f" to {self._cluster_id}",
-            )
+        check_cluster(self._connection, answer.cluster_id, self._cluster_id)
+
+
+def check_cluster(connection: Connection, managed: str, found: str) -> None:
+    """Raises ConfigError when the controller manages another Kafka cluster than the brokers are."""
+    if managed != found:
+        raise ConfigError(
+            "option controller.url",
+            connection.controller_url,
+            f"this controller manages the Kafka cluster {managed}, but kafka.bootstrap.servers"
+            f" ({connection.bootstrap_servers}) leads to {found}",
+        )

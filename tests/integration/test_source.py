@@ -233,3 +233,29 @@ def test_bad_input_is_refused_when_a_batch_is_planned(
     with pytest.raises(Exception, match=f"(?s){message}") as caught:
         spark.read.format(FORMAT).options(**given).load().count()
     assert "Job aborted" not in str(caught.value), "the driver tells, before a task runs"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"subscribe": "no-such-topic"}, "no-such-topic.*does not exist"),
+        ({"controller.url": "http://127.0.0.1:1"}, "no controller answered.*127.0.0.1:1"),
+        ({"startingOffsets": '{"TOPIC":{"5":0}}'}, "TOPIC-5.*has the partitions 0 to 0"),
+        ({"startingOffsets": '{"TOPIC":{"0":7}}'}, "TOPIC-0: 7.*the log holds the offsets 0 to 0"),
+        ({"endingOffsets": "latest"}, "only a batch read has an end"),
+    ],
+)
+def test_bad_input_ends_a_stream_at_its_start(
+    cluster: LocalCluster,
+    spark: SparkSession,
+    topic_name: str,
+    tmp_path: Path,
+    changes: dict[str, str],
+    message: str,
+) -> None:
+    create(cluster, topic_name, 1)
+    given = options(cluster, subscribe=topic_name) | changes
+    given = {name: value.replace("TOPIC", topic_name) for name, value in given.items()}
+    message = message.replace("TOPIC", topic_name)
+    with pytest.raises(Exception, match=f"(?s){message}"):
+        delivered(spark, given, str(tmp_path))
