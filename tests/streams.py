@@ -103,7 +103,8 @@ class NumberedWriter:
                 buffer_bytes=10_000,
             )
             task.write(batch)
-            assert task.commit()
+            # False is fine: a commit in doubt that the ledger has then confirmed.
+            task.commit()
             self.replays += task.replays
             self._number += self.step
             self.written += batch.num_rows

@@ -89,7 +89,10 @@ class TaskTransaction:
             self._with_restarts(lambda: self._send(parts), self._start)
 
     def commit(self) -> bool:
-        """Commit; True when this call's rows were written, False when they had been before."""
+        """Commit; False when the ledger showed that these rows are there already.
+
+        That is a replay, or a commit of this very transaction whose answer did not arrive.
+        """
         try:
             if not self._started:
                 self._committed = self._read_ledger()

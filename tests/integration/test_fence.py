@@ -351,6 +351,14 @@ def test_ids_that_may_not_be_seen_are_an_error(
             client.delete_acls([ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, pattern)])
 
 
+def await_hosted(admin: KafkaAdmin, expected: dict[int, int]) -> None:
+    """Wait until the brokers' metadata shows these replica counts: it spreads a moment after a change."""
+    deadline = soon()
+    while (hosted := admin.hosted_replicas()) != expected:
+        assert time.monotonic() < deadline, f"hosted replicas are {hosted}, not {expected}"
+        time.sleep(0.1)
+
+
 def test_a_broker_dies_before_listing_and_fence(
     three_brokers: LocalCluster, cluster_admin: KafkaAdmin
 ) -> None:
@@ -381,13 +389,10 @@ def test_a_broker_dies_before_listing_and_fence(
 
         hosted = cluster_admin.hosted_replicas()
         cluster_admin.create_topic(single := servers.unique_name("single"), {0: [1]}, {})
-        assert cluster_admin.hosted_replicas() == hosted | {1: hosted[1] + 1}
+        await_hosted(cluster_admin, hosted | {1: hosted[1] + 1})
         mover = KafkaAdminClient(bootstrap_servers=three_brokers.bootstrap_servers.split(","))
         mover.alter_partition_reassignments({KafkaPythonPartition(single, 0): [2]})
         mover.close()
-        deadline = soon()
-        while cluster_admin.hosted_replicas() != hosted | {1: hosted[1] + 1, 2: hosted[2] + 1}:
-            assert time.monotonic() < deadline, "the replica that is being added is not counted"
-            time.sleep(0.1)
+        await_hosted(cluster_admin, hosted | {1: hosted[1] + 1, 2: hosted[2] + 1})
     finally:
         three_brokers.start_broker(2)
