@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 prerequisites:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
-	  { echo "error: Python 3.10 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1 || true). Set PYTHON=/path/to/python3" >&2; exit 1; }
+	  { echo "error: Python 3.10 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo missing). Set PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "error: this Python cannot make environments; install its venv package (Debian: python3-venv)" >&2; exit 1; }
 	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \

@@ -50,6 +50,7 @@ class DemoPlan:
     rows_per_batch: int = 20_000
     input_count: int = 2
     output_count: int = 3
+    replication_factor: int = 1
     changes: tuple[tuple[float, str, int], ...] = (
         (0.12, INPUT, 4),
         (0.24, OUTPUT, 5),
@@ -133,12 +134,15 @@ class Demo:
         self._on_progress = on_progress
         self._progress = Progress()
         self._finished: list[tuple[str, FinishedChangeView]] = []
+        self._following: tuple[str, str | None] | None = None
 
     def run(self) -> DemoReport:
         """Write, copy and change at the same time, then check. Raises the error of a query that fails."""
         for topic, count in ((INPUT, self._plan.input_count), (OUTPUT, self._plan.output_count)):
             self._controller.create_topic(
-                CreateTopicRequest(topic=topic, partitions=count, replication_factor=1)
+                CreateTopicRequest(
+                    topic=topic, partitions=count, replication_factor=self._plan.replication_factor
+                )
             )
             self._progress.counts[topic] = count
         queries = [self._write(), self._copy()]
@@ -216,8 +220,6 @@ class Demo:
             raise RequestError(ErrorCode(result.error_code), result.error_message or f"{topic} to {count}")
         self._following = (topic, result.change_id)
 
-    _following: tuple[str, str | None] | None = None
-
     def _follow_changes(self) -> bool:
         """Look at the change in progress; True when there is none."""
         if self._following is None:
@@ -226,7 +228,7 @@ class Demo:
         view = self._controller.change(topic)
         if view.change is not None and view.change.id == change_id:
             change = view.change
-            self._show(change=f"{topic} {change.source} → {change.target}: {change.step}")
+            self._show(change=f"{topic} {change.source} → {change.target} partitions: {change.step}")
             return False
         last = view.last_change
         if last is None or last.id != change_id or last.outcome != "done":
@@ -235,7 +237,8 @@ class Demo:
         self._finished.append((topic, last))
         self._progress.counts[topic] = last.target
         self._following = None
-        self._show(change="")
+        pause = f"writers paused {last.writer_pause_seconds * 1000:.0f} ms"
+        self._show(change=f"{topic} {last.source} → {last.target} partitions: done, {pause}")
         return True
 
     def _show(self, **news: object) -> None:

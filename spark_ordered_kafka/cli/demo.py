@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
@@ -48,7 +48,7 @@ def _run(console: Console, directory: Path, brokers: int, kafka_version: str) ->
     from spark_ordered_kafka.local import LocalCluster
 
     began = time.monotonic()
-    plan = DemoPlan()
+    plan = DemoPlan(replication_factor=brokers)
     with (
         _bars(console) as bars,
         LocalCluster(directory / "servers", brokers=brokers, kafka_version=kafka_version) as cluster,
@@ -80,7 +80,7 @@ def _bars(console: Console) -> Bars:
         SpinnerColumn(),
         TextColumn("{task.description:<17}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TextColumn("{task.completed:>9,.0f}"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}"),
         console=console,

@@ -1,0 +1,39 @@
+"""The demo with fewer records: the whole main job in one test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka import ControllerClient, register
+from spark_ordered_kafka.demo import INPUT, OUTPUT, Demo, DemoPlan, Progress
+from spark_ordered_kafka.local import LocalCluster
+from tests.streams import misrouted, options
+
+
+def test_both_topics_change_under_load(cluster: LocalCluster, spark: SparkSession, tmp_path: Path) -> None:
+    defaults = {f"spark.ordered-kafka.{name}": value for name, value in options(cluster).items()}
+    for name, value in defaults.items():
+        spark.conf.set(name, value)
+    seen: list[str] = []
+
+    def watch(progress: Progress) -> None:
+        seen.append(progress.change)
+
+    try:
+        register(spark)
+        with ControllerClient(cluster.controller_url) as controller:
+            plan = DemoPlan(records=30_000, keys=700, rows_per_batch=3_000)
+            report = Demo(spark, controller, tmp_path, plan, watch).run()
+    finally:
+        for name in defaults:
+            spark.conf.unset(name)
+        register(spark)
+    assert report.violations == 0, (report.delivered, report.recovered)
+    assert report.delivered.records == 30_000
+    assert [(topic, change.target) for topic, change in report.changes] == [
+        (topic, target) for _, topic, target in plan.changes
+    ]
+    assert any("8 → 3 partitions: done" in line for line in seen)
+    assert misrouted(cluster, INPUT) + misrouted(cluster, OUTPUT) == []
