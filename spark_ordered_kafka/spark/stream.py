@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,35 @@ from spark_ordered_kafka.spark.topics import TopicDirectory, TopicSnapshot
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """A topic as the next micro-batch is planned: its snapshot, its offset, and the positions that follow from both."""
+
+    snapshot: TopicSnapshot
+    offset: TopicOffset
+    positions: dict[int, int]
+    is_new: bool
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """Log ends, never behind the positions."""
+        return {p: max(end, self.positions[p]) for p, end in self.snapshot.ends.items()}
+
+    def at(self, positions: Mapping[int, int]) -> TopicOffset:
+        """The offset with these positions."""
+        epoch = max(self.offset.layout_epoch, self.snapshot.history.current.epoch)
+        return TopicOffset.of(self.snapshot.topic_id, epoch, positions)
+
+    def moved(self, positions: Mapping[int, int]) -> TopicOffset:
+        """The offset with these positions, or the one there is if nothing moved.
+
+        A new layout alone is no progress: otherwise every change would cost an empty micro-batch.
+        """
+        reached = self.at(positions)
+        unmoved = reached.positions == self.offset.positions and not self.is_new
+        return self.offset if unmoved else reached
+
+
 class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's streaming reader. Contacts servers on first use, never in the constructor: Spark pickles it for tasks."""
 
@@ -47,6 +77,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._newest: SourceOffset | None = None
         self._group: Consumer | None = None
         self._stalled = False
+        self._told: set[tuple[str, int]] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_opened": None, "_target": None, "_newest": None, "_group": None}
@@ -96,35 +127,53 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(
         self, begin: SourceOffset, snapshots: dict[str, TopicSnapshot], rows: int | None
     ) -> SourceOffset:
-        epochs, ranges, newest = {}, {}, {}
-        topic_ids, positions_of = {}, {}
-        for topic, snapshot in snapshots.items():
-            known = begin.topics.get(topic) or TopicOffset.of(snapshot.topic_id, 0, snapshot.starts)
-            known, positions = surviving(snapshot, known, self._options.fail_on_data_loss)
-            until = self._gate(snapshot, positions)
-            ranges.update({(topic, p): (positions[p], end) for p, end in until.items()})
-            epochs[topic] = max(known.layout_epoch, snapshot.history.current.epoch)
-            topic_ids[topic], positions_of[topic] = known, positions
-            newest[topic] = TopicOffset.of(snapshot.topic_id, epochs[topic], snapshot.ends)
-        self._newest = SourceOffset(newest)
+        readings = {topic: self._reading(begin, snapshot) for topic, snapshot in snapshots.items()}
+        self._newest = SourceOffset({topic: reading.at(reading.ends) for topic, reading in readings.items()})
+        ranges = {
+            (topic, p): (reading.positions[p], end)
+            for topic, reading in readings.items()
+            for p, end in self._gate(reading).items()
+        }
         admitted = admit(ranges, rows)
-        topics = dict(begin.topics)
-        for topic, snapshot in snapshots.items():
-            ends = positions_of[topic] | {p: end for (name, p), end in admitted.items() if name == topic}
-            reached = TopicOffset.of(snapshot.topic_id, epochs[topic], ends)
-            # A new layout alone is no progress: without this every change would cost an empty micro-batch.
-            unmoved = reached.positions == topic_ids[topic].positions and topic in begin.topics
-            topics[topic] = topic_ids[topic] if unmoved else reached
-        return SourceOffset(topics)
+        ends: dict[str, dict[int, int]] = {
+            topic: dict(reading.positions) for topic, reading in readings.items()
+        }
+        for (topic, p), end in admitted.items():
+            ends[topic][p] = end
+        moved = {topic: reading.moved(ends[topic]) for topic, reading in readings.items()}
+        return SourceOffset({**begin.topics, **moved})
 
-    def _gate(self, snapshot: TopicSnapshot, positions: dict[int, int]) -> dict[int, int]:
-        ends = {p: max(end, positions[p]) for p, end in snapshot.ends.items()}
+    def _reading(self, begin: SourceOffset, snapshot: TopicSnapshot) -> _Reading:
+        known = begin.topics.get(snapshot.topic)
+        # A topic that was not read before is read from its start, like a new partition.
+        offset = TopicOffset.of(snapshot.topic_id, 0, snapshot.starts) if known is None else known
+        offset, positions = surviving(snapshot, offset, self._options.fail_on_data_loss)
+        return _Reading(snapshot, offset, positions, is_new=known is None)
+
+    def _gate(self, reading: _Reading) -> dict[int, int]:
         if self._options.ordering == "none":
-            return ends
-        until = readable(snapshot.history, positions, ends)
-        if _LOG.isEnabledFor(logging.DEBUG):
-            _LOG.debug("%s waits: %s", snapshot.topic, blockers(snapshot.history, positions))
+            return reading.ends
+        until = readable(reading.snapshot.history, reading.positions, reading.ends)
+        self._warn_held(reading, until)
         return until
+
+    def _warn_held(self, reading: _Reading, until: Mapping[int, int]) -> None:
+        """Say once which partitions hold records that no layout explains: nothing will ever unblock them."""
+        history, topic = reading.snapshot.history, reading.snapshot.topic
+        removed = range(history.current.count, len(reading.ends))
+        held = [p for p in removed if until[p] == reading.positions[p] < reading.ends[p]]
+        held = [p for p in held if (topic, p) not in self._told]
+        if held:
+            waiting = blockers(history, reading.positions)
+            held = [p for p in held if p not in waiting]
+        if held:
+            _LOG.warning(
+                "%s: partitions %s were removed, but something that is no ordered writer has written to them since;"
+                " those records are not read",
+                topic,
+                ", ".join(map(str, held)),
+            )
+            self._told.update((topic, p) for p in held)
 
     def _warn_stalled(self, error: OrderedKafkaError) -> None:
         if not self._stalled:
