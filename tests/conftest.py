@@ -6,11 +6,16 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
+
+# A test is judged by what it finds, not by the clock of a busy machine; a failure prints how to run it again.
+hypothesis.settings.register_profile("default-without-clock", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("default-without-clock")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
