@@ -82,9 +82,12 @@ _REFUSED_KAFKA = {
 
 @dataclass(frozen=True)
 class Connection:
-    """Where the cluster and its controller are. ``kafka`` holds librdkafka properties without the prefix."""
+    """Where the cluster and its controller are. ``kafka`` holds librdkafka properties without the prefix.
 
-    kafka: Mapping[str, str] = field(repr=False)
+    Hashable, so that what a worker process keeps for a connection can be found by it.
+    """
+
+    kafka: Mapping[str, str] = field(repr=False, hash=False)
     controller_url: str
 
     @property
@@ -169,9 +172,20 @@ def check_defaults(entries: Mapping[str, str]) -> None:
 
 def topic_name(option: str, value: str) -> str:
     """A legal Kafka topic name (``org.apache.kafka.common.internals.Topic``); raises ConfigError otherwise."""
-    if not _TOPIC_NAME.fullmatch(value) or value in (".", ".."):
+    if not is_topic_name(value):
         raise ConfigError(option, value, "a topic name has 1 to 249 of the characters a-z A-Z 0-9 . _ -")
     return value
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka takes ``name`` for a topic (``org.apache.kafka.common.internals.Topic``)."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def is_http_url(url: str) -> bool:
+    """Whether ``url`` is one a controller can have: http or https, with a host."""
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
@@ -251,8 +265,7 @@ def _servers(option: str, value: str) -> str:
 
 def _urls(option: str, value: str) -> str:
     for url in value.split(","):
-        parts = urlsplit(url.strip())
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_http_url(url.strip()):
             raise ConfigError(option, value, _REQUIRED["controller.url"])
     return value
 

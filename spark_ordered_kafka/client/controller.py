@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from types import TracebackType
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.config import is_http_url
 from spark_ordered_kafka.errors import (
     ConfigError,
     ErrorCode,
@@ -38,8 +39,7 @@ def parse_urls(value: str) -> tuple[str, ...]:
     if not urls:
         raise ConfigError("controller.url", value, expected)
     for url in urls:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_http_url(url):
             raise ConfigError("controller.url", url, expected)
     return urls
 

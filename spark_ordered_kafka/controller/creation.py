@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 import zlib
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.config import is_topic_name
 from spark_ordered_kafka.controller.placement import place
 from spark_ordered_kafka.controller.records import CreationRecord, LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.runner import described
@@ -19,7 +19,6 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
 
 _log = logging.getLogger(__name__)
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _INTERNAL = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 )
@@ -189,7 +188,7 @@ class TopicCreator:
 
 def check_name(topic: str) -> None:
     """Raises RequestError INVALID_TOPIC_EXCEPTION unless Kafka would take ``topic`` as a topic's name."""
-    if _LEGAL_NAME.fullmatch(topic) is None or topic in (".", ".."):
+    if not is_topic_name(topic):
         raise RequestError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"topic has the value {topic!r}: a name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', and "

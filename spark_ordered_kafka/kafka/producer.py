@@ -206,13 +206,11 @@ class ProducerPool:
 
     def __init__(self, capacity: int = 64) -> None:
         self._capacity = capacity
-        self._idle: OrderedDict[tuple[tuple[tuple[str, str], ...], str], TransactionalProducer] = (
-            OrderedDict()
-        )
+        self._idle: OrderedDict[tuple[Connection, str], TransactionalProducer] = OrderedDict()
 
     def take(self, connection: Connection, transactional_id: str) -> TransactionalProducer | None:
         """An idle producer of that id, if there is one and it is clean."""
-        producer = self._idle.pop((tuple(sorted(connection.kafka.items())), transactional_id), None)
+        producer = self._idle.pop((connection, transactional_id), None)
         if producer is not None and not producer.is_clean():
             producer.discard()
             return None
@@ -220,6 +218,6 @@ class ProducerPool:
 
     def give_back(self, connection: Connection, producer: TransactionalProducer) -> None:
         """Keep a producer whose transaction was committed."""
-        self._idle[(tuple(sorted(connection.kafka.items())), producer.transactional_id)] = producer
+        self._idle[(connection, producer.transactional_id)] = producer
         while len(self._idle) > self._capacity:
             self._idle.popitem(last=False)[1].discard()

@@ -65,7 +65,7 @@ def read_segments(
     compaction gap. Raises DataLossError when records are gone and ``fail_on_data_loss`` is set, UnavailableError when
     the broker stalls.
     """
-    consumer = _consumer(tuple(sorted(settings.connection.kafka.items())), settings.fail_on_data_loss)
+    consumer = _consumer(settings.connection, settings.fail_on_data_loss)
     try:
         for segment in segments:
             for messages in _messages(consumer, segment, settings):
@@ -77,9 +77,9 @@ def read_segments(
 
 
 @lru_cache(maxsize=4)
-def _consumer(kafka: tuple[tuple[str, str], ...], fail_on_data_loss: bool) -> Consumer:
+def _consumer(connection: Connection, fail_on_data_loss: bool) -> Consumer:
     # One per worker process and configuration: connections and metadata outlive the task.
-    return Consumer(consumer_properties(dict(kafka), "error" if fail_on_data_loss else "earliest"))
+    return Consumer(consumer_properties(connection.kafka, "error" if fail_on_data_loss else "earliest"))
 
 
 def _messages(consumer: Consumer, segment: Segment, settings: ReadSettings) -> Iterator[list[Message]]:

@@ -42,7 +42,7 @@ class OrderedStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        check_target(options)
+        check_target(options.connection, options.topic)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
@@ -67,7 +67,7 @@ class OrderedBatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._fresh_name = uuid.uuid4().hex
-        check_target(options)
+        check_target(options.connection, options.topic)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
@@ -84,19 +84,15 @@ class OrderedBatchWriter(DataSourceArrowWriter):
         return write_task(self._options, self._options.writer, task.partitionId(), int(batch), iterator)
 
 
-def check_target(options: SinkOptions) -> None:
-    """Ask for the topic when the query is planned, so that a wrong one fails there and not in a task."""
-    connection = options.connection
-    _check_target(tuple(sorted(connection.kafka.items())), connection.controller_url, options.topic)
-
-
 @lru_cache(maxsize=64)
-def _check_target(kafka: tuple[tuple[str, str], ...], controller_url: str, topic: str | None) -> None:
-    # Spark makes the writer anew for each micro-batch, in the same process: one check of a target is enough there.
-    connection = Connection(kafka=dict(kafka), controller_url=controller_url)
+def check_target(connection: Connection, topic: str | None) -> None:
+    """Ask for the topic when the query is planned, so that a wrong one fails there and not in a task.
+
+    Spark makes the writer anew for each micro-batch, in the same process: one check of a target is enough there.
+    """
     check_properties(connection)
     cluster_id = LogRanges(connection).cluster_id()
-    with ControllerClient(controller_url) as controller:
+    with ControllerClient(connection.controller_url) as controller:
         if topic is None:
             controller.topics()
         else:
@@ -107,7 +103,7 @@ def write_task(
     options: SinkOptions, writer: str, task: int, sequence: int, batches: Iterator[pa.RecordBatch]
 ) -> TaskReport:
     """Write all rows of a task; a transaction per topic, all committed at its end."""
-    context = _context(options.connection.controller_url, tuple(sorted(options.connection.kafka.items())))
+    context = _context(options.connection)
     transactions: dict[str, TaskTransaction] = {}
 
     def transaction(topic: str) -> TaskTransaction:
@@ -158,10 +154,9 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
 
 
 @lru_cache(maxsize=4)
-def _context(controller_url: str, kafka: tuple[tuple[str, str], ...]) -> WriterContext:
+def _context(connection: Connection) -> WriterContext:
     # One per worker process and configuration: connections and producers outlive the task.
-    connection = Connection(kafka=dict(kafka), controller_url=controller_url)
-    controller = ControllerClient(controller_url)
+    controller = ControllerClient(connection.controller_url)
     return WriterContext(connection, controller.wait_for_layout, ProducerPool())
 
 
