@@ -76,9 +76,13 @@ class ControllerClient:
         """All topics under management."""
         return self._call(schemas.TopicList, "GET", "/v1/topics")
 
-    def topic(self, topic: str) -> schemas.TopicView:
-        """Counts, epoch, hash, change in progress and the partitions with their status."""
-        return self._call(schemas.TopicView, "GET", _topic_path(topic))
+    def topic(self, topic: str, *, details: bool = False) -> schemas.TopicView:
+        """Counts, epoch, hash, change in progress and the partitions with their status.
+
+        ``details`` adds each partition's log and what waits for it, which asks brokers and coordinators.
+        """
+        params = {"details": "true"} if details else {}
+        return self._call(schemas.TopicView, "GET", _topic_path(topic), params=params)
 
     def create_topic(self, request: schemas.CreateTopicRequest) -> schemas.TopicResult:
         """Create a topic under management."""
@@ -130,6 +134,31 @@ class ControllerClient:
         """KIP-253's PartitionLeaderEpochsForPartitions; ``None`` asks for every partition."""
         params = {} if partitions is None else {"partitions": ",".join(map(str, partitions))}
         return self._call(schemas.LeaderEpochsView, "GET", _topic_path(topic, "leader-epochs"), params=params)
+
+    def adopt_topic(self, topic: str, request: schemas.AdoptTopicRequest) -> schemas.TopicResult:
+        """Take a topic that exists in Kafka under management."""
+        return self._call(schemas.TopicResult, "POST", _topic_path(topic, "adopt"), body=request)
+
+    def alter_topic(
+        self, topic: str, request: schemas.AlterTopicRequest, *, wait: float | None = None
+    ) -> schemas.TopicResult:
+        """Alter ordered delivery, which is a change of layout, or Kafka's configuration of the topic."""
+        return self._call(
+            schemas.TopicResult,
+            "PATCH",
+            _topic_path(topic),
+            params={} if wait is None else {"wait": f"{wait:g}"},
+            body=request,
+            extra_timeout=wait,
+        )
+
+    def delete_records(self, topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
+        """Drain partitions marked for deletion."""
+        return self._call(schemas.DeletedRecords, "POST", _topic_path(topic, "delete-records"), body=request)
+
+    def truncations(self, topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
+        """Which positions and layout starts lie beyond what the logs still have of their leader epoch (KIP-320)."""
+        return self._call(schemas.Truncations, "POST", _topic_path(topic, "truncations"), body=request)
 
     # -- changes ------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 HashName = Literal["murmur3", "murmur2", "crc32"]
-ChangeKind = Literal["expand", "shrink"]
+ChangeKind = Literal["expand", "shrink", "order", "unorder"]
 ChangeStep = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]
 ChangeOutcome = Literal["done", "cancelled", "failed"]
 
@@ -47,6 +47,45 @@ class CreateTopicRequest(Request):
     ordered_delivery: bool = True
     configs: dict[str, str] = Field(default_factory=dict)
     validate_only: bool = False
+
+
+class AdoptTopicRequest(Request):
+    """``POST /v1/topics/{t}/adopt``. ``force`` takes the topic though its records lie elsewhere than ``hash`` says."""
+
+    hash: str = "murmur2"
+    force: bool = False
+    validate_only: bool = False
+
+
+class AlterTopicRequest(Request):
+    """``PATCH /v1/topics/{t}``. What is None stays as it is; a config of None goes back to Kafka's default."""
+
+    ordered_delivery: bool | None = None
+    configs: dict[str, str | None] = Field(default_factory=dict)
+    force: bool = False
+    validate_only: bool = False
+
+
+class DeleteRecordsRequest(Request):
+    """``POST /v1/topics/{t}/delete-records``. ``partitions`` None: all that are marked for deletion."""
+
+    partitions: list[int] | None = None
+    force: bool = False
+    validate_only: bool = False
+
+
+class PositionCheck(Request):
+    """A position, and the leader epoch (KIP-320) that the log was read under up to there."""
+
+    partition: int
+    offset: int
+    leader_epoch: int
+
+
+class TruncationsRequest(Request):
+    """``POST /v1/topics/{t}/truncations``: which of these positions, and of the layouts' starts, the logs have lost."""
+
+    positions: list[PositionCheck] = Field(default_factory=list)
 
 
 class TopicPartitionCount(Request):
@@ -116,14 +155,29 @@ class TopicChange(Answer):
     last_change: FinishedChangeView | None
 
 
+class GroupPosition(Answer):
+    """How far a consumer group has read a partition; ``offset`` None: it has committed nothing there."""
+
+    group: str
+    offset: int | None
+
+
 class PartitionView(Answer):
-    """A Kafka partition; ``marked``: removed by a shrink, still read; ``deleted``: removed and empty."""
+    """A Kafka partition; ``marked``: removed by a shrink, still read; ``deleted``: removed and empty.
+
+    Of a request with ``details``: ``log_start`` and ``log_end`` are offsets, ``size`` is bytes of the leader's log, and
+    ``waiting_groups`` are the consumer groups that have not read a marked partition to its end.
+    """
 
     partition: int
     status: Literal["live", "marked", "deleted"]
     leader: int
     replicas: list[int]
     isr: list[int]
+    log_start: int | None = None
+    log_end: int | None = None
+    size: int | None = None
+    waiting_groups: list[GroupPosition] | None = None
 
 
 class TopicView(Answer):
@@ -162,13 +216,17 @@ class TopicList(Answer):
 
 
 class LayoutView(Answer):
-    """One committed layout epoch; ``starts[p]`` is the first offset of partition p that can hold its records."""
+    """One committed layout epoch; ``starts[p]`` is the first offset of partition p that can hold its records.
+
+    ``ordered_delivery`` False: writers were not held to this layout, so any partition may have records of any key.
+    """
 
     epoch: int
     undeleted_partition_count: int
     starts: list[int]
     leader_epochs: list[int]
     committed_at: float
+    ordered_delivery: bool = True
 
 
 class LayoutHistoryView(Answer):
@@ -184,8 +242,22 @@ class LayoutHistoryView(Answer):
     changing: bool
 
 
+class EarlierLayout(Answer):
+    """Where earlier epochs may still hold a key of a compacted topic.
+
+    Under ``undeleted_partition_count`` partition p was written below ``ends[p]``; once its log start has reached that,
+    nothing of those epochs is left there.
+    """
+
+    undeleted_partition_count: int
+    ends: list[int]
+
+
 class WriterLayoutView(Answer):
-    """``GET /v1/topics/{t}/layout?writer=true``: what a writer needs. A linearizable read; 503 while closing."""
+    """``GET /v1/topics/{t}/layout?writer=true``: what a writer needs. A linearizable read; 503 while closing.
+
+    ``earlier``: one entry per earlier partition count of a compacted topic; empty for every other topic.
+    """
 
     topic: str
     topic_id: str
@@ -195,6 +267,43 @@ class WriterLayoutView(Answer):
     initial_partition_count: int
     undeleted_partition_count: int
     layout_epoch: int
+    earlier: list[EarlierLayout] = Field(default_factory=list)
+
+
+class TruncationView(Answer):
+    """The log of ``partition`` written under ``leader_epoch`` ends at ``end_offset``, below ``offset``.
+
+    ``layout_epoch`` names the layout whose start ``offset`` is; None for a position that was asked about.
+    """
+
+    partition: int
+    offset: int
+    leader_epoch: int
+    end_offset: int
+    layout_epoch: int | None = None
+
+
+class Truncations(Answer):
+    """``POST /v1/topics/{t}/truncations``."""
+
+    topic: str
+    topic_id: str
+    truncations: list[TruncationView]
+
+
+class PartitionRecords(Result):
+    """A partition of ``POST /v1/topics/{t}/delete-records``: its log start after it."""
+
+    partition: int
+    log_start: int
+    waiting_groups: list[GroupPosition] = Field(default_factory=list)
+
+
+class DeletedRecords(Answer):
+    """``POST /v1/topics/{t}/delete-records``."""
+
+    topic: str
+    partitions: list[PartitionRecords]
 
 
 class PartitionLeaderEpochs(Answer):

@@ -35,12 +35,16 @@ class TopicRecord(Record):
 
 
 class LayoutRecord(Record):
-    """``/topics/<t>/layouts/<epoch>``; immutable. ``starts[p]`` and ``leader_epochs[p]`` of every Kafka partition."""
+    """``/topics/<t>/layouts/<epoch>``; immutable. ``starts[p]`` and ``leader_epochs[p]`` of every Kafka partition.
+
+    ``ordered_delivery``: whether writers were held to this layout until the next one.
+    """
 
     undeleted_partition_count: int
     starts: list[int]
     leader_epochs: list[int]
     committed_at: float
+    ordered_delivery: bool = True
 
 
 class PartitionRecord(Record):
