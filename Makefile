@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# How long `make soak` goes on.
+MINUTES ?= 10
 
-.PHONY: demo test lint venv prerequisites clean
+.PHONY: demo test soak lint venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -33,6 +35,9 @@ lint: venv
 
 test: lint
 	$(BIN)/python -m pytest
+
+soak: venv
+	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,78 +6,80 @@ names are compared in lower case and printed as documented.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
+from spark_ordered_kafka import parsing
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.parsing import (
+    EARLIEST,
+    KAFKA_PREFIX,
+    LATEST,
+    Given,
+    Positions,
+    is_http_url,
+    is_topic_name,
+    lowered,
+    topic_name,
+)
 
-KAFKA_PREFIX = "kafka."
-EARLIEST, LATEST = -2, -1
-"""Kafka's own markers for the log start and the log end, as Spark's offset JSON has them."""
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Assignment",
+    "Bound",
+    "Connection",
+    "Limits",
+    "Ordering",
+    "Positions",
+    "SinkOptions",
+    "SourceOptions",
+    "Splitting",
+    "Subscription",
+    "TopicNames",
+    "TopicPattern",
+    "batch_options",
+    "check_defaults",
+    "is_http_url",
+    "is_topic_name",
+    "masked",
+    "sink_options",
+    "source_options",
+    "stream_options",
+    "topic_name",
+]
 
 Ordering = Literal["key", "none"]
-Positions = Mapping[str, Mapping[int, int]]
+Misrouted = Literal["ignore", "warn", "fail"]
+NoMatch = Literal["error", "latest"]
 
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _SECRET = re.compile(r"password|secret|sasl\.jaas\.config|ssl\.key\.pem|\.token", re.IGNORECASE)
 
 _COMMON = ("controller.url",)
+_SUBSCRIPTION = ("subscribe", "subscribePattern", "assign")
+# In Spark's order of preference.
+_STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_SPLITTING = ("minPartitions", "maxRecordsPerPartition")
 _SOURCE = (
     *_COMMON,
-    "subscribe",
-    "startingOffsets",
-    "endingOffsets",
+    *_SUBSCRIPTION,
+    *_STARTING,
+    "startingOffsetsByTimestampStrategy",
+    *_ENDING,
     "failOnDataLoss",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    *_SPLITTING,
     "includeHeaders",
     "ordering",
+    "misroutedRecords",
 )
 _SINK = (*_COMMON, "topic", "writer", "includeHeaders", "replayBufferBytes")
-_NOT_YET = (
-    dict.fromkeys(
-        ("subscribePattern", "assign"), "not supported in this version; name the topics with subscribe"
-    )
-    | dict.fromkeys(
-        (
-            "startingTimestamp",
-            "startingOffsetsByTimestamp",
-            "startingOffsetsByTimestampStrategy",
-            "endingTimestamp",
-            "endingOffsetsByTimestamp",
-        ),
-        "not supported in this version; use startingOffsets and endingOffsets",
-    )
-    | {
-        "minOffsetsPerTrigger": "not supported in this version; leave it out",
-        "maxTriggerDelay": "not supported in this version; leave it out",
-        "misroutedRecords": "not supported in this version; leave it out",
-        "minPartitions": "splitting a partition breaks the order of its keys; leave it out",
-        "maxRecordsPerPartition": "splitting a partition breaks the order of its keys; leave it out",
-    }
-)
-_ACCEPTED_BY_THE_OTHER_SIDE = frozenset(name.lower() for name in (*_SOURCE, *_SINK, *_NOT_YET, "partition"))
-_SET_BY_SPARK = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
-
-_REFUSED_KAFKA = {
-    "auto.offset.reset": "set startingOffsets instead",
-    "enable.auto.commit": "positions are kept in the checkpoint; leave it out",
-    "enable.auto.offset.store": "positions are kept in the checkpoint; leave it out",
-    "enable.partition.eof": "it is needed to see the end of a range; leave it out",
-    "key.deserializer": "keys are read as binary; cast them in the DataFrame",
-    "value.deserializer": "values are read as binary; cast them in the DataFrame",
-    "key.serializer": "keys are written as binary or string; cast them in the DataFrame",
-    "value.serializer": "values are written as binary or string; cast them in the DataFrame",
-    "interceptor.classes": "interceptors are not supported; leave it out",
-    "transactional.id": "it is derived from topic, query and task; leave it out",
-    "enable.idempotence": "writers are transactional, hence idempotent; leave it out",
-    "acks": "transactions need acks=all; leave it out",
-    "partitioner": "the layout decides the partition of a key; leave it out",
-    "statistics.interval.ms": "the sink sets it; leave it out",
-}
+_EITHER_SIDE = tuple(dict.fromkeys((*_SOURCE, *_SINK)))
 
 
 @dataclass(frozen=True)
@@ -100,21 +102,82 @@ class Connection:
 
 
 @dataclass(frozen=True)
+class TopicNames:
+    """``subscribe``: these topics, whole."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TopicPattern:
+    """``subscribePattern``: every topic under management whose whole name matches."""
+
+    pattern: str
+
+    def matches(self, topic: str) -> bool:
+        """Whether the topic belongs to the subscription, as Java's ``Pattern.matches`` would have it."""
+        return re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """``assign``: these partitions of each topic."""
+
+    partitions: Mapping[str, frozenset[int]]
+
+
+Subscription = TopicNames | TopicPattern | Assignment
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where reading starts or ends, as ``option`` says it.
+
+    ``value`` holds for all partitions or per topic and partition. It is an offset or marker (``EARLIEST``,
+    ``LATEST``), or, with ``by_time``, milliseconds since 1970-01-01 UTC.
+    """
+
+    option: str
+    value: int | Positions
+    by_time: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many offsets a micro-batch takes; ``max_delay`` (seconds): how long too few of them may be held back."""
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay: float = 15 * 60.0
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """Into how many tasks at least, and of how many offsets at most, a read without order is cut."""
+
+    min_partitions: int | None = None
+    max_records: int | None = None
+
+
+@dataclass(frozen=True)
 class SourceOptions:
     """Options of ``spark.read`` and ``spark.readStream``.
 
-    ``starting``/``ending``: a marker for all partitions (``EARLIEST``/``LATEST``) or offsets per topic and partition.
-    ``None`` for ``starting`` means Spark's default: latest in a stream, earliest in a batch.
+    ``starting`` None means Spark's default: latest in a stream, earliest in a batch. ``no_match``: what to do where no
+    record is as late as a start timestamp.
     """
 
     connection: Connection
-    topics: tuple[str, ...]
-    starting: int | Positions | None = None
-    ending: int | Positions = LATEST
+    subscription: Subscription
+    starting: Bound | None = None
+    ending: Bound = Bound("endingOffsets", LATEST)
+    no_match: NoMatch = "error"
     fail_on_data_loss: bool = True
-    max_offsets_per_trigger: int | None = None
+    limits: Limits = Limits()
+    splitting: Splitting = Splitting()
     include_headers: bool = False
     ordering: Ordering = "key"
+    misrouted: Misrouted = "warn"
 
 
 @dataclass(frozen=True)
@@ -136,18 +199,55 @@ def source_options(options: Mapping[str, str], defaults: Mapping[str, str] | Non
 
     Raises ConfigError for the first wrong one.
     """
-    given = _Given(_of_side(defaults, _SOURCE) | _lowered(options), _SOURCE, "source")
-    max_offsets = given.take("maxOffsetsPerTrigger", _positive)
-    return SourceOptions(
-        connection=given.connection(),
-        topics=given.require("subscribe", _topics),
-        starting=given.take("startingOffsets", _starting),
-        ending=given.take("endingOffsets", _ending, LATEST),
-        fail_on_data_loss=given.take("failOnDataLoss", _boolean, True),
-        max_offsets_per_trigger=max_offsets,
-        include_headers=given.take("includeHeaders", _boolean, False),
-        ordering=given.take("ordering", _ordering, "key"),
+    own = lowered(options)
+    given = Given(
+        _without_rivals(_of_side(defaults, _SOURCE), own) | own, _SOURCE, "source", elsewhere=_EITHER_SIDE
     )
+    ordering: Ordering = given.take("ordering", _one_of("key", "none"), "key")
+    starting, ending = _starting(given), _ending(given)
+    if starting is not None and starting.by_time and ending.by_time:
+        _check_times(starting, ending)
+    return SourceOptions(
+        connection=_connection(given),
+        subscription=_subscription(given),
+        starting=starting,
+        ending=ending,
+        no_match=given.take("startingOffsetsByTimestampStrategy", _no_match, "error"),
+        fail_on_data_loss=given.take("failOnDataLoss", parsing.boolean, True),
+        limits=_limits(given),
+        splitting=_splitting(given, ordering),
+        include_headers=given.take("includeHeaders", parsing.boolean, False),
+        ordering=ordering,
+        misrouted=given.take("misroutedRecords", _one_of("ignore", "warn", "fail"), "warn"),
+    )
+
+
+def stream_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SourceOptions:
+    """:func:`source_options` of a stream, which has no end. An end among the defaults is meant for batches."""
+    own = lowered(options)
+    for name in _ENDING:
+        if name.lower() in own:
+            raise ConfigError(
+                f"option {name}", own[name.lower()], "only a batch read has an end; leave it out"
+            )
+    return source_options(options, defaults)
+
+
+def batch_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SourceOptions:
+    """:func:`source_options` of a batch, which cannot start at the end."""
+    parsed = source_options(options, defaults)
+    hint = "a batch read starts at earliest, at given offsets or at a time"
+    starting = parsed.starting
+    if starting is None or starting.by_time:
+        return parsed
+    if starting.value == LATEST:
+        raise ConfigError(f"option {starting.option}", "latest", hint)
+    if not isinstance(starting.value, int):
+        for topic, offsets in starting.value.items():
+            for partition, offset in offsets.items():
+                if offset == LATEST:
+                    raise ConfigError(f"option {starting.option}", f"{topic}-{partition}: {LATEST}", hint)
+    return parsed
 
 
 def sink_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SinkOptions:
@@ -155,37 +255,19 @@ def sink_options(options: Mapping[str, str], defaults: Mapping[str, str] | None 
 
     Raises ConfigError for the first wrong one.
     """
-    given = _Given(_of_side(defaults, _SINK) | _lowered(options), _SINK, "sink")
-    given.take("includeHeaders", _boolean, False)
+    given = Given(_of_side(defaults, _SINK) | lowered(options), _SINK, "sink", elsewhere=_EITHER_SIDE)
+    given.take("includeHeaders", parsing.boolean, False)
     return SinkOptions(
-        connection=given.connection(),
+        connection=_connection(given),
         topic=given.take("topic", topic_name),
         writer=given.take("writer", _writer),
-        replay_buffer_bytes=given.take("replayBufferBytes", _positive, 64 * 1024 * 1024),
+        replay_buffer_bytes=given.take("replayBufferBytes", parsing.positive, 64 * 1024 * 1024),
     )
 
 
 def check_defaults(entries: Mapping[str, str]) -> None:
     """Raises ConfigError for an entry that is an option of neither source nor sink."""
-    _Given(entries, tuple(dict.fromkeys((*_SOURCE, *_SINK))), "format")
-
-
-def topic_name(option: str, value: str) -> str:
-    """A legal Kafka topic name (``org.apache.kafka.common.internals.Topic``); raises ConfigError otherwise."""
-    if not is_topic_name(value):
-        raise ConfigError(option, value, "a topic name has 1 to 249 of the characters a-z A-Z 0-9 . _ -")
-    return value
-
-
-def is_topic_name(name: str) -> bool:
-    """Whether Kafka takes ``name`` for a topic (``org.apache.kafka.common.internals.Topic``)."""
-    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
-
-
-def is_http_url(url: str) -> bool:
-    """Whether ``url`` is one a controller can have: http or https, with a host."""
-    parts = urlsplit(url)
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    Given(entries, _EITHER_SIDE, "format")
 
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
@@ -193,88 +275,38 @@ def masked(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: "********" if _SECRET.search(name) else value for name, value in properties.items()}
 
 
-def _lowered(options: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in options.items() if value is not None}
-
-
 def _of_side(defaults: Mapping[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:
     allowed = {name.lower() for name in known}
     return {
         name: value
-        for name, value in _lowered(defaults or {}).items()
+        for name, value in lowered(defaults or {}).items()
         if name in allowed or name.startswith(KAFKA_PREFIX)
     }
 
 
-class _Given:
-    """The options as given, looked up by documented name whatever their case."""
-
-    def __init__(self, options: Mapping[str, str], known: tuple[str, ...], side: str) -> None:
-        self._values = _lowered(options)
-        allowed = {name.lower() for name in known}
-        spelled = {name.lower(): (name, why) for name, why in _NOT_YET.items()}
-        for name in self._values:
-            if name in spelled:
-                documented, why = spelled[name]
-                raise ConfigError(f"option {documented}", self._values[name], why)
-            if name in allowed or name in _SET_BY_SPARK or name.startswith(KAFKA_PREFIX):
-                continue
-            hint = f"the {side} takes {', '.join(known)} and kafka.*"
-            if name in _ACCEPTED_BY_THE_OTHER_SIDE:
-                hint = f"it is not an option of the {side}; {hint}"
-            raise ConfigError(f"unknown option {name}", self._values[name], hint)
-
-    def take(self, name: str, parse: Callable[[str, str], Any], default: Any = None) -> Any:
-        value = self._values.get(name.lower())
-        return default if value is None else parse(f"option {name}", value)
-
-    def require(self, name: str, parse: Callable[[str, str], Any]) -> Any:
-        if name.lower() not in self._values:
-            raise ConfigError(f"option {name}", None, _REQUIRED[name])
-        return self.take(name, parse)
-
-    def connection(self) -> Connection:
-        servers = self.require("kafka.bootstrap.servers", _servers)
-        url = self.require("controller.url", _urls)
-        kafka = {
-            name[len(KAFKA_PREFIX) :]: value
-            for name, value in self._values.items()
-            if name.startswith(KAFKA_PREFIX)
-        }
-        for name in kafka:
-            if name in _REFUSED_KAFKA:
-                raise ConfigError(f"option {KAFKA_PREFIX}{name}", kafka[name], _REFUSED_KAFKA[name])
-        return Connection(kafka=kafka | {"bootstrap.servers": servers}, controller_url=url)
+def _without_rivals(defaults: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The defaults without those that say otherwise what an option of the read itself says."""
+    rivals = {
+        name.lower()
+        for group in (_SUBSCRIPTION, _STARTING, _ENDING)
+        if any(name.lower() in own for name in group)
+        for name in group
+    }
+    return {name: value for name, value in defaults.items() if name not in rivals}
 
 
-_REQUIRED = {
-    "kafka.bootstrap.servers": "set it to a comma-separated list of host:port",
-    "controller.url": "set it to the controller's address, such as http://host:8090",
-    "subscribe": "set it to one topic, or several separated by commas",
-}
+def _connection(given: Given) -> Connection:
+    servers = given.require("kafka.bootstrap.servers", parsing.servers, parsing.SERVERS_HINT)
+    url = given.require("controller.url", parsing.urls, parsing.URLS_HINT)
+    return Connection(kafka=given.kafka() | {"bootstrap.servers": servers}, controller_url=url)
 
 
-def _servers(option: str, value: str) -> str:
-    servers = [server.strip() for server in value.split(",")]
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigError(option, value, _REQUIRED["kafka.bootstrap.servers"])
-    return ",".join(servers)
+def _one_of(*names: str) -> Callable[[str, str], str]:
+    return lambda option, value: parsing.one_of(option, value, names)
 
 
-def _urls(option: str, value: str) -> str:
-    for url in value.split(","):
-        if not is_http_url(url.strip()):
-            raise ConfigError(option, value, _REQUIRED["controller.url"])
-    return value
-
-
-def _topics(option: str, value: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
-    if not names:
-        raise ConfigError(option, value, _REQUIRED["subscribe"])
-    return tuple(topic_name(option, name) for name in names)
+def _no_match(option: str, value: str) -> str:
+    return parsing.one_of(option, value.strip().lower(), ("error", "latest"))
 
 
 def _writer(option: str, value: str) -> str:
@@ -283,57 +315,81 @@ def _writer(option: str, value: str) -> str:
     return value
 
 
-def _boolean(option: str, value: str) -> bool:
-    lowered = value.strip().lower()
-    if lowered not in ("true", "false"):
-        raise ConfigError(option, value, "true or false")
-    return lowered == "true"
+def _subscription(given: Given) -> Subscription:
+    said = {name: value for name in _SUBSCRIPTION if (value := given.text(name)) is not None}
+    if not said:
+        hint = f"{parsing.TOPICS_HINT}; one of {', '.join(_SUBSCRIPTION)} must be set"
+        raise ConfigError("option subscribe", None, hint)
+    if len(said) > 1:
+        hint = f"only one of {', '.join(_SUBSCRIPTION)} can be set"
+        raise ConfigError(f"options {' and '.join(said)}", "; ".join(said.values()), hint)
+    if "subscribe" in said:
+        return TopicNames(given.take("subscribe", parsing.topics))
+    if "assign" in said:
+        return Assignment(given.take("assign", parsing.assignment))
+    return TopicPattern(given.take("subscribePattern", parsing.pattern))
 
 
-def _positive(option: str, value: str) -> int:
-    text = value.strip()
-    if not text.isdigit() or int(text) == 0:
-        raise ConfigError(option, value, "a whole number of at least 1")
-    return int(text)
+def _starting(given: Given) -> Bound | None:
+    parsers = (parsing.timestamp, parsing.timestamps, parsing.starting_offsets)
+    return _preferred(given, _STARTING, parsers)
 
 
-def _ordering(option: str, value: str) -> Ordering:
-    if value == "key":
-        return "key"
-    if value == "none":
-        return "none"
-    raise ConfigError(option, value, "key (default) or none")
+def _ending(given: Given) -> Bound:
+    parsers = (parsing.timestamp, parsing.timestamps, parsing.ending_offsets)
+    return _preferred(given, _ENDING, parsers) or SourceOptions.ending
 
 
-def _starting(option: str, value: str) -> int | Positions:
-    if value.strip().lower() == "earliest":
-        return EARLIEST
-    if value.strip().lower() == "latest":
-        return LATEST
-    return _positions(option, value, (EARLIEST, LATEST))
+def _preferred(
+    given: Given, names: tuple[str, ...], parsers: tuple[Callable[[str, str], Any], ...]
+) -> Bound | None:
+    """The first that is set; all of them are checked."""
+    found = [
+        Bound(name, value, by_time=parse is not parsers[-1])
+        for name, parse in zip(names, parsers, strict=True)
+        if (value := given.take(name, parse)) is not None
+    ]
+    return found[0] if found else None
 
 
-def _ending(option: str, value: str) -> int | Positions:
-    if value.strip().lower() == "latest":
-        return LATEST
-    return _positions(option, value, (LATEST,))
+def _check_times(starting: Bound, ending: Bound) -> None:
+    """Raises ConfigError where the end lies before the start; topics and partitions are checked with their logs."""
+    if isinstance(starting.value, int) and isinstance(ending.value, int):
+        if ending.value < starting.value:
+            _refuse_end(ending, str(ending.value), starting, starting.value)
+    elif not isinstance(starting.value, int) and not isinstance(ending.value, int):
+        for topic, times in ending.value.items():
+            for partition, time in times.items():
+                start = starting.value.get(topic, {}).get(partition)
+                if start is not None and time < start:
+                    _refuse_end(ending, f"{topic}-{partition}: {time}", starting, start)
 
 
-def _positions(option: str, value: str, markers: tuple[int, ...]) -> Positions:
-    expected = (
-        'earliest, latest or JSON such as {"topic":{"0":23,"1":-1}}'
-        f" (allowed markers: {', '.join(map(str, markers))})"
+def _refuse_end(ending: Bound, shown: str, starting: Bound, start: int) -> None:
+    raise ConfigError(f"option {ending.option}", shown, f"must not lie before {starting.option} ({start})")
+
+
+def _limits(given: Given) -> Limits:
+    limits = Limits(
+        max_offsets=given.take("maxOffsetsPerTrigger", parsing.positive),
+        min_offsets=given.take("minOffsetsPerTrigger", parsing.positive),
+        max_delay=given.take("maxTriggerDelay", parsing.duration, Limits.max_delay),
     )
-    try:
-        parsed = json.loads(value)
-        positions = {
-            topic: {int(partition): offset for partition, offset in per_partition.items()}
-            for topic, per_partition in parsed.items()
-        }
-    except (ValueError, AttributeError) as error:
-        raise ConfigError(option, value, expected) from error
-    for per_partition in positions.values():
-        for partition, offset in per_partition.items():
-            if type(offset) is not int or partition < 0 or (offset < 0 and offset not in markers):
-                raise ConfigError(option, value, expected)
-    return positions
+    if (
+        limits.min_offsets is not None
+        and limits.max_offsets is not None
+        and limits.min_offsets > limits.max_offsets
+    ):
+        hint = f"must not be greater than maxOffsetsPerTrigger ({limits.max_offsets})"
+        raise ConfigError("option minOffsetsPerTrigger", given.text("minOffsetsPerTrigger"), hint)
+    return limits
+
+
+def _splitting(given: Given, ordering: Ordering) -> Splitting:
+    for name in _SPLITTING:
+        if ordering != "none" and given.text(name) is not None:
+            hint = (
+                "splitting a partition breaks the order of its keys; set ordering=none too, or leave it out"
+            )
+            raise ConfigError(f"option {name}", given.text(name), hint)
+    return Splitting(*(given.take(name, parsing.positive) for name in _SPLITTING))

@@ -7,17 +7,18 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
 from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka.clients import STALE_METADATA
 from spark_ordered_kafka.kafka.producer import ProducerPool
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
@@ -84,30 +85,30 @@ class NumberedWriter:
     keys: int = 20
     step: int = 5
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    first: int = 0
     written: int = 0
     replays: int = 0
 
     def __post_init__(self) -> None:
         self._context = writer_context(self.cluster)
-        self._number = 0
+        self._number = self.first
 
     def write(self, transactions: int = 1) -> None:
         """Write some transactions."""
         for _ in range(transactions):
             batch = numbered(self.keys, self._number, self.step)
-            task = TaskTransaction(
-                self._context,
-                self.topic,
-                f"ordered:{self.topic}:{self.name}:0",
-                self._number,
-                buffer_bytes=10_000,
-            )
+            task = self.task()
             task.write(batch)
             # False is fine: a commit in doubt that the ledger has then confirmed.
             task.commit()
             self.replays += task.replays
             self._number += self.step
             self.written += batch.num_rows
+
+    def task(self) -> TaskTransaction:
+        """The next transaction, with nothing in it."""
+        name = f"ordered:{self.topic}:{self.name}:0"
+        return TaskTransaction(self._context, self.topic, name, self._number, buffer_bytes=10_000)
 
     @contextmanager
     def under_load(self) -> Iterator[NumberedWriter]:
@@ -178,28 +179,53 @@ def delivered(
     return found
 
 
+def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[Message]:
+    """Every committed record that the logs of the first ``partitions`` partitions hold, read by a plain consumer."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "judge",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
+    unfinished = set(range(partitions))
+    try:
+        while unfinished:
+            message = consumer.poll(30)
+            assert message is not None, f"no end of {topic}, partitions {unfinished}, within 30 s"
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unfinished.discard(cast(int, message.partition()))
+            else:
+                assert error.retriable() or error.code() in STALE_METADATA, error
+    finally:
+        consumer.close()
+
+
 def misrouted(cluster: LocalCluster, topic: str) -> list[str]:
-    """Records that lie in another partition than their key's under their segment's layout; reads the raw topic."""
+    """Records that lie in another partition than their key's under their segment's layout; reads the raw topic.
+
+    Records without a key belong nowhere and are left out.
+    """
     with ControllerClient(cluster.controller_url) as controller:
         answer = controller.layout(topic)
     history = LayoutHistory(
         answer.initial_partition_count,
         [Layout(view.epoch, view.undeleted_partition_count, view.starts) for view in answer.layouts],
     )
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "judge", "enable.partition.eof": True}
-    )
     wrong = []
-    for partition in range(history.partition_count):
-        consumer.assign([TopicPartition(topic, partition, 0)])
-        while (message := consumer.poll(30)) is not None and message.error() is None:
-            key, offset = message.key(), message.offset()
-            assert key is not None
-            assert offset is not None
-            epoch = history.epoch_of(partition, offset)
-            right = bucket(key_hash(answer.hash, key), history.initial_count, history.counts[epoch])
-            if right != partition:
-                wrong.append(f"{topic}-{partition}@{offset} epoch {epoch}: key {key!r} belongs to {right}")
-        assert message is not None, f"no end of {topic}-{partition} within 30 s"
-    consumer.close()
+    for message in raw_records(cluster, topic, history.partition_count):
+        key, partition, offset = message.key(), message.partition(), message.offset()
+        if key is None:
+            continue
+        assert partition is not None
+        assert offset is not None
+        epoch = history.epoch_of(partition, offset)
+        right = bucket(key_hash(answer.hash, key), history.initial_count, history.counts[epoch])
+        if right != partition:
+            wrong.append(f"{topic}-{partition}@{offset} epoch {epoch}: key {key!r} belongs to {right}")
     return wrong

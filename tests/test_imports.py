@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 # Each may import from those before it and from itself; the package's own __init__ comes last.
 LAYERS = (
     "errors",
+    "parsing",
     "config",
     "checker",
     "ordering",
@@ -31,7 +32,14 @@ LAYERS = (
 # local starts the controller as a process of its own, as a user would.
 FORBIDDEN_PAIRS = {("local", "controller")}
 
-PURE = ("ordering/*.py", "controller/machine.py", "controller/placement.py", "controller/guards.py")
+PURE = (
+    "ordering/*.py",
+    "controller/machine.py",
+    "controller/planning.py",
+    "controller/placement.py",
+    "controller/tails.py",
+    "controller/guards.py",
+)
 IMPURE_MODULES = {
     "asyncio", "concurrent", "confluent_kafka", "fastapi", "glob", "http", "httpx", "io", "kafka", "kazoo",
     "multiprocessing", "os", "pathlib", "psutil", "pyspark", "queue", "random", "requests", "sched", "secrets",

@@ -28,6 +28,15 @@ def run(
     zookeeper: Annotated[str, typer.Option(metavar="HOST:PORT[,...]", help="ZooKeeper servers.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8090,
+    retire_replication_factor: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Replicas that a partition keeps after a shrink removed it and it is empty; an expansion that takes "
+            "it up again gives them back.",
+            show_default="all",
+        ),
+    ] = None,
 ) -> None:
     """Serve the HTTP API and carry out partition changes until SIGTERM or ctrl-C.
 
@@ -46,7 +55,11 @@ def run(
         listener = _bind(host, port)
         name = socket.getfqdn() if host in ("0.0.0.0", "::", "") else host
         url = f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
-        service = ControllerService(ControllerSettings(bootstrap_server, zookeeper, url))
+        service = ControllerService(
+            ControllerSettings(
+                bootstrap_server, zookeeper, url, retire_replication_factor=retire_replication_factor
+            )
+        )
         service.start()
     try:
         config = uvicorn.Config(

@@ -36,6 +36,7 @@ ControllerOption = Annotated[
         help="The controller's URL.",
     ),
 ]
+TopicOption = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Name of the topic.")]
 OutputOption = Annotated[OutputFormat, typer.Option("--output", help="How to print the result on stdout.")]
 
 
@@ -83,6 +84,14 @@ def print_body(body: BaseModel) -> None:
     typer.echo(body.model_dump_json(indent=2))
 
 
+def tell(body: BaseModel, line: str, output: OutputFormat) -> None:
+    """The API's answer, or ``line`` about it."""
+    if output is OutputFormat.JSON:
+        print_body(body)
+    else:
+        typer.echo(line)
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Rows in columns, without lines around them; cut to no width when stdout is not a terminal."""
     from rich.console import Console
@@ -95,3 +104,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     if not console.is_terminal:
         console = Console(width=10_000)
     console.print(table)
+
+
+def parse_configs(pairs: list[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of ``--config`` options; raises ConfigError for one that is not of that form, or given twice."""
+    configs: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise ConfigError("--config", pair, "NAME=VALUE is needed, for example retention.ms=60000")
+        if configs.setdefault(name, value) != value:
+            raise ConfigError("--config", pair, f"{name} was given before with another value")
+    return configs

@@ -63,4 +63,11 @@ def _completed(change: ChangeView) -> float:
 
 def _describe(topic: str, change: ChangeView) -> str:
     fences = f" {change.fenced}/{change.total_fences}" if change.step == "fencing" else ""
-    return f"{topic}: {change.source} -> {change.target}, {change.step}{fences}"
+    return f"{topic}: {shown(change)}, {change.step}{fences}"
+
+
+def shown(change: ChangeView | FinishedChangeView) -> str:
+    """What a change changes, as ``2 -> 4``."""
+    if change.kind in ("order", "unorder"):
+        return f"ordered delivery {'on' if change.kind == 'order' else 'off'}"
+    return f"{change.source} -> {change.target}"

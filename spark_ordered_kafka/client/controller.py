@@ -25,6 +25,8 @@ from spark_ordered_kafka.errors import (
 
 _LAYOUT_RETRY = 0.05
 """Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
+_DRAIN_TIMEOUT = 30.0
+"""Seconds that a controller may take to ask brokers and group coordinators before it answers."""
 
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 
@@ -82,7 +84,13 @@ class ControllerClient:
         ``details`` adds each partition's log and what waits for it, which asks brokers and coordinators.
         """
         params = {"details": "true"} if details else {}
-        return self._call(schemas.TopicView, "GET", _topic_path(topic), params=params)
+        return self._call(
+            schemas.TopicView,
+            "GET",
+            _topic_path(topic),
+            params=params,
+            extra_timeout=_DRAIN_TIMEOUT if details else None,
+        )
 
     def create_topic(self, request: schemas.CreateTopicRequest) -> schemas.TopicResult:
         """Create a topic under management."""
@@ -153,12 +161,23 @@ class ControllerClient:
         )
 
     def delete_records(self, topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
-        """Drain partitions marked for deletion."""
-        return self._call(schemas.DeletedRecords, "POST", _topic_path(topic, "delete-records"), body=request)
+        """Drain partitions marked for deletion; the result of each says whether it was done."""
+        return self._call(
+            schemas.DeletedRecords,
+            "POST",
+            _topic_path(topic, "delete-records"),
+            body=request,
+            extra_timeout=_DRAIN_TIMEOUT,
+        )
 
     def truncations(self, topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
         """Which positions and layout starts lie beyond what the logs still have of their leader epoch (KIP-320)."""
         return self._call(schemas.Truncations, "POST", _topic_path(topic, "truncations"), body=request)
+
+    def report_misrouted(self, topic: str, records: int) -> None:
+        """Let the controller count records that lie where their keys do not belong."""
+        body = schemas.MisroutedReport(records=records)
+        self._call(schemas.Result, "POST", _topic_path(topic, "misrouted"), body=body)
 
     # -- changes ------------------------------------------------------------------------------------------------
 
@@ -219,6 +238,9 @@ class ControllerClient:
             except httpx.HTTPError as error:
                 failures.append(f"{url}: {error or type(error).__name__}")
                 continue
+            if _is_standby(response):
+                failures.append(f"{url}: is not the active controller")
+                continue
             self._preferred = index
             return _read(answer, response, topic)
         raise UnavailableError(f"no controller answered {method} {path}: {'; '.join(failures)}")
@@ -226,6 +248,16 @@ class ControllerClient:
 
 def _topic_path(topic: str, *rest: str) -> str:
     return "/".join(["/v1/topics", quote(topic, safe=""), *rest])
+
+
+def _is_standby(response: httpx.Response) -> bool:
+    """Whether another controller is to be asked: this one has done nothing."""
+    if response.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+        return False
+    try:
+        return schemas.Result.model_validate_json(response.content).error_code == ErrorCode.NOT_CONTROLLER
+    except ValidationError:
+        return False
 
 
 def _read(answer: type[_AnswerT], response: httpx.Response, topic: str) -> _AnswerT:

@@ -88,6 +88,12 @@ class TruncationsRequest(Request):
     positions: list[PositionCheck] = Field(default_factory=list)
 
 
+class MisroutedReport(Request):
+    """``POST /v1/topics/{t}/misrouted``: how many records a reading task found where their keys do not belong."""
+
+    records: int
+
+
 class TopicPartitionCount(Request):
     """One topic of ``POST /v1/partition-counts``; ``partition_count`` is the new undeleted partition count."""
 
@@ -246,7 +252,7 @@ class EarlierLayout(Answer):
     """Where earlier epochs may still hold a key of a compacted topic.
 
     Under ``undeleted_partition_count`` partition p was written below ``ends[p]``; once its log start has reached that,
-    nothing of those epochs is left there.
+    nothing of those epochs is left there. 0, or an index beyond the list: no key has moved away from p since.
     """
 
     undeleted_partition_count: int

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import FinishedChange
+from spark_ordered_kafka.controller.metrics import CONTENT_TYPE
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.views import result
 from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, OrderedKafkaError, RequestError
@@ -28,6 +29,7 @@ _STATUS = {
     ErrorCode.TOPIC_ALREADY_EXISTS: HTTPStatus.CONFLICT,
     ErrorCode.PARTITION_CHANGE_IN_PROGRESS: HTTPStatus.CONFLICT,
     ErrorCode.LOG_TRUNCATED: HTTPStatus.CONFLICT,
+    ErrorCode.ACTIVE_FOREIGN_PRODUCERS: HTTPStatus.CONFLICT,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
     ErrorCode.UNKNOWN_SERVER_ERROR: HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -51,6 +53,7 @@ def create_app(service: ControllerService) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_route)
     _add_health(app, service)
+    _add_metrics(app, service)
     _add_topics(app, service)
     _add_changes(app, service)
     return app
@@ -69,6 +72,25 @@ def _add_health(app: FastAPI, service: ControllerService) -> None:
         return schemas.Result()
 
 
+def _add_metrics(app: FastAPI, service: ControllerService) -> None:
+    @app.get("/metrics", response_class=Response)
+    def get_metrics() -> Response:
+        """Counters of this process in Prometheus' text format."""
+        return Response(service.metrics.exposition(), media_type=CONTENT_TYPE)
+
+    @app.post(
+        "/v1/topics/{topic}/misrouted",
+        dependencies=[Depends(service.require_active)],
+        **_body(schemas.MisroutedReport),
+    )
+    def report_misrouted(
+        topic: str, request: Annotated[schemas.MisroutedReport, Depends(_reader(schemas.MisroutedReport))]
+    ) -> schemas.Result:
+        """Count records that a reader found where their keys do not belong."""
+        service.metrics.count_misrouted(topic, request)
+        return schemas.Result()
+
+
 def _add_topics(app: FastAPI, service: ControllerService) -> None:
     active = [Depends(service.require_active)]
 
@@ -81,16 +103,41 @@ def _add_topics(app: FastAPI, service: ControllerService) -> None:
         """Create a topic under management."""
         return service.creator.create(request)
 
+    @app.post("/v1/topics/{topic}/adopt", dependencies=active, **_body(schemas.AdoptTopicRequest))
+    def adopt_topic(
+        topic: str, request: Annotated[schemas.AdoptTopicRequest, Depends(_reader(schemas.AdoptTopicRequest))]
+    ) -> schemas.TopicResult:
+        """Take a topic that exists in Kafka under management, with what it holds."""
+        return service.adopter.adopt(topic, request)
+
     @app.get("/v1/topics", dependencies=active)
     def list_topics() -> schemas.TopicList:
         """All topics under management."""
         return service.topics.summaries(service.changes.current)
 
     @app.get("/v1/topics/{topic}", dependencies=active)
-    def get_topic(topic: str, response: Response) -> schemas.TopicView:
-        """A topic with its partitions; the ETag names layout epoch and znode version."""
+    def get_topic(topic: str, response: Response, details: bool = False) -> schemas.TopicView:
+        """A topic with its partitions, for ``details`` with their logs; the ETag names layout epoch and znode version."""
         view, response.headers["ETag"] = service.topics.view(topic, service.changes.current)
-        return view
+        return service.drain.detailed(view) if details else view
+
+    @app.patch("/v1/topics/{topic}", dependencies=active, **_body(schemas.AlterTopicRequest))
+    async def alter_topic(
+        topic: str,
+        request: Annotated[schemas.AlterTopicRequest, Depends(_reader(schemas.AlterTopicRequest))],
+        wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
+    ) -> schemas.TopicResult:
+        """Alter ordered delivery or Kafka's configuration; ``wait`` waits so many seconds for the end of the change."""
+        item, future = await run_in_threadpool(service.alteration.alter, topic, request)
+        return item if wait is None else (await _await_changes([item], [future], wait))[0]
+
+    @app.post("/v1/topics/{topic}/delete-records", dependencies=active, **_body(schemas.DeleteRecordsRequest))
+    def delete_records(
+        topic: str,
+        request: Annotated[schemas.DeleteRecordsRequest, Depends(_reader(schemas.DeleteRecordsRequest))],
+    ) -> schemas.DeletedRecords:
+        """Drain partitions marked for deletion."""
+        return service.drain.delete_records(topic, request)
 
     @app.get("/v1/topics/{topic}/layout", dependencies=active)
     def get_layout(
@@ -105,6 +152,14 @@ def _add_topics(app: FastAPI, service: ControllerService) -> None:
     def get_leader_epochs(topic: str, partitions: str | None = None) -> schemas.LeaderEpochsView:
         """KIP-253's PartitionLeaderEpochsForPartitions; ``partitions`` is a comma-separated list."""
         return service.topics.leader_epochs(topic, None if partitions is None else _partitions(partitions))
+
+    @app.post("/v1/topics/{topic}/truncations", dependencies=active, **_body(schemas.TruncationsRequest))
+    def get_truncations(
+        topic: str,
+        request: Annotated[schemas.TruncationsRequest, Depends(_reader(schemas.TruncationsRequest))],
+    ) -> schemas.Truncations:
+        """Which positions and layout starts lie beyond what the logs still have of their leader epoch (KIP-320)."""
+        return service.truncations.check(topic, request)
 
     @app.get("/v1/brokers", dependencies=active)
     def get_brokers() -> schemas.BrokerList:

@@ -11,7 +11,7 @@ from typing import Literal
 from spark_ordered_kafka.errors import ErrorCode
 
 Step = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]
-Kind = Literal["expand", "shrink"]
+Kind = Literal["expand", "shrink", "order", "unorder"]
 Outcome = Literal["done", "cancelled", "failed"]
 
 STEPS: tuple[Step, ...] = ("planned", "creating", "closing", "fencing", "boundaries", "committing")
@@ -34,7 +34,8 @@ class Timing:
 @dataclass(frozen=True)
 class Change:
     """What is persisted of a change. ``existing``: Kafka partitions when it was planned; ``source`` and ``target``:
-    undeleted partition counts; ``ordered``: whether writers must be held and fenced at all."""
+    undeleted partition counts, equal when ordered delivery is switched on (``order``) or off (``unorder``);
+    ``ordered``: whether writers must be held and fenced at all."""
 
     id: str
     topic: str
@@ -55,6 +56,11 @@ class Change:
     def closing(self) -> bool:
         """Whether a writer that asks for the layout must wait."""
         return self.ordered and self.step in CLOSED_STEPS
+
+    @property
+    def ordered_delivery(self) -> bool:
+        """Whether writers are held to the layout that this change commits."""
+        return self.ordered and self.kind != "unorder"
 
 
 @dataclass(frozen=True)

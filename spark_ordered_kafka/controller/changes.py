@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller import machine
+from spark_ordered_kafka.controller import planning
 from spark_ordered_kafka.controller.change import Change, FinishedChange
 from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.records import TopicRecord
@@ -19,8 +20,9 @@ from spark_ordered_kafka.controller.runner import Job, Runner, described, expans
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.views import change_view, finished_view, result
 from spark_ordered_kafka.controller.znodes import Znodes
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.producers import ProducerCheck
 
 _log = logging.getLogger(__name__)
 
@@ -29,16 +31,24 @@ class Changes:
     """The changes of all topics; each runs in a thread of its own."""
 
     def __init__(
-        self, admin: KafkaAdmin, znodes: Znodes, topics: Topics, runner: Runner, clock: Callable[[], float]
+        self,
+        admin: KafkaAdmin,
+        znodes: Znodes,
+        topics: Topics,
+        runner: Runner,
+        producers: ProducerCheck,
+        clock: Callable[[], float],
     ) -> None:
         self._admin = admin
         self._znodes = znodes
         self._topics = topics
         self._runner = runner
+        self._producers = producers
         self._clock = clock
         self._lock = threading.Lock()
-        # Held from the write that records a change until its job is known, so that a cancel finds the job.
-        self._starting = threading.Lock()
+        # Held from the write that records a change until its job is known, so that a cancel finds the job. Who holds it
+        # knows that no change begins on a topic without one.
+        self.starting = threading.Lock()
         self._stop = threading.Event()
         self._jobs: dict[str, tuple[Job, threading.Thread]] = {}
 
@@ -62,7 +72,8 @@ class Changes:
         futures: list[Future[FinishedChange] | None] = []
         for item in request.topics:
             try:
-                job = self._start(item.topic, item.partition_count, request.force, request.validate_only)
+                plan = partial(self._plan_count, item.topic, item.partition_count, request.force)
+                job = self._start(item.topic, plan, request.validate_only)
             except OrderedKafkaError as error:
                 results.append(result(schemas.TopicResult, error, topic=item.topic))
                 futures.append(None)
@@ -71,6 +82,19 @@ class Changes:
             results.append(schemas.TopicResult(topic=item.topic, change_id=change_id))
             futures.append(None if job is None else job.done)
         return results, futures
+
+    def switch_order(
+        self, topic: str, ordered_delivery: bool, *, force: bool, validate_only: bool
+    ) -> Job | None:
+        """Start the change that switches ordered delivery; None when it is so already, or for ``validate_only``.
+
+        Raises RequestError PARTITION_CHANGE_IN_PROGRESS, or what else keeps the change from being started.
+        """
+        record, _ = self._topics.record(topic)
+        switching = record.change is not None and record.change.source == record.change.target
+        if record.ordered_delivery == ordered_delivery and not switching:
+            return None
+        return self._start(topic, partial(self._plan_order, topic, ordered_delivery, force), validate_only)
 
     def view(self, topic: str) -> schemas.TopicChange:
         """The change in progress and the one that ended last. Raises RequestError for an unknown topic."""
@@ -95,7 +119,7 @@ class Changes:
         Raises RequestError: INVALID_REQUEST when none is in progress, PARTITION_CHANGE_IN_PROGRESS when it is too
         late.
         """
-        with self._starting:
+        with self.starting:
             record, _ = self._topics.record(topic)
             with self._lock:
                 entry = self._jobs.get(topic)
@@ -137,37 +161,58 @@ class Changes:
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _start(self, topic: str, target: int, force: bool, validate_only: bool) -> Job | None:
+    def _start(
+        self, topic: str, plan: Callable[[TopicRecord, int], Change], validate_only: bool
+    ) -> Job | None:
+        """``plan`` makes a change of the topic's record and its number of Kafka partitions, or refuses by raising."""
         record, _ = self._topics.record(topic)
-        change = self._plan(topic, record, target, force, 0)
+        plan(record, 0)
         description = described(self._admin, topic, record.topic_id)
-        change = replace(change, existing=len(description.partitions))
-        if target > change.existing:
-            assignments = expansion_plan(self._admin, description, target)
-            self._admin.create_partitions(topic, target, assignments, validate_only=True)
+        change = plan(record, len(description.partitions))
+        if change.target > change.existing:
+            assignments = expansion_plan(self._admin, description, change.target)
+            self._admin.create_partitions(topic, change.target, assignments, validate_only=True)
+        if change.ordered_delivery and not change.force:
+            self._producers.refuse_foreign(topic, range(change.existing))
         if validate_only:
             return None
 
         def transform(current: TopicRecord) -> TopicRecord:
+            if current.topic_id != record.topic_id:
+                raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
             # Planned again on what is there now: two requests may come at once.
-            planned = self._plan(topic, current, target, force, change.existing)
+            planned = plan(current, change.existing)
             return current.model_copy(update={"change": replace(planned, id=change.id)})
 
-        with self._starting:
+        with self.starting:
             new = self._znodes.update_topic(topic, transform)
             if new.change is None:
                 raise DeposedError
             return self._run(new.change, new.topic_id)
 
-    def _plan(self, topic: str, record: TopicRecord, target: int, force: bool, existing: int) -> Change:
-        return machine.plan(
+    def _plan_count(self, topic: str, target: int, force: bool, record: TopicRecord, existing: int) -> Change:
+        return planning.plan_count(
             topic,
-            change_id=uuid.uuid4().hex[:12],
+            change_id=_new_id(),
             target=target,
             source=record.undeleted_partition_count,
             initial=record.initial_partition_count,
             existing=existing,
             ordered=record.ordered_delivery,
+            force=force,
+            pending=record.change,
+            now=self._clock(),
+        )
+
+    def _plan_order(
+        self, topic: str, ordered_delivery: bool, force: bool, record: TopicRecord, existing: int
+    ) -> Change:
+        return planning.plan_order(
+            topic,
+            change_id=_new_id(),
+            ordered_delivery=ordered_delivery,
+            count=record.undeleted_partition_count,
+            existing=existing,
             force=force,
             pending=record.change,
             now=self._clock(),
@@ -189,6 +234,10 @@ class Changes:
                 entry = self._jobs.get(job.topic)
                 if entry is not None and entry[0] is job:
                     del self._jobs[job.topic]
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:12]
 
 
 def _with_cancel(record: TopicRecord, change_id: str) -> TopicRecord:

@@ -6,14 +6,14 @@ import logging
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import get_args
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.schemas import HashName
 from spark_ordered_kafka.config import is_topic_name
 from spark_ordered_kafka.controller.placement import place
 from spark_ordered_kafka.controller.records import CreationRecord, LayoutRecord, TopicRecord
-from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
@@ -27,13 +27,18 @@ _POLL = 0.05
 
 
 class TopicCreator:
-    """Creates topics and takes them under management. ``clock`` gives seconds since the epoch."""
+    """Creates topics and takes them under management.
 
-    def __init__(self, admin: KafkaAdmin, znodes: Znodes, clock: Callable[[], float]) -> None:
+    ``clock`` gives seconds since the epoch; ``registering`` is held by whoever takes a topic under management.
+    """
+
+    def __init__(
+        self, admin: KafkaAdmin, znodes: Znodes, clock: Callable[[], float], registering: threading.Lock
+    ) -> None:
         self._admin = admin
         self._znodes = znodes
         self._clock = clock
-        self._creating = threading.Lock()
+        self._registering = registering
 
     def create(self, request: schemas.CreateTopicRequest) -> schemas.TopicResult:
         """Create a topic in Kafka and take it under management.
@@ -42,7 +47,7 @@ class TopicCreator:
         start of a controller or by the same request sent again. Raises RequestError for whatever is wrong with it.
         """
         check_name(request.topic)
-        with self._creating:
+        with self._registering:
             creation, assignments = self._check_creation(request)
             if request.validate_only:
                 self._admin.create_topic(request.topic, assignments, request.configs, validate_only=True)
@@ -53,7 +58,8 @@ class TopicCreator:
             elif self._znodes.creation(request.topic) != creation:
                 raise RequestError(
                     ErrorCode.TOPIC_ALREADY_EXISTS,
-                    f"topic {request.topic!r} exists in Kafka and is not under management",
+                    f"topic {request.topic!r} exists in Kafka and is not under management: adopt it "
+                    "(ordered-kafka topics adopt)",
                 )
             self._take_over(request.topic, creation)
         return schemas.TopicResult(topic=request.topic)
@@ -76,22 +82,13 @@ class TopicCreator:
     def _check_creation(
         self, request: schemas.CreateTopicRequest
     ) -> tuple[CreationRecord, dict[int, list[int]]]:
-        if request.hash not in get_args(schemas.HashName):
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"hash has the value {request.hash!r}: one of {', '.join(get_args(schemas.HashName))} is needed",
-            )
-        record = self._znodes.topic(request.topic)
-        if record is not None:
-            described(self._admin, request.topic, record.topic_id)
-            raise RequestError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {request.topic!r} is under management already"
-            )
+        hash_name = check_hash(request.hash)
+        check_not_managed(self._admin, self._znodes, request.topic)
         assignments = self._assignments(request)
         creation = CreationRecord(
             partitions=len(assignments),
             replication_factor=len(assignments[0]),
-            hash=request.hash,  # type: ignore[arg-type]  # checked above
+            hash=hash_name,
             ordered_delivery=request.ordered_delivery,
             configs=request.configs,
         )
@@ -120,10 +117,13 @@ class TopicCreator:
     def _create_in_kafka(
         self, topic: str, creation: CreationRecord, assignments: dict[int, list[int]]
     ) -> None:
+        begun = self._znodes.creation(topic) == creation
         self._znodes.record_creation(topic, creation)
         try:
             self._admin.create_topic(topic, assignments, creation.configs)
         except RequestError as error:
+            if begun and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                return  # made by the creation that was cut off; the broker asked before had not heard of it
             if not error.retriable:
                 self._znodes.drop_creation(topic)
             raise
@@ -146,22 +146,15 @@ class TopicCreator:
                 f"topic {topic!r} exists in Kafka and holds records already (partition {written[0]} ends at "
                 f"{ends[written[0]].offset})",
             )
-        record = TopicRecord(
-            topic_id=description.topic_id,
-            initial_partition_count=count,
-            undeleted_partition_count=count,
-            layout_epoch=0,
-            hash=creation.hash,
-            ordered_delivery=creation.ordered_delivery,
-        )
-        layout = LayoutRecord(
-            undeleted_partition_count=count,
-            starts=[0] * count,
-            leader_epochs=[ends[partition].leader_epoch for partition in range(count)],
-            committed_at=self._clock(),
-        )
         try:
-            self._znodes.create_topic(topic, record, layout)
+            register(
+                self._znodes,
+                description,
+                {partition: end.leader_epoch for partition, end in ends.items()},
+                creation.hash,
+                ordered_delivery=creation.ordered_delivery,
+                now=self._clock(),
+            )
         except UnavailableError as error:
             raise UnavailableError(
                 f"topic {topic!r} is created in Kafka but not yet under management; send the same request again, or "
@@ -170,10 +163,13 @@ class TopicCreator:
 
     def _await_leaders(self, topic: str, count: int) -> TopicDescription:
         deadline = time.monotonic() + _LEADERS_TIMEOUT
+        namesake = self._znodes.topic(topic)
         while True:
             description = self._admin.describe_topics([topic]).get(topic)
             if (
                 description is not None
+                # A broker may not have heard yet that the topic of the same name is gone.
+                and (namesake is None or description.topic_id != namesake.topic_id)
                 and len(description.partitions) >= count
                 and all(p.leader >= 0 for p in description.partitions)
             ):
@@ -184,6 +180,64 @@ class TopicCreator:
                     f"{_LEADERS_TIMEOUT:g} s; send the same request again"
                 )
             time.sleep(_POLL)  # Kafka has no call that waits for leaders
+
+
+def register(
+    znodes: Znodes,
+    description: TopicDescription,
+    leader_epochs: Mapping[int, int],
+    hash_name: HashName,
+    *,
+    ordered_delivery: bool,
+    now: float,
+) -> None:
+    """Take a Kafka topic under management with what it holds as layout epoch 0, in the place of a deleted namesake.
+
+    Args:
+        leader_epochs: of every partition, as of now.
+        now: in seconds since the epoch.
+    """
+    count = len(description.partitions)
+    record = TopicRecord(
+        topic_id=description.topic_id,
+        initial_partition_count=count,
+        undeleted_partition_count=count,
+        layout_epoch=0,
+        hash=hash_name,
+        ordered_delivery=ordered_delivery,
+    )
+    layout = LayoutRecord(
+        undeleted_partition_count=count,
+        starts=[0] * count,
+        leader_epochs=[leader_epochs[partition] for partition in range(count)],
+        committed_at=now,
+        ordered_delivery=ordered_delivery,
+    )
+    znodes.create_topic(description.topic, record, layout)
+
+
+def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
+    """Raises RequestError TOPIC_ALREADY_EXISTS when Kafka's present topic of that name is under management.
+
+    The record of a topic that was deleted outside of this system does not count.
+    """
+    record = znodes.topic(topic)
+    if record is None:
+        return
+    description = admin.describe_topics([topic]).get(topic)
+    if description is not None and description.topic_id == record.topic_id:
+        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is under management already")
+
+
+def check_hash(name: str) -> HashName:
+    """``name`` as the name of a hash. Raises RequestError INVALID_REQUEST."""
+    for known in get_args(schemas.HashName):
+        if name == known:
+            return known  # type: ignore[no-any-return]  # get_args() has no types
+    raise RequestError(
+        ErrorCode.INVALID_REQUEST,
+        f"hash has the value {name!r}: one of {', '.join(get_args(schemas.HashName))} is needed",
+    )
 
 
 def check_name(topic: str) -> None:

@@ -19,14 +19,14 @@ class Started:
 
 @dataclass(frozen=True)
 class PartitionsCreated:
-    """Kafka has as many partitions as the target."""
+    """Kafka has as many partitions as the target, and was asked for the replicas that are missing."""
 
     at: float
 
 
 @dataclass(frozen=True)
 class LeadersElected:
-    """Every partition of the topic has a leader."""
+    """Every partition of the topic has a leader, and those taken up again have their replicas in sync."""
 
     at: float
 

@@ -20,7 +20,8 @@ class Persist:
 
 @dataclass(frozen=True)
 class CreatePartitions:
-    """Give the Kafka topic ``total`` partitions, unless it has them. -> PartitionsCreated"""
+    """Give the Kafka topic ``total`` partitions, unless it has them, and those that the change takes up again their
+    replicas. -> PartitionsCreated"""
 
     total: int
     deadline: float
@@ -28,7 +29,8 @@ class CreatePartitions:
 
 @dataclass(frozen=True)
 class AwaitLeaders:
-    """Wait until partitions 0 to ``total`` - 1, and any beyond, have leaders. -> LeadersElected"""
+    """Wait until partitions 0 to ``total`` - 1, and any beyond, have leaders, and the replicas given back to those that
+    the change takes up again are in sync. -> LeadersElected"""
 
     total: int
     deadline: float

@@ -76,13 +76,27 @@ def continue_placement(
     The replication factor is that of partition 0, and the round robin goes on from its first replica, as
     ``kafka-topics --alter`` does. Raises RequestError as :func:`place` does.
     """
-    order = _broker_order(racks)
-    leader = existing[0][0]
-    # A leader that is not among the live brokers gives no position; Kafka starts at the next id then.
-    start = next((i for i, broker in enumerate(order) if broker == leader), 0)
-    if leader not in order:
-        start = next((i for i, broker in enumerate(order) if broker >= leader), 0)
+    start = _start(racks, existing[0][0])
     return place(racks, partitions, len(existing[0]), first=len(existing), start=start, capacity=capacity)
+
+
+def place_again(
+    racks: Mapping[int, str | None], first: Sequence[int], partitions: Sequence[int]
+) -> dict[int, list[int]]:
+    """Replica lists for existing ``partitions`` of a topic whose partition 0 has the replicas ``first``.
+
+    Each is that of :func:`continue_placement` had the partition been added now. Raises RequestError as :func:`place`.
+    """
+    start = _start(racks, first[0])
+    return {p: place(racks, 1, len(first), first=p, start=start)[0] for p in partitions}
+
+
+def _start(racks: Mapping[int, str | None], leader: int) -> int:
+    order = _broker_order(racks)
+    if leader in order:
+        return order.index(leader)
+    # A leader that is not among the live brokers gives no position; Kafka starts at the next id then.
+    return next((i for i, broker in enumerate(order) if broker >= leader), 0)
 
 
 def _replicas(racks: Mapping[int, str | None], partition: int, factor: int, start: int) -> list[int]:

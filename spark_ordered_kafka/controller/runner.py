@@ -16,10 +16,12 @@ from spark_ordered_kafka.controller.events import Event
 from spark_ordered_kafka.controller.instructions import Instruction
 from spark_ordered_kafka.controller.placement import continue_placement
 from spark_ordered_kafka.controller.records import LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.replicas import ReplicaSets
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
 from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +106,7 @@ class Runner:
         before: Callable[[Instruction], None] = lambda _: None,
     ) -> None:
         self._admin = admin
+        self._replicas = ReplicaSets(admin)
         self._fencer = Fencer(admin)
         self._znodes = znodes
         self._timing = timing
@@ -178,7 +181,9 @@ class Runner:
     def _execute(self, job: Job, instruction: Instruction) -> Event | FinishedChange | None:
         match instruction:
             case instructions.Persist(change):
-                self._znodes.update_topic(job.topic, lambda record: _with_change(record, change, job))
+                self._znodes.update_topic(
+                    job.topic, lambda record: _with_change(record, change, job, self._clock())
+                )
                 return None
             case instructions.Drain(seconds):
                 job.stop.wait(seconds)
@@ -211,25 +216,31 @@ class Runner:
 
     def _create_partitions(self, job: Job, total: int) -> None:
         topic = self._describe(job)
-        if len(topic.partitions) >= total:
-            return
-        self._admin.create_partitions(job.topic, total, expansion_plan(self._admin, topic, total))
+        self._replicas.restore(topic, _taken_up_again(job, topic))
+        if len(topic.partitions) < total:
+            self._admin.create_partitions(job.topic, total, expansion_plan(self._admin, topic, total))
 
     def _await_leaders(self, job: Job, total: int, deadline: float) -> None:
-        while True:
-            topic = self._describe(job)
-            leaderless = [p.partition for p in topic.partitions if p.leader < 0]
-            if len(topic.partitions) >= total and not leaderless:
-                return
+        while (missing := self._missing(job, total)) is not None:
             if self._clock() >= deadline:
-                what = (
-                    f"partition {leaderless[0]} has no leader"
-                    if leaderless
-                    else f"Kafka shows {len(topic.partitions)} of {total} partitions"
-                )
-                raise UnavailableError(f"topic {job.topic!r}: {what}")
+                raise UnavailableError(f"topic {job.topic!r}: {missing}")
             if job.change.cancel_requested or job.stop.wait(self._timing.backoff):
-                raise UnavailableError(f"topic {job.topic!r}: no longer waiting for leaders")
+                raise UnavailableError(f"topic {job.topic!r}: no longer waiting for leaders and replicas")
+        # A leader shows seconds before it has made the logs of many new partitions. Writers need not be held for that.
+        self._admin.log_ends(job.topic, range(job.change.source, total))
+
+    def _missing(self, job: Job, total: int) -> str | None:
+        """What a topic's partitions still lack before they may be written."""
+        topic = self._describe(job)
+        if len(topic.partitions) < total:
+            return f"Kafka shows {len(topic.partitions)} of {total} partitions"
+        leaderless = next((p.partition for p in topic.partitions if p.leader == NO_LEADER), None)
+        if leaderless is not None:
+            return f"partition {leaderless} has no leader"
+        behind = self._replicas.not_in_sync(topic, _taken_up_again(job, topic))
+        if behind:
+            return f"partition {behind[0]}, which is taken up again, does not have its replicas in sync"
+        return None
 
     def _read_boundaries(self, job: Job, total: int) -> Event:
         count = len(self._describe(job).partitions)
@@ -278,13 +289,15 @@ class Runner:
             starts=[boundary.offset for boundary in boundaries],
             leader_epochs=[boundary.leader_epoch for boundary in boundaries],
             committed_at=finished.finished_at,
+            ordered_delivery=change.ordered_delivery,
         )
 
         def transform(record: TopicRecord) -> TopicRecord:
-            return _own(record, change).model_copy(
+            return _own(record, change, job, self._clock()).model_copy(
                 update={
                     "undeleted_partition_count": change.target,
                     "layout_epoch": record.layout_epoch + 1,
+                    "ordered_delivery": change.ordered_delivery,
                     "change": None,
                     "last_change": finished,
                 }
@@ -292,8 +305,9 @@ class Runner:
 
         self._znodes.commit_layout(job.topic, transform, layout)
         _log.info(
-            "topic %s: %d -> %d partitions, writers held for %.3f s, %d fenced",
+            "topic %s: %s, %d -> %d partitions, writers held for %.3f s, %d fenced",
             job.topic,
+            change.kind,
             change.source,
             change.target,
             finished.writer_pause_seconds,
@@ -305,7 +319,9 @@ class Runner:
         finished = machine.finished(change, ending, self._clock())
 
         def transform(record: TopicRecord) -> TopicRecord:
-            return _own(record, change).model_copy(update={"change": None, "last_change": finished})
+            return _own(record, change, job, self._clock()).model_copy(
+                update={"change": None, "last_change": finished}
+            )
 
         self._znodes.update_topic(job.topic, transform)
         _log.warning("topic %s: change %s %s: %s", job.topic, change.id, ending.outcome, ending.message)
@@ -318,13 +334,15 @@ def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
     if description is None:
         raise RequestError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {topic!r} is under management but not in Kafka any more",
+            f"topic {topic!r} is under management but not in Kafka any more: create it (ordered-kafka topics create), "
+            "which forgets the old layouts",
         )
     if description.topic_id != topic_id:
         raise RequestError(
             ErrorCode.LOG_TRUNCATED,
             f"topic {topic!r} was deleted and created again outside of this system: Kafka has topic id "
-            f"{description.topic_id}, the layouts are those of {topic_id}",
+            f"{description.topic_id}, the layouts are those of {topic_id}; adopt the new topic (ordered-kafka topics "
+            "adopt), which forgets the old layouts",
         )
     return description
 
@@ -336,7 +354,16 @@ def expansion_plan(admin: KafkaAdmin, topic: TopicDescription, total: int) -> li
     return continue_placement(racks, existing, total - len(existing))
 
 
-def _own(record: TopicRecord, change: Change) -> TopicRecord:
+def _taken_up_again(job: Job, topic: TopicDescription) -> range:
+    """Partitions that Kafka has and that the change makes live."""
+    return range(job.change.source, min(job.change.target, len(topic.partitions)))
+
+
+def _own(record: TopicRecord, change: Change, job: Job, now: float) -> TopicRecord:
+    if record.topic_id != job.topic_id:
+        # There is nothing left to take back, and nobody to tell but who waits for this job.
+        ending = Ending("failed", ErrorCode.LOG_TRUNCATED, f"topic {change.topic!r} was deleted and replaced")
+        raise _EndedError(machine.finished(change, ending, now))
     if record.change is not None and record.change.id == change.id:
         return record
     if record.last_change is not None and record.last_change.id == change.id:
@@ -347,8 +374,8 @@ def _own(record: TopicRecord, change: Change) -> TopicRecord:
     )
 
 
-def _with_change(record: TopicRecord, change: Change, job: Job) -> TopicRecord:
+def _with_change(record: TopicRecord, change: Change, job: Job, now: float) -> TopicRecord:
     # A cancel that was accepted must outlive this process whichever of the two writes comes last.
     requested = job.change.cancel_requested
-    own = _own(record, change)
+    own = _own(record, change, job, now)
     return own.model_copy(update={"change": replace(change, cancel_requested=requested)})

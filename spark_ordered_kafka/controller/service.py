@@ -9,20 +9,32 @@ import time
 from collections.abc import Callable
 from uuid import uuid4
 
+from spark_ordered_kafka.controller.adoption import TopicAdopter
+from spark_ordered_kafka.controller.alteration import TopicAlteration
 from spark_ordered_kafka.controller.changes import Changes
+from spark_ordered_kafka.controller.compaction import EarlierLayouts
 from spark_ordered_kafka.controller.creation import TopicCreator
+from spark_ordered_kafka.controller.drain import Drain
 from spark_ordered_kafka.controller.election import DeposedError, Session
 from spark_ordered_kafka.controller.instructions import Instruction
+from spark_ordered_kafka.controller.metrics import Metrics
+from spark_ordered_kafka.controller.retirement import Retirement
 from spark_ordered_kafka.controller.runner import Runner
 from spark_ordered_kafka.controller.settings import ControllerSettings
 from spark_ordered_kafka.controller.topics import Topics
+from spark_ordered_kafka.controller.truncation import TruncationCheck
 from spark_ordered_kafka.controller.znodes import FIXED_PATHS, Znodes
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.configs import TopicConfigs
+from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.producers import ProducerCheck
 
 _log = logging.getLogger(__name__)
 _STOP_TIMEOUT = 10.0
 _CLAIM_RETRY = 0.5
+# A writer that checks the layout of a compacted topic waits for it.
+_CONFIG_TIMEOUT = 5.0
 
 
 class ControllerService:
@@ -59,10 +71,27 @@ class ControllerService:
             self._session.close()
             raise
         znodes = Znodes(self._session)
-        self.topics = Topics(self.admin, znodes, cluster_id)
-        self.creator = TopicCreator(self.admin, znodes, self._clock)
+        patience = min(_CONFIG_TIMEOUT, settings.request_timeout)
+        earlier = EarlierLayouts(TopicConfigs(self.admin.requests, patience), self._clock, patience)
+        self.topics = Topics(self.admin, znodes, cluster_id, earlier)
+        registering = threading.Lock()
+        self.creator = TopicCreator(self.admin, znodes, self._clock, registering)
+        self.adopter = TopicAdopter(self.admin, znodes, settings.bootstrap_servers, self._clock, registering)
+        self.truncations = TruncationCheck(self.admin, znodes, self.topics)
+        self.metrics = Metrics(self.topics)
         runner = Runner(self.admin, znodes, settings.timing, self._clock, self._before)
-        self.changes = Changes(self.admin, znodes, self.topics, runner, self._clock)
+        producers = ProducerCheck(self.admin, Fencer(self.admin), self._clock)
+        self.changes = Changes(self.admin, znodes, self.topics, runner, producers, self._clock)
+        self.alteration = TopicAlteration(self.admin, self.topics, self.changes, settings.request_timeout)
+        self._retirement = Retirement(
+            self.admin,
+            znodes,
+            self.changes.starting,
+            self._clock,
+            interval=settings.retire_interval,
+            replication_factor=settings.retire_replication_factor,
+        )
+        self.drain = Drain(self.admin, self.topics, self._retirement, settings.request_timeout)
         self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
         self._thread.start()
 
@@ -123,11 +152,13 @@ class ControllerService:
                 _log.warning("cannot become the controller yet: %s", error)
                 self._stop.wait(_CLAIM_RETRY)
                 continue
+            self._retirement.start()
             self._active.set()
             _log.info("controller %s is active, epoch %d", self.settings.url, epoch)
             while not self._stop.is_set() and not self._session.lost.wait(0.2):
                 pass
             self._active.clear()
+            self._retirement.stop(_STOP_TIMEOUT)
             self.changes.stop_all(_STOP_TIMEOUT)
             self._session.resign()
             _log.info("not the controller any more (epoch %d)", epoch)

@@ -12,7 +12,8 @@ class ControllerSettings:
     """``url`` is what other controllers and people are told; times in seconds.
 
     ``startup_timeout`` bounds the wait for Kafka and ZooKeeper; ``session_timeout`` is ZooKeeper's: so long after a
-    controller died, its successor takes over.
+    controller died, its successor takes over. ``retire_interval``: how often removed partitions are looked at;
+    ``retire_replication_factor``: replicas that one keeps once it is empty, None: all.
     """
 
     bootstrap_servers: str
@@ -22,3 +23,5 @@ class ControllerSettings:
     startup_timeout: float = 30.0
     session_timeout: float = 6.0
     request_timeout: float = 10.0
+    retire_interval: float = 5.0
+    retire_replication_factor: int | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import Change
+from spark_ordered_kafka.controller.compaction import EarlierLayouts
 from spark_ordered_kafka.controller.creation import check_name
 from spark_ordered_kafka.controller.placement import UNLIMITED
 from spark_ordered_kafka.controller.records import TopicRecord
@@ -21,10 +22,11 @@ _RETRY_AFTER = 1.0
 class Topics:
     """What is asked about topics under management. ``cluster_id`` is Kafka's."""
 
-    def __init__(self, admin: KafkaAdmin, znodes: Znodes, cluster_id: str) -> None:
+    def __init__(self, admin: KafkaAdmin, znodes: Znodes, cluster_id: str, earlier: EarlierLayouts) -> None:
         self._admin = admin
         self._znodes = znodes
         self._cluster_id = cluster_id
+        self._earlier = earlier
 
     def record(self, topic: str) -> tuple[TopicRecord, int]:
         """The topic's record, read linearizably, and its znode version.
@@ -36,7 +38,7 @@ class Topics:
         if record is not None:
             return record, version
         if topic in self._admin.describe_topics([topic]):
-            reason = "is not under management: create it through the controller"
+            reason = "is not under management: adopt it (ordered-kafka topics adopt)"
         else:
             reason = "does not exist"
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} {reason}")
@@ -100,7 +102,10 @@ class Topics:
         )
 
     def writer_layout(self, topic: str) -> schemas.WriterLayoutView:
-        """What a writer needs. Asks ZooKeeper only; raises LayoutChangingError while a change is closing."""
+        """What a writer needs. Asks ZooKeeper, and of a topic that was changed now and then Kafka for its policy.
+
+        Raises LayoutChangingError while a change is closing.
+        """
         record, _ = self.record(topic)
         if record.change is not None and record.change.closing:
             raise LayoutChangingError(topic, _RETRY_AFTER)
@@ -113,6 +118,7 @@ class Topics:
             initial_partition_count=record.initial_partition_count,
             undeleted_partition_count=record.undeleted_partition_count,
             layout_epoch=record.layout_epoch,
+            earlier=self._earlier.of(topic, record, lambda: self._znodes.layouts(topic, record)),
         )
 
     def leader_epochs(self, topic: str, partitions: Sequence[int] | None) -> schemas.LeaderEpochsView:

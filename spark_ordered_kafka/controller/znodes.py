@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, TypeVar
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError
@@ -17,12 +18,13 @@ from spark_ordered_kafka.controller.records import (
     dump,
     parse,
 )
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 
 TOPICS = f"{ROOT}/topics"
 CREATIONS = f"{ROOT}/admin/create_topics"
 FIXED_PATHS = (TOPICS, CREATIONS)
 
+_ItemT = TypeVar("_ItemT")
 _CAS_ATTEMPTS = 5
 # A ZooKeeper packet may have 1 MB (jute.maxbuffer); so many small operations stay well below it.
 _OPERATIONS_PER_TRANSACTION = 1000
@@ -57,9 +59,27 @@ class Znodes:
         return (None, -1) if found is None else (parse(TopicRecord, found[0], path), found[1])
 
     def create_topic(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
-        """Take the topic under management, and end its creation if one is recorded."""
+        """Take the topic under management, and end its creation if one is recorded.
+
+        A record with another topic id is replaced, with its layouts, its marks and its change: Kafka never gives out a
+        topic id twice, so that topic is gone.
+        """
+        for attempt in range(_CAS_ATTEMPTS):
+            try:
+                self._write_new(topic, record, layout)
+            except ConflictError:
+                if attempt == _CAS_ATTEMPTS - 1:
+                    raise
+            else:
+                break
+        for key in list(self._layouts):
+            if key[0] == topic and key[1] != record.topic_id:
+                self._layouts.pop(key, None)
+
+    def _write_new(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
         path = _topic_path(topic)
         transaction = self._session.transaction()
+        self._delete_namesake(transaction, topic, record.topic_id)
         transaction.create(path, dump(record))
         transaction.create(f"{path}/layouts")
         transaction.create(f"{path}/partitions")
@@ -67,6 +87,29 @@ class Znodes:
         if self.creation(topic) is not None:
             transaction.delete(f"{CREATIONS}/{topic}")
         self._session.commit(transaction, path)
+
+    def _delete_namesake(self, transaction: TransactionRequest, topic: str, topic_id: str) -> None:
+        """Add the deletion of the topic's record, if there is one of another topic id, and of all below it."""
+        read = self._read_topic(topic)
+        if read is None or read[0].topic_id == topic_id:
+            return
+        path = _topic_path(topic)
+        parents = [f"{path}/partitions", f"{path}/layouts"]
+        children = [
+            f"{parent}/{child}"
+            for parent in parents
+            for child in self._session.wait(self._session.client.get_children_async(parent), parent)
+        ]
+        # What one transaction cannot take goes before: marks first, without which a record can still be read.
+        early = max(0, len(children) - _OPERATIONS_PER_TRANSACTION)
+        for batch in _batches(children[:early]):
+            before = self._session.transaction()
+            for child in batch:
+                before.delete(child)
+            self._session.commit(before, path)
+        for doomed in [*children[early:], *parents]:
+            transaction.delete(doomed)
+        transaction.delete(path, version=read[1])
 
     def update_topic(
         self,
@@ -142,10 +185,20 @@ class Znodes:
             if (topic, record.topic_id, epoch) not in self._layouts
         ]
         reads = [(epoch, self._session.client.get_async(_layout_path(topic, epoch))) for epoch in missing]
+        found = {}
         for epoch, read in reads:
             path = _layout_path(topic, epoch)
-            data, _ = self._session.wait(read, path)
-            self._layouts[topic, record.topic_id, epoch] = parse(LayoutRecord, data, path)
+            try:
+                data, _ = self._session.wait(read, path)
+            except NoNodeError:
+                break
+            found[topic, record.topic_id, epoch] = parse(LayoutRecord, data, path)
+        if missing:
+            # Znodes are named by topic, so these may be of a namesake that has replaced it meanwhile.
+            now = self.topic(topic)
+            if now is None or now.topic_id != record.topic_id or len(found) < len(missing):
+                raise UnavailableError(f"topic {topic!r} was replaced while its layouts were read; ask again")
+            self._layouts.update(found)
         return [
             self._layouts[topic, record.topic_id, epoch]
             for epoch in range(from_epoch, record.layout_epoch + 1)
@@ -167,6 +220,27 @@ class Znodes:
                 continue  # taken up again between the two reads
             statuses[partition] = parse(PartitionRecord, data, path).status
         return statuses
+
+    def set_partition_statuses(
+        self,
+        topic: str,
+        version: int,
+        statuses: Mapping[int, Literal["marked", "deleted"]],
+        there: Collection[int],
+        since: float,
+    ) -> None:
+        """Write the status of removed partitions; those of ``there`` have a node.
+
+        Raises ConflictError, with some of it written, unless the topic's znode still has ``version``.
+        """
+        path = _topic_path(topic)
+        for batch in _batches(sorted(statuses)):
+            transaction = self._session.transaction()
+            transaction.check(path, version)
+            for partition in batch:
+                record = PartitionRecord(status=statuses[partition], since=since)
+                _put(transaction, _partition_path(topic, partition), dump(record), partition in there)
+            self._session.commit(transaction, path)
 
     # -- creations ----------------------------------------------------------------------------------------------
 
@@ -226,6 +300,6 @@ def _put(transaction: TransactionRequest, path: str, data: bytes, exists: bool) 
         transaction.create(path, data)
 
 
-def _batches(items: Sequence[int]) -> list[Sequence[int]]:
+def _batches(items: Sequence[_ItemT]) -> list[Sequence[_ItemT]]:
     size = _OPERATIONS_PER_TRANSACTION
     return [items[i : i + size] for i in range(0, len(items), size)]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import random
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,22 +14,10 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetSpec
 
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient, was_not_executed
+from spark_ordered_kafka.kafka.leaders import CHUNK, NO_LEADER, existing_topics, read_from_leaders
+from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, was_not_executed
 
-NO_LEADER = -1
-
-# Partitions in one ListOffsets request: small enough for the network loop's thread to go on serving others.
-_OFFSETS_CHUNK = 1000
-
-# Brokers asked who leads a partition. One that was cut off from the others believes in what it knew last.
-_WITNESSES = 3
-
-# Seconds for a topic that was just created to become known to every broker.
-_PROPAGATION = 5.0
-
-
-class _NotInMetadataError(kafka_errors.UnknownTopicOrPartitionError):  # type: ignore[misc]
-    """No broker knows the topic or partition. A leader answers likewise until it has made the partition's log."""
+_OFFSETS_CHUNK = CHUNK
 
 
 @dataclass(frozen=True)
@@ -235,86 +222,23 @@ class KafkaAdmin:
         self.requests.retry(attempt, deadline, what, transient=was_not_executed)
 
     def _offsets(self, topic: str, partitions: Sequence[int], spec: OffsetSpec, what: str) -> list[Any]:
-        if not partitions:
-            return []
-        propagated = time.monotonic() + _PROPAGATION
-
-        def transient(error: BaseException) -> bool:
-            return is_transient(error) and (
-                not isinstance(error, _NotInMetadataError) or time.monotonic() < propagated
-            )
-
-        attempt = partial(self._list_offsets, topic, partitions, spec)
-        deadline = time.monotonic() + self._timeout
-        rows: list[Any] = self.requests.retry(
-            attempt, deadline, f"read the {what} of topic {topic!r}", transient=transient
-        )
-        return rows
-
-    async def _list_offsets(
-        self, topic: str, partitions: Sequence[int], spec: OffsetSpec, deadline: float
-    ) -> list[Any]:
         asked = ListOffsetsRequest.ListOffsetsTopic
-        by_leader: dict[int, list[Any]] = defaultdict(list)
-        leaders = await self._leaders(topic, deadline)
-        for partition in dict.fromkeys(partitions):
-            if partition not in leaders:
-                raise _NotInMetadataError(f"topic {topic!r} has no partition {partition}")
-            leader_epoch, leader = leaders[partition]
-            if leader == NO_LEADER:
-                raise kafka_errors.LeaderNotAvailableError(f"partition {partition} has no leader")
-            by_leader[leader].append(
+
+        def build(rows: Sequence[tuple[int, int]]) -> Any:
+            wanted = [
                 asked.ListOffsetsPartition(
                     partition_index=partition, timestamp=spec, current_leader_epoch=leader_epoch
                 )
-            )
+                for partition, leader_epoch in rows
+            ]
+            return ListOffsetsRequest(topics=[asked(name=topic, partitions=wanted)])
 
-        def requests() -> Iterator[Any]:
-            for leader, rows in by_leader.items():
-                for start in range(0, len(rows), _OFFSETS_CHUNK):
-                    chunk = asked(name=topic, partitions=rows[start : start + _OFFSETS_CHUNK])
-                    yield self.requests.send(ListOffsetsRequest(topics=[chunk]), leader, deadline)
-
-        found = []
-        for response in await self.requests.gather(requests()):
-            for row in (row for answered in response.topics for row in answered.partitions):
-                if row.error_code != 0:
-                    raise broker_error(row.error_code, f"partition {row.partition_index}")
-                found.append(row)
-        return found
-
-    async def _leaders(self, topic: str, deadline: float) -> dict[int, tuple[int, int]]:
-        """Leader epoch and leader of each partition, the newest that some brokers know."""
-        brokers = [row.node_id for row in (await self.requests.metadata([], None, deadline)).brokers]
-        views = await self.requests.gather(
-            self.requests.metadata([topic], broker, deadline)
-            for broker in random.sample(brokers, min(_WITNESSES, len(brokers)))
+        what = f"read the {what} of topic {topic!r}"
+        deadline = time.monotonic() + self._timeout
+        found = read_from_leaders(
+            self.requests, topic, partitions, build, deadline, what, chunk=_OFFSETS_CHUNK
         )
-        leaders: dict[int, tuple[int, int]] = {}
-        for view in views:
-            for found in existing_topics(view):
-                for row in found.partitions:
-                    known = (row.leader_epoch, row.leader_id)
-                    leaders[row.partition_index] = max(known, leaders.get(row.partition_index, known))
-        if not leaders:
-            raise _NotInMetadataError(f"there is no topic {topic!r}")
-        return leaders
-
-
-def existing_topics(metadata: Any) -> list[Any]:
-    """The topics of a ``MetadataResponse`` that exist.
-
-    Raises:
-        kafka.errors.BrokerResponseError: a topic's name is illegal or may not be described.
-    """
-    found = []
-    for topic in metadata.topics:
-        if topic.error_code == kafka_errors.UnknownTopicOrPartitionError.errno:
-            continue
-        if topic.error_code != 0:
-            raise broker_error(topic.error_code, f"topic {topic.name!r}")
-        found.append(topic)
-    return found
+        return list(found.values())
 
 
 def _description(topic: Any) -> TopicDescription:

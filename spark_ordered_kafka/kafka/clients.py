@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import Any
+from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from spark_ordered_kafka.config import Connection
@@ -23,6 +32,8 @@ from spark_ordered_kafka.errors import (
 )
 
 _ATTEMPTS = 5
+_AnswerT = TypeVar("_AnswerT")
+_URL_SAFE = str.maketrans("+/", "-_", "=")
 _LOG = logging.getLogger("spark_ordered_kafka.librdkafka")
 _FENCE_FACILITIES = frozenset({"TXNERR", "FATAL", "ADDPARTS", "ADDOFFSETS", "GETPID", "PRODUCE", "TERMINATE"})
 
@@ -58,6 +69,8 @@ _UNAVAILABLE = frozenset(
         KafkaError._RESOLVE,
         KafkaError._WAIT_COORD,
         KafkaError._NODE_UPDATE,
+        # Of the admin client: no partition of a request has a leader, as while a broker starts.
+        KafkaError._NOENT,
         KafkaError._RETRY,
         KafkaError._STATE,
         KafkaError._PURGE_QUEUE,
@@ -67,6 +80,17 @@ _UNAVAILABLE = frozenset(
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
+        # A leader that has moved or come back; librdkafka marks only a transaction's errors as retriable itself.
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
 
@@ -90,7 +114,7 @@ def client_properties(kafka: Mapping[str, str], **own: str | int | bool) -> dict
 def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -> dict[str, Any]:
     """Properties of a consumer that reads assigned ranges: never commits, sees the end of a partition.
 
-    ``out_of_range``: librdkafka's ``auto.offset.reset``, for a position that the log no longer holds.
+    ``out_of_range``: librdkafka's ``auto.offset.reset``, for a position that the log does not hold.
     A long poll left over from the last range would delay the next one, hence the short ``fetch.wait.max.ms``.
     """
     defaults = {
@@ -137,6 +161,19 @@ def translate(error: KafkaError, doing: str) -> OrderedKafkaError:
     return RequestError(code, message)
 
 
+@dataclass(frozen=True)
+class TopicLog:
+    """What the brokers say of a topic: Kafka's id of it, and per partition the log start and end offsets.
+
+    ``leader_epochs`` has the leader epoch (KIP-101) that an end was read under, where the broker told it.
+    """
+
+    topic_id: str
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    leader_epochs: Mapping[int, int]
+
+
 class LogRanges:
     """Log start and end offsets of partitions, from the brokers. ``timeout`` in seconds bounds each call."""
 
@@ -156,17 +193,50 @@ class LogRanges:
         )
         return result.cluster_id  # type: ignore[attr-defined,no-any-return]
 
-    def ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
-        """Per partition the last stable offset (the high watermark under ``read_uncommitted``)."""
-        return self._offsets(topic, partitions, OffsetSpec.latest())
+    def exists(self, topic: str) -> bool:
+        """Whether the brokers know the topic. Other than a metadata request of librdkafka's it never creates one."""
+        asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)
+        try:
+            asked[topic].result(self._timeout + 5.0)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return False
+            raise translate(error.args[0], f"asking {self._servers} for topic {topic!r}") from error
+        except FutureTimeoutError as error:
+            raise UnavailableError(
+                f"{self._servers} did not say within {self._timeout:g} s whether topic {topic!r} exists"
+            ) from error
+        return True
 
-    def starts(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
-        """Per partition the log start offset."""
-        return self._offsets(topic, partitions, OffsetSpec.earliest())
+    def log(self, topic: str, partitions: Collection[int]) -> TopicLog:
+        """Log start and last stable offset (the high watermark under ``read_uncommitted``) of ``partitions``.
 
-    def _offsets(self, topic: str, partitions: Collection[int], spec: OffsetSpec) -> dict[int, int]:
-        if not partitions:
-            return {}
+        Raises RequestError UNKNOWN_TOPIC_OR_PARTITION when there is no such topic.
+        """
+        return self._patiently(topic, lambda: self._ask(topic, partitions))
+
+    def offsets_at(self, topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
+        """Per partition the offset of the first record that is not older than its time (milliseconds); None without one.
+
+        As everywhere in Kafka the markers that end transactions count as records.
+        """
+        doing = f"asking {self._servers} for offsets by time of topic {topic!r}"
+
+        def ask() -> dict[int, int | None]:
+            wanted = {
+                TopicPartition(topic, partition): OffsetSpec.for_timestamp(time)
+                for partition, time in times.items()
+            }
+            found = {
+                tp.partition: wait_for(future, self._timeout, doing).offset
+                for tp, future in self._futures(wanted).items()
+            }
+            return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
+
+        return self._patiently(topic, ask)
+
+    def _patiently(self, topic: str, ask: Callable[[], _AnswerT]) -> _AnswerT:
+        """Ask again while brokers do not answer, or do not know yet what was created a moment ago."""
         retrying = Retrying(
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_exponential(0.05, max=1.0),
@@ -174,21 +244,55 @@ class LogRanges:
             before_sleep=lambda _: self._refresh(topic),
             reraise=True,
         )
-        return retrying(self._ask, topic, partitions, spec)
+        try:
+            return retrying(ask)
+        except UnavailableError as error:
+            if self.exists(topic):
+                raise
+            raise unknown_topic(topic) from error
 
-    def _ask(self, topic: str, partitions: Collection[int], spec: OffsetSpec) -> dict[int, int]:
-        wanted = {TopicPartition(topic, partition): spec for partition in partitions}
-        futures = self._admin.list_offsets(
+    def _ask(self, topic: str, partitions: Collection[int]) -> TopicLog:
+        described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)
+        starts = self._list_offsets(topic, partitions, OffsetSpec.earliest())
+        ends = self._list_offsets(topic, partitions, OffsetSpec.latest())
+        doing = f"asking {self._servers} for the offsets of topic {topic!r}"
+        found = {p: wait_for(future, self._timeout, doing) for p, future in ends.items()}
+        return TopicLog(
+            # librdkafka prints ids in plain base64; org.apache.kafka.common.Uuid.toString is URL-safe.
+            str(wait_for(described[topic], self._timeout, doing).topic_id).translate(_URL_SAFE),
+            {p: wait_for(future, self._timeout, doing).offset for p, future in starts.items()},
+            {p: info.offset for p, info in found.items()},
+            {p: info.leader_epoch for p, info in found.items() if info.leader_epoch is not None},
+        )
+
+    def _list_offsets(
+        self, topic: str, partitions: Collection[int], spec: OffsetSpec
+    ) -> dict[int, Future[ListOffsetsResultInfo]]:
+        found = self._futures({TopicPartition(topic, partition): spec for partition in partitions})
+        return {tp.partition: future for tp, future in found.items()}
+
+    def _futures(
+        self, wanted: dict[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        if not wanted:
+            return {}
+        return self._admin.list_offsets(
             wanted, isolation_level=self._isolation, request_timeout=self._timeout
         )
-        doing = f"asking {self._servers} for the offsets of topic {topic!r}"
-        return {tp.partition: wait_for(future, self._timeout, doing).offset for tp, future in futures.items()}
 
     def _refresh(self, topic: str) -> None:
+        # Asked for a topic that was deleted, a broker with auto.create.topics.enable would create it again.
+        if not self.exists(topic):
+            return
         try:
             self._admin.list_topics(topic, self._timeout)
         except KafkaException as error:
             raise translate(error.args[0], f"asking {self._servers} for topic {topic!r}") from error
+
+
+def unknown_topic(topic: str) -> RequestError:
+    """What is raised for a topic that the brokers do not have."""
+    return RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")
 
 
 def wait_for(future: Future[Any], timeout: float, doing: str) -> Any:
@@ -197,5 +301,5 @@ def wait_for(future: Future[Any], timeout: float, doing: str) -> Any:
         return future.result(timeout + 5.0)
     except KafkaException as error:
         raise translate(error.args[0], doing) from error
-    except TimeoutError as error:
+    except FutureTimeoutError as error:
         raise UnavailableError(f"while {doing}: no answer within {timeout:g} s") from error

@@ -17,7 +17,8 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from spark_ordered_kafka.errors import UnavailableError
-from spark_ordered_kafka.kafka.admin import NO_LEADER, KafkaAdmin, existing_topics
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient, translated
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -78,9 +79,20 @@ class Fencer:
             RequestError: ids that begin with ``prefix`` may not be described.
             UnavailableError: no complete listing before the deadline; says what was missing.
         """
-        return self._requests.retry(
-            partial(self._list, prefix), deadline, f"list all transactions beginning with {prefix!r}"
-        )
+        rows = self._listed(prefix, deadline)
+        return {
+            row.transactional_id: row.transaction_state
+            for row in rows
+            if row.transactional_id.startswith(prefix)
+        }
+
+    def list_producers(self, prefix: str, deadline: float) -> dict[int, str]:
+        """Transactional id by producer id, of all transactional producers of the cluster.
+
+        Complete, as :meth:`list_transactions`, for the ids that begin with ``prefix``; others that may not be described
+        are left out. Arguments and errors are those of :meth:`list_transactions`.
+        """
+        return {row.producer_id: row.transactional_id for row in self._listed(prefix, deadline)}
 
     def fence(
         self, transactional_ids: Collection[str], deadline: float, on_fenced: Callable[[int], None]
@@ -105,22 +117,22 @@ class Fencer:
         finally:
             fencing.stop()
 
-    async def _list(self, prefix: str, deadline: float) -> dict[str, str]:
+    def _listed(self, prefix: str, deadline: float) -> list[Any]:
+        return self._requests.retry(
+            partial(self._list, prefix), deadline, f"list all transactions beginning with {prefix!r}"
+        )
+
+    async def _list(self, prefix: str, deadline: float) -> list[Any]:
         before = await self._coordinators(prefix, deadline)
         if not before.leaders:
-            return {}
+            return []
         listings = await self._requests.gather(
             self._list_of(broker, deadline) for broker in sorted(before.brokers)
         )
         after = await self._coordinators(prefix, deadline)
         if after != before:
             raise _IncompleteListing(f"leaders of {TRANSACTION_STATE_TOPIC} moved while listing")
-        return {
-            row.transactional_id: row.transaction_state
-            for listing in listings
-            for row in listing
-            if row.transactional_id.startswith(prefix)
-        }
+        return [row for listing in listings for row in listing]
 
     async def _list_of(self, broker: int, deadline: float) -> list[Any]:
         response = await self._requests.send(ListTransactionsRequest(), broker, deadline)

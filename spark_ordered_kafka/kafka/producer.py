@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypedDict, cast
 
@@ -15,6 +15,7 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, UnavailableError
 from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
+from spark_ordered_kafka.kafka.tombstones import Tombstones
 
 STATISTICS_INTERVAL_MS = 100
 QUEUE_RECORDS = 500_000
@@ -30,6 +31,18 @@ class Row(TypedDict, total=False):
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+
+class EarlierCount(Protocol):
+    """What the epochs of an earlier partition count of a compacted topic may have left behind."""
+
+    @property
+    def undeleted_partition_count(self) -> int:
+        """The partition count."""
+
+    @property
+    def ends(self) -> Sequence[int]:
+        """Per partition the offset below which they wrote; 0, or beyond the end: no key has moved away since."""
 
 
 class WriterLayout(Protocol):
@@ -51,19 +64,29 @@ class WriterLayout(Protocol):
     def layout_epoch(self) -> int:
         """Number of the layout."""
 
+    @property
+    def ordered_delivery(self) -> bool:
+        """Whether a change of the layout fences writers; if not, they have to ask again by themselves."""
+
+    @property
+    def earlier(self) -> Sequence[EarlierCount]:
+        """Where keys of a compacted topic may have old values; empty for every other topic."""
+
 
 class TransactionalProducer:
     """A producer between one ``init_transactions`` and the first trouble.
 
-    ``layout`` is the layout checked *after* the initialisation, hence valid until the instance is fenced; ``last`` is
-    the last entry of its ledger. An instance is never used again after an abort, an error, or a transaction in which a
-    request timed out or was retried: before transaction version 2 (KIP-890) a delayed request of one transaction can
-    hit the next one of the same producer epoch.
+    ``layout`` is the layout checked *after* the initialisation, hence valid until the instance is fenced if the topic
+    is ordered; ``tombstones`` are those it owes under that layout, if any; ``last`` is the last entry of its ledger.
+    An instance is never used again after an abort, an error, or a transaction in which a request timed out or was
+    retried: before transaction version 2 (KIP-890) a delayed request of one transaction can hit the next one of the
+    same producer epoch.
     """
 
     def __init__(self, connection: Connection, topic: str, transactional_id: str, timeout: float) -> None:
         self.transactional_id = transactional_id
         self.layout: WriterLayout | None = None
+        self.tombstones: Tombstones | None = None
         self._topic = topic
         self._timeout = timeout
         self._retried = False
@@ -88,6 +111,10 @@ class TransactionalProducer:
             self.last = read_entry(ledger, topic, transactional_id, timeout)
         finally:
             ledger.close()
+
+    def refresh_metadata(self) -> None:
+        """Learn of partitions that the topic has got: librdkafka asks by itself every five minutes only."""
+        self._run("asking for metadata", self._producer.list_topics, self._topic, self._timeout)
 
     def begin(self) -> None:
         """Start a transaction."""
@@ -130,6 +157,8 @@ class TransactionalProducer:
         )
         self._run("committing", self._producer.commit_transaction, self._timeout)
         self.last = entry
+        if self.tombstones is not None:
+            self.tombstones.committed()
         # Serves the reports queued so far: the next one was made after the commit.
         self._poll(0)
         self._statistics_are_fresh = False

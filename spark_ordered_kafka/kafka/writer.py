@@ -19,9 +19,11 @@ import pyarrow as pa
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, ReplayMismatchError, UnavailableError
 from spark_ordered_kafka.kafka.buffer import RowBuffer
+from spark_ordered_kafka.kafka.clients import LogRanges
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.producer import Headers, ProducerPool, Row, TransactionalProducer, WriterLayout
-from spark_ordered_kafka.ordering import buckets, key_hashes
+from spark_ordered_kafka.kafka.tombstones import Tombstones
+from spark_ordered_kafka.ordering import buckets, key_hashes, tombstone_targets
 
 _LOG = logging.getLogger(__name__)
 MAX_FRUITLESS_RESTARTS = 8
@@ -162,7 +164,9 @@ class TaskTransaction:
             producer = TransactionalProducer(
                 context.connection, self._topic, self._transactional_id, context.timeout
             )
-            producer.layout = context.layout_of(self._topic, context.timeout)
+        if producer.layout is None or not producer.layout.ordered_delivery:
+            # A change of an unordered topic fences nobody, so nothing else would tell a cached producer of it.
+            self._check_layout(producer)
         if producer.last is not None and producer.last.sequence >= self._sequence:
             self._committed = producer.last
             return
@@ -170,6 +174,26 @@ class TaskTransaction:
         self._producer = producer
         for batch in self._buffer:
             self._send(_parts(batch))
+
+    def _check_layout(self, producer: TransactionalProducer) -> None:
+        context = self._context
+        before, layout = producer.layout, context.layout_of(self._topic, context.timeout)
+        if before is not None and before.undeleted_partition_count < layout.undeleted_partition_count:
+            producer.refresh_metadata()
+        producer.layout = layout
+        producer.tombstones = None
+        named = {p for earlier in layout.earlier for p, end in enumerate(earlier.ends) if end > 0}
+        if not named:
+            return
+        # Log starts only grow, so that what is known here may cost needless tombstones and never saves one.
+        log = LogRanges(context.connection, timeout=context.timeout).log(self._topic, named)
+        targets = tombstone_targets(
+            layout.initial_partition_count,
+            layout.undeleted_partition_count,
+            [(earlier.undeleted_partition_count, earlier.ends) for earlier in layout.earlier],
+            log.starts,
+        )
+        producer.tombstones = None if targets.empty else Tombstones(targets)
 
     def _start_and_commit(self) -> None:
         self._start()
@@ -180,15 +204,23 @@ class TaskTransaction:
         producer = self._open_producer()
         layout = _checked(producer.layout)
         for part in parts:
-            for partition, places in self._placed(part.keys, layout):
+            hashes = key_hashes(layout.hash, part.keys)
+            if producer.tombstones is not None:
+                # One transaction makes tombstones and records visible at once, in other partitions, so their order
+                # is nobody's guarantee. Tombstones go first because a plain consumer that merges partitions by
+                # timestamp then ends at the live value.
+                for partition, keys in producer.tombstones.due(part.keys, hashes):
+                    rows: list[Row] = [{"key": key, "value": None} for key in keys]
+                    producer.send(partition, rows, sum(map(len, keys)))
+            for partition, places in self._placed(part.keys, hashes, layout):
                 producer.send(partition, part.rows(places), part.size * len(places) // len(part.keys))
 
     def _placed(
-        self, keys: Sequence[bytes | None], layout: WriterLayout
+        self, keys: Sequence[bytes | None], hashes: npt.NDArray[np.uint32], layout: WriterLayout
     ) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
         """Per partition the places of its rows, in their order. Null keys take turns over the partitions."""
         count = layout.undeleted_partition_count
-        partitions = buckets(key_hashes(layout.hash, keys), layout.initial_partition_count, count)
+        partitions = buckets(hashes, layout.initial_partition_count, count)
         for row in (place for place, key in enumerate(keys) if key is None):
             partitions[row] = self._null_keys % count
             self._null_keys += 1

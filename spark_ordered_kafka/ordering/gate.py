@@ -6,14 +6,10 @@ of epoch d is read. The own partition's earlier segments are met by reading p in
 reading has got to, so the partitions of one batch may be read in parallel up to the offsets returned. The oldest
 unfinished segments are always open, so a reader always makes progress.
 
-**Partitions outside a layout** (p >= C_e: removed, or created by a change not yet committed) hold no keys under C_e:
-
-- they never block another partition through epoch e;
-- a *past* segment of one is passed when its turn comes; only something else than an ordered writer can have written
-  there, which the reader's check for misrouted records reports;
-- under the *newest* layout nothing beyond ``start_e[p]`` is readable. Records there mean either a foreign writer or a
-  history older than the end offsets, and the two cannot be told apart here, so reading stops. Such a partition is
-  held without a blocker. It goes on when a later layout says what those records were.
+**Partitions outside a layout** (p >= C_e: removed, or created by a change not yet committed) hold no keys under C_e, so
+they neither block another partition through epoch e nor wait for one. What lies there is the tombstones of a compacted
+topic, which the reader drops, or was written by something else than an ordered writer, which the reader reports. A
+partition that no layout has seen yet (p >= ``history.partition_count``) is held.
 
 **How it is fast.** All moduli divide the largest one, M <= 2 * max(C), and each hash modulo M (a *residue*) has one
 owner per count. Going up from the oldest unfinished epoch, each residue carries which partitions have not finished
@@ -50,8 +46,6 @@ def readable(history: LayoutHistory, positions: Mapping[int, int], ends: Mapping
     known = history.partition_count
     pos = _dense("positions", positions, known)
     end = _dense("ends", ends, known)
-    newest = history.current.count
-    end[newest:] = np.minimum(end[newest:], bounds[-2, newest:])
     stop = np.maximum(pos, end)
     active = np.flatnonzero(stop > pos)
     for epoch, blocked in _blocked_by_epoch(history, pos):

@@ -7,7 +7,7 @@ topics are sorted, positions are a list by partition without trailing zeros.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spark_ordered_kafka.errors import ConfigError
@@ -21,17 +21,29 @@ class TopicOffset:
 
     ``positions[p]`` is the next offset to read of partition p (0 beyond the end of the tuple); ``layout_epoch`` is the
     newest layout epoch known when it was computed: every record below belongs to that epoch or an earlier one.
+    ``leader_epochs[p]`` is the leader epoch that the log of p was seen under up to there (KIP-320), -1 where it is not
+    known: it tells whether the log was truncated since. ``resumed[p]`` is where the micro-batch that ends here begins p
+    instead of the position before it, which a truncation has left beyond the log.
     """
 
     topic_id: str
     layout_epoch: int
     positions: tuple[int, ...]
+    leader_epochs: tuple[int, ...] = ()
+    resumed: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, topic_id: str, layout_epoch: int, positions: Mapping[int, int]) -> TopicOffset:
-        """From a mapping of partition to position."""
+    def of(
+        cls,
+        topic_id: str,
+        layout_epoch: int,
+        positions: Mapping[int, int],
+        leader_epochs: Mapping[int, int] | None = None,
+    ) -> TopicOffset:
+        """From mappings of partition to position, and to leader epoch."""
         size = max((p + 1 for p, offset in positions.items() if offset > 0), default=0)
-        return cls(topic_id, layout_epoch, tuple(positions.get(p, 0) for p in range(size)))
+        known = () if leader_epochs is None else tuple(leader_epochs.get(p, -1) for p in range(size))
+        return cls(topic_id, layout_epoch, tuple(positions.get(p, 0) for p in range(size)), known)
 
     def position(self, partition: int) -> int:
         """The next offset to read of ``partition``."""
@@ -52,14 +64,7 @@ class SourceOffset:
         """A JSON object, equal for equal offsets also as text."""
         return {
             "version": VERSION,
-            "topics": {
-                name: {
-                    "topic_id": topic.topic_id,
-                    "layout_epoch": topic.layout_epoch,
-                    "positions": list(topic.positions),
-                }
-                for name, topic in sorted(self.topics.items())
-            },
+            "topics": {name: _topic_json(topic) for name, topic in sorted(self.topics.items())},
         }
 
     @classmethod
@@ -73,10 +78,28 @@ class SourceOffset:
             )
         return cls(
             {
-                name: TopicOffset(topic["topic_id"], topic["layout_epoch"], tuple(topic["positions"]))
+                name: TopicOffset(
+                    topic["topic_id"],
+                    topic["layout_epoch"],
+                    tuple(topic["positions"]),
+                    tuple(topic["leader_epochs"]),
+                    {int(p): offset for p, offset in topic.get("resumed", {}).items()},
+                )
                 for name, topic in value["topics"].items()
             }
         )
+
+
+def _topic_json(topic: TopicOffset) -> dict[str, Any]:
+    value = {
+        "topic_id": topic.topic_id,
+        "layout_epoch": topic.layout_epoch,
+        "positions": list(topic.positions),
+        "leader_epochs": list(topic.leader_epochs),
+    }
+    if topic.resumed:
+        value["resumed"] = {str(p): offset for p, offset in sorted(topic.resumed.items())}
+    return value
 
 
 Range = tuple[int, int]

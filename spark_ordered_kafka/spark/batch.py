@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_ordered_kafka.config import EARLIEST, LATEST, SourceOptions
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.config import EARLIEST, Bound, Limits, SourceOptions
 from spark_ordered_kafka.kafka.clients import check_properties
-from spark_ordered_kafka.kafka.reader import Segment
-from spark_ordered_kafka.spark.plan import batch_tasks, resolve, segments_of, unordered_tasks
+from spark_ordered_kafka.kafka.segments import Segment
+from spark_ordered_kafka.ordering.offsets import TopicOffset
+from spark_ordered_kafka.spark.bounds import check_order, resolve
+from spark_ordered_kafka.spark.loss import LossGuard
+from spark_ordered_kafka.spark.plan import batch_tasks, segments_of, unordered_tasks
 from spark_ordered_kafka.spark.stream import read_task
-from spark_ordered_kafka.spark.topics import TopicDirectory
+from spark_ordered_kafka.spark.subscription import Subscriber
+from spark_ordered_kafka.spark.topics import TopicDirectory, TopicSnapshot
+
+_LOG = logging.getLogger(__name__)
 
 
 class OrderedBatchReader(DataSourceReader):
@@ -23,40 +29,46 @@ class OrderedBatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One task per initial bucket, or per segment under ``ordering=none``."""
-        check_properties(self._options.connection)
-        directory = TopicDirectory(self._options.connection)
+        """One task per initial bucket, or under ``ordering=none`` per segment or piece of one."""
+        options = self._options
+        check_properties(options.connection)
+        if options.limits != Limits():
+            _LOG.warning(
+                "options of a trigger (maxOffsetsPerTrigger and the like) are ignored in batch queries"
+            )
+        directory = TopicDirectory(options.connection)
         try:
-            segments: list[Segment] = []
-            initial_counts = {}
-            for topic in self._options.topics:
-                segments += self._segments(directory, topic)
-                initial_counts[topic] = directory.history(topic).initial_count
+            losses = LossGuard(directory, options.fail_on_data_loss)
+            subscriber = Subscriber(directory, options)
+            snapshots = subscriber.select(subscriber.observe(settled=True), known=(), lost=losses.told)
+            segments = [
+                segment
+                for snapshot in snapshots.values()
+                for segment in self._segments(directory, losses, snapshot, snapshots)
+            ]
         finally:
             directory.close()
-        if self._options.ordering == "none":
-            return list(unordered_tasks(segments))
+        if options.ordering == "none":
+            return list(unordered_tasks(segments, options.splitting))
+        initial_counts = {topic: snapshot.history.initial_count for topic, snapshot in snapshots.items()}
         return list(batch_tasks(segments, initial_counts))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, as Arrow batches."""
         return read_task(self._options, partition)
 
-    def _segments(self, directory: TopicDirectory, topic: str) -> list[Segment]:
-        snapshot = directory.snapshot(topic)
-        wanted = EARLIEST if self._options.starting is None else self._options.starting
-        if wanted == LATEST:
-            raise ConfigError(
-                "option startingOffsets", "latest", "a batch read starts at earliest or at given offsets"
-            )
-        topics = self._options.topics
-        start = resolve("startingOffsets", wanted, snapshot, topics, missing=EARLIEST)
-        end = resolve("endingOffsets", self._options.ending, snapshot, topics, missing=LATEST)
-        for partition, last in end.items():
-            if last < start[partition]:
-                raise ConfigError(
-                    "option endingOffsets",
-                    f"{topic}-{partition}: {last}",
-                    f"must not lie before startingOffsets ({start[partition]})",
-                )
-        return segments_of(topic, snapshot.history, start, end)
+    def _segments(
+        self,
+        directory: TopicDirectory,
+        losses: LossGuard,
+        snapshot: TopicSnapshot,
+        topics: Collection[str],
+    ) -> list[Segment]:
+        options, offsets_at = self._options, directory.ranges.offsets_at
+        starting = Bound("startingOffsets", EARLIEST) if options.starting is None else options.starting
+        start = resolve(starting, snapshot, topics, offsets_at, options.no_match)
+        end = resolve(options.ending, snapshot, topics, offsets_at, "latest")
+        check_order(options.ending, starting, snapshot.topic, start, end)
+        beginning = TopicOffset.of(snapshot.topic_id, 0, start)
+        surviving, _, positions = losses.surviving(snapshot, beginning)
+        return segments_of(surviving.layouts, positions, end)

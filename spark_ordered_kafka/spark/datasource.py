@@ -12,9 +12,11 @@ from pyspark.sql.types import StructType
 from spark_ordered_kafka.config import (
     SinkOptions,
     SourceOptions,
+    batch_options,
     check_defaults,
     sink_options,
     source_options,
+    stream_options,
 )
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.spark.batch import OrderedBatchReader
@@ -41,20 +43,15 @@ class OrderedKafkaDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The source's columns; called when a read is planned."""
-        return source_schema(self._source_options().include_headers)
+        return source_schema(source_options(self.options, self.defaults).include_headers)
 
     def reader(self, schema: StructType) -> OrderedBatchReader:
         """Reader of a batch query."""
-        return OrderedBatchReader(self._checked_source(schema))
+        return OrderedBatchReader(_fitting(schema, batch_options(self.options, self.defaults)))
 
     def streamReader(self, schema: StructType) -> OrderedStreamReader:
         """Reader of a streaming query."""
-        options = self._checked_source(schema)
-        if any(name.lower().startswith("ending") for name in self.options):
-            raise ConfigError(
-                "option endingOffsets", self.options.get("endingoffsets"), "only a batch read has an end"
-            )
-        return OrderedStreamReader(options)
+        return OrderedStreamReader(_fitting(schema, stream_options(self.options, self.defaults)))
 
     def writer(self, schema: StructType, overwrite: bool) -> OrderedBatchWriter:
         """Writer of a batch query, or inside ``foreachBatch``."""
@@ -70,22 +67,18 @@ class OrderedKafkaDataSource(DataSource):
             )
         return OrderedStreamWriter(self._checked_sink(schema))
 
-    def _source_options(self) -> SourceOptions:
-        return source_options(self.options, self.defaults)
-
-    def _checked_source(self, schema: StructType) -> SourceOptions:
-        options = self._source_options()
-        fixed = source_schema(options.include_headers)
-        if schema != fixed:
-            raise ConfigError(
-                "schema", schema.simpleString(), f"the source's columns are {fixed.simpleString()}"
-            )
-        return options
-
     def _checked_sink(self, schema: StructType) -> SinkOptions:
         options = sink_options(self.options, self.defaults)
         check_sink_schema(schema, options.topic)
         return options
+
+
+def _fitting(schema: StructType, options: SourceOptions) -> SourceOptions:
+    """The options; raises ConfigError where Spark was given another schema than they make."""
+    fixed = source_schema(options.include_headers)
+    if schema != fixed:
+        raise ConfigError("schema", schema.simpleString(), f"the source's columns are {fixed.simpleString()}")
+    return options
 
 
 def register(spark: SparkSession) -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
-from spark_ordered_kafka.config import EARLIEST, LATEST, Positions
-from spark_ordered_kafka.errors import ConfigError, DataLossError
-from spark_ordered_kafka.kafka.reader import Segment
-from spark_ordered_kafka.ordering import LayoutHistory
-from spark_ordered_kafka.ordering.offsets import TopicOffset
-from spark_ordered_kafka.spark.topics import TopicSnapshot
-
-_LOG = logging.getLogger(__name__)
+from spark_ordered_kafka.config import Splitting
+from spark_ordered_kafka.kafka.segments import Segment
+from spark_ordered_kafka.spark.topics import TopicLayouts
 
 
 @dataclass
@@ -25,82 +19,12 @@ class SegmentsPartition(InputPartition):
     segments: tuple[Segment, ...]
 
 
-def resolve(
-    option: str, wanted: int | Positions, snapshot: TopicSnapshot, topics: Iterable[str], missing: int
-) -> dict[int, int]:
-    """The offsets an option such as ``startingOffsets`` means for one topic.
-
-    ``missing`` (EARLIEST or LATEST) is meant for partitions that the JSON does not name. Raises ConfigError for a
-    partition that does not exist, an offset outside the log, or a topic that is not subscribed.
-    """
-    markers = {EARLIEST: snapshot.starts, LATEST: snapshot.ends}
-    if isinstance(wanted, int):
-        return dict(markers[wanted])
-    for topic in wanted:
-        if topic not in topics:
-            raise ConfigError(f"option {option}", topic, f"the topics read are {', '.join(topics)}")
-    given = wanted.get(snapshot.topic, {})
-    resolved = dict(markers[missing])
-    for partition, offset in given.items():
-        if partition not in snapshot.ends:
-            raise ConfigError(
-                f"option {option}",
-                f"{snapshot.topic}-{partition}",
-                f"topic {snapshot.topic!r} has the partitions 0 to {len(snapshot.ends) - 1}",
-            )
-        low, high = snapshot.starts[partition], snapshot.ends[partition]
-        value = markers[offset][partition] if offset in markers else offset
-        if not low <= value <= high:
-            raise ConfigError(
-                f"option {option}",
-                f"{snapshot.topic}-{partition}: {offset}",
-                f"the log holds the offsets {low} to {high}",
-            )
-        resolved[partition] = value
-    return resolved
-
-
-def surviving(
-    snapshot: TopicSnapshot, offset: TopicOffset, fail_on_data_loss: bool
-) -> tuple[TopicOffset, dict[int, int]]:
-    """The offset checked against the topic as it is now, and its positions lifted to the log starts.
-
-    Raises DataLossError when the topic was recreated or retention has overtaken a position, unless
-    ``fail_on_data_loss`` is false: then what is gone is skipped with a warning.
-    """
-    if offset.topic_id != snapshot.topic_id:
-        message = (
-            f"topic {snapshot.topic!r} was deleted and created again: the checkpoint knows id {offset.topic_id},"
-            f" the topic has {snapshot.topic_id}"
-        )
-        if fail_on_data_loss:
-            raise DataLossError(message)
-        _LOG.warning("%s; reading it from its start", message)
-        offset = TopicOffset.of(snapshot.topic_id, 0, snapshot.starts)
-    positions = offset.as_mapping(len(snapshot.ends))
-    lost = {p: start for p, start in snapshot.starts.items() if positions[p] < start}
-    # A partition never read before is new: its first offset is 0 unless records were removed from it.
-    if lost:
-        shown = "; ".join(
-            f"{snapshot.topic}-{p}: offsets {positions[p]} to {start - 1}"
-            for p, start in sorted(lost.items())[:10]
-        )
-        message = f"records are gone before they were read: {shown}"
-        if fail_on_data_loss:
-            raise DataLossError(f"{message} (set failOnDataLoss to false to go on without them)")
-        _LOG.warning("%s", message)
-        positions.update(lost)
-    return offset, positions
-
-
-def segments_of(
-    topic: str, history: LayoutHistory, start: Mapping[int, int], end: Mapping[int, int]
-) -> list[Segment]:
+def segments_of(layouts: TopicLayouts, start: Mapping[int, int], end: Mapping[int, int]) -> list[Segment]:
     """The segments between two positions, by partition, then by epoch."""
     return [
-        Segment(topic, partition, epoch, first, last)
+        Segment(layouts.topic, partition, epoch, first, last, layouts.routings[epoch])
         for partition in sorted(end)
-        for epoch, first, last in history.segments(partition, start.get(partition, 0), end[partition])
+        for epoch, first, last in layouts.history.segments(partition, start.get(partition, 0), end[partition])
     ]
 
 
@@ -128,6 +52,50 @@ def batch_tasks(segments: Sequence[Segment], initial_counts: Mapping[str, int]) 
     ]
 
 
-def unordered_tasks(segments: Sequence[Segment]) -> list[SegmentsPartition]:
-    """One task per segment (``ordering=none``): ``layout_epoch`` and ``offset`` restore the order."""
-    return [SegmentsPartition((segment,)) for segment in segments]
+def unordered_tasks(segments: Sequence[Segment], splitting: Splitting) -> list[SegmentsPartition]:
+    """One task per segment or piece of one (``ordering=none``): ``layout_epoch`` and ``offset`` restore the order."""
+    return [SegmentsPartition((segment,)) for segment in split(segments, splitting)]
+
+
+def split(segments: Sequence[Segment], splitting: Splitting) -> list[Segment]:
+    """Segments cut as Spark's ``KafkaOffsetRangeCalculator`` cuts ranges.
+
+    First into pieces of at most ``max_records`` offsets; if these are fewer than ``min_partitions``, then into about
+    as many, the large ones in proportion to their size and the small ones not at all.
+    """
+    found = list(segments)
+    if splitting.max_records is not None:
+        limit = splitting.max_records
+        found = [piece for one in found for piece in _pieces(one, -(-_size(one) // limit))]
+    wanted = splitting.min_partitions
+    if wanted is None or len(found) >= wanted:
+        return found
+    total = sum(map(_size, found))
+    small = [one for one in found if _share(_size(one), total, wanted) == 1]
+    rest = total - sum(map(_size, small))
+    parts = max(wanted - len(small), 1)
+    kept = set(small)
+    return [
+        piece
+        for one in found
+        for piece in _pieces(one, 1 if one in kept else _share(_size(one), rest, parts))
+    ]
+
+
+def _size(segment: Segment) -> int:
+    return segment.end - segment.start
+
+
+def _share(size: int, total: int, parts: int) -> int:
+    """How many of ``parts`` are due to ``size`` of ``total``: half is rounded up, as by Java's ``Math.round``."""
+    return max((2 * size * parts + total) // (2 * total), 1)
+
+
+def _pieces(segment: Segment, parts: int) -> Iterator[Segment]:
+    """The segment in ``parts`` of equal size, the remainder going to the last ones."""
+    start = segment.start
+    for left in range(parts, 0, -1):
+        end = start + (segment.end - start) // left
+        if end > start:
+            yield replace(segment, start=start, end=end)
+        start = end

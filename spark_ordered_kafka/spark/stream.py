@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,28 +13,30 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
     ReadLimit,
-    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
-from spark_ordered_kafka.config import LATEST, SourceOptions
-from spark_ordered_kafka.errors import OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties, translate
-from spark_ordered_kafka.kafka.reader import ReadSettings, Segment, read_segments
-from spark_ordered_kafka.ordering import LayoutHistory, blockers, readable
-from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset, admit
+from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, SourceOptions
+from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties, translate, unknown_topic
+from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
+from spark_ordered_kafka.kafka.segments import Segment
+from spark_ordered_kafka.ordering import readable
+from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
+from spark_ordered_kafka.spark.bounds import resolve
+from spark_ordered_kafka.spark.limits import Admission
+from spark_ordered_kafka.spark.loss import LossGuard
 from spark_ordered_kafka.spark.plan import (
     SegmentsPartition,
-    resolve,
     segments_of,
     stream_tasks,
-    surviving,
     unordered_tasks,
 )
 from spark_ordered_kafka.spark.schema import source_schema
-from spark_ordered_kafka.spark.topics import TopicDirectory, TopicSnapshot
+from spark_ordered_kafka.spark.strays import tell_strays
+from spark_ordered_kafka.spark.subscription import Observation, Subscriber
+from spark_ordered_kafka.spark.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,10 +55,17 @@ class _Reading:
         """Log ends, never behind the positions."""
         return {p: max(end, self.positions[p]) for p, end in self.snapshot.ends.items()}
 
+    @property
+    def available(self) -> int:
+        """Offsets not read yet, those included that the gate holds back."""
+        return sum(end - self.positions[p] for p, end in self.ends.items())
+
     def at(self, positions: Mapping[int, int]) -> TopicOffset:
         """The offset with these positions."""
         epoch = max(self.offset.layout_epoch, self.snapshot.history.current.epoch)
-        return TopicOffset.of(self.snapshot.topic_id, epoch, positions)
+        reached = TopicOffset.of(self.snapshot.topic_id, epoch, positions, self.snapshot.leader_epochs)
+        resumed = {p: at for p, at in self.positions.items() if at < self.offset.position(p)}
+        return replace(reached, resumed=resumed)
 
     def moved(self, positions: Mapping[int, int]) -> TopicOffset:
         """The offset with these positions, or the one there is if nothing moved.
@@ -70,74 +80,97 @@ class _Reading:
 class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's streaming reader. Contacts servers on first use, never in the constructor: Spark pickles it for tasks."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
+        self._admission = Admission(options.limits, clock)
         self._opened: TopicDirectory | None = None
-        self._target: dict[str, TopicSnapshot] | None = None
+        self._followed: Subscriber | None = None
+        self._guard: LossGuard | None = None
+        self._target: Observation | None = None
+        self._initial: dict[str, Any] | None = None
+        self._is_initial_kept = True
+        self._read: dict[str, frozenset[int]] = {}
         self._newest: SourceOffset | None = None
         self._group: Consumer | None = None
         self._stalled = False
-        self._told: set[tuple[str, int]] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_opened": None, "_target": None, "_newest": None, "_group": None}
+        unneeded = ("_opened", "_followed", "_guard", "_target", "_newest", "_group")
+        return self.__dict__ | dict.fromkeys(unneeded)
 
     # -- offsets ------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        """``startingOffsets`` as an offset; latest by default."""
-        wanted = LATEST if self._options.starting is None else self._options.starting
-        topics = self._options.topics
+        """Where the query starts; at latest by default. Spark asks twice."""
+        if self._initial is None:
+            self._initial = self._start().to_json()
+            bound = self._options.starting
+            self._is_initial_kept = bound is not None and bound.value == EARLIEST
+        return self._initial
+
+    def _start(self) -> SourceOffset:
+        bound = Bound("startingOffsets", LATEST) if self._options.starting is None else self._options.starting
+        # Of Trigger.AvailableNow the target: what came later would be beyond the end of the run.
+        seen = self._subscriber().observe(settled=True) if self._target is None else self._target
+        topics = self._subscriber().select(seen, known=(), lost=self._losses().told)
         offset = {}
-        for topic, snapshot in self._snapshots().items():
-            start = resolve("startingOffsets", wanted, snapshot, topics, missing=LATEST)
-            offset[topic] = TopicOffset.of(snapshot.topic_id, snapshot.history.current.epoch, start)
-        return SourceOffset(offset).to_json()
+        for topic, snapshot in topics.items():
+            offsets_at = self._directory().ranges.offsets_at
+            start = resolve(bound, snapshot, topics, offsets_at, self._options.no_match)
+            offset[topic] = TopicOffset.of(
+                snapshot.topic_id, snapshot.history.current.epoch, start, snapshot.leader_epochs
+            )
+        return SourceOffset(offset)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxOffsetsPerTrigger``."""
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        return self._admission.default()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Ends first, layout second, then the gate, then the limit. No server, no progress: ``start`` again."""
+        if not self._is_initial_kept and start == self._initial:
+            # A replay of the first micro-batch asks for the start again, and may be told a later one. So that batch is
+            # empty: its end in the checkpoint is the start from then on.
+            self._is_initial_kept = True
+            return start
         begin = SourceOffset.from_json(start)
         starting = self._opened is None
         try:
-            snapshots = self._snapshots() if self._target is None else self._target
+            seen = self._subscriber().observe() if self._target is None else self._target
+            snapshots = self._subscriber().select(seen, begin.topics, self._losses().told)
+            end = self._end(begin, snapshots, limit)
         except OrderedKafkaError as error:
-            # At its start a query tells the user; a running one waits, for its order cannot be known.
-            if starting or not error.retriable:
+            # At its start a query tells the user, and one run to an end would take no progress for that end; another
+            # one waits, for its order cannot be known.
+            if starting or self._target is not None or not error.retriable:
                 raise
             self._warn_stalled(error)
             return start
         self._stalled = False
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = self._end(begin, snapshots, rows)
         return end.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the ends, and the layouts below them: nothing later is read by this run."""
-        self._target = self._snapshots()
+        self._target = self._subscriber().observe(settled=True)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The log ends seen last: what Spark shows as ``latestOffset`` in the query's progress."""
         return None if self._newest is None else self._newest.to_json()
 
     def _end(
-        self, begin: SourceOffset, snapshots: dict[str, TopicSnapshot], rows: int | None
+        self, begin: SourceOffset, snapshots: Mapping[str, TopicSnapshot], limit: ReadLimit
     ) -> SourceOffset:
         readings = {topic: self._reading(begin, snapshot) for topic, snapshot in snapshots.items()}
+        self._read = {topic: frozenset(reading.ends) for topic, reading in readings.items()}
         self._newest = SourceOffset({topic: reading.at(reading.ends) for topic, reading in readings.items()})
         ranges = {
             (topic, p): (reading.positions[p], end)
             for topic, reading in readings.items()
             for p, end in self._gate(reading).items()
         }
-        admitted = admit(ranges, rows)
-        ends: dict[str, dict[int, int]] = {
-            topic: dict(reading.positions) for topic, reading in readings.items()
-        }
+        available = sum(reading.available for reading in readings.values())
+        admitted = self._admission.admit(ranges, available, limit, at_once=self._target is not None)
+        ends = {topic: dict(reading.positions) for topic, reading in readings.items()}
         for (topic, p), end in admitted.items():
             ends[topic][p] = end
         moved = {topic: reading.moved(ends[topic]) for topic, reading in readings.items()}
@@ -147,33 +180,13 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = begin.topics.get(snapshot.topic)
         # A topic that was not read before is read from its start, like a new partition.
         offset = TopicOffset.of(snapshot.topic_id, 0, snapshot.starts) if known is None else known
-        offset, positions = surviving(snapshot, offset, self._options.fail_on_data_loss)
+        snapshot, offset, positions = self._losses().surviving(snapshot, offset)
         return _Reading(snapshot, offset, positions, is_new=known is None)
 
     def _gate(self, reading: _Reading) -> dict[int, int]:
-        if self._options.ordering == "none":
+        if self._options.ordering == "none" or not reading.snapshot.layouts.ordered:
             return reading.ends
-        until = readable(reading.snapshot.history, reading.positions, reading.ends)
-        self._warn_held(reading, until)
-        return until
-
-    def _warn_held(self, reading: _Reading, until: Mapping[int, int]) -> None:
-        """Say once which partitions hold records that no layout explains: nothing will ever unblock them."""
-        history, topic = reading.snapshot.history, reading.snapshot.topic
-        removed = range(history.current.count, len(reading.ends))
-        held = [p for p in removed if until[p] == reading.positions[p] < reading.ends[p]]
-        held = [p for p in held if (topic, p) not in self._told]
-        if held:
-            waiting = blockers(history, reading.positions)
-            held = [p for p in held if p not in waiting]
-        if held:
-            _LOG.warning(
-                "%s: partitions %s were removed, but something that is no ordered writer has written to them since;"
-                " those records are not read",
-                topic,
-                ", ".join(map(str, held)),
-            )
-            self._told.update((topic, p) for p in held)
+        return readable(reading.snapshot.history, reading.positions, reading.ends)
 
     def _warn_stalled(self, error: OrderedKafkaError) -> None:
         if not self._stalled:
@@ -188,15 +201,42 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         segments: list[Segment] = []
         for topic, offset in until.topics.items():
             before = begin.topics.get(topic)
+            if before == offset:
+                # Nothing to read, perhaps of a topic that is no more.
+                continue
             if before is not None and before.topic_id != offset.topic_id:
                 before = None
-            history = self._history_of(topic, offset)
+            layouts = self._layouts_of(topic, offset)
+            if layouts is None:
+                continue
             size = len(offset.positions)
             segments += segments_of(
-                topic, history, {} if before is None else before.as_mapping(size), offset.as_mapping(size)
+                self._losses().lowered(layouts),
+                {} if before is None else {**before.as_mapping(size), **offset.resumed},
+                offset.as_mapping(size),
             )
-        tasks = stream_tasks(segments) if self._options.ordering == "key" else unordered_tasks(segments)
+        tasks = (
+            stream_tasks(segments)
+            if self._options.ordering == "key"
+            else unordered_tasks(segments, self._options.splitting)
+        )
         return list(tasks)
+
+    def _layouts_of(self, topic: str, offset: TopicOffset) -> TopicLayouts | None:
+        """The layouts of a planned micro-batch; None of a topic that has vanished since, where that is borne."""
+        directory = self._directory()
+        try:
+            # In a micro-batch that is replayed there may be topics that this process has not seen.
+            if topic not in self._read and not directory.ranges.exists(topic):
+                raise unknown_topic(topic)
+            return directory.layouts_until(topic, offset.topic_id, offset.layout_epoch)
+        except (DataLossError, RequestError) as error:
+            if isinstance(error, RequestError) and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            self._losses().told(
+                f"topic {topic!r} has vanished from a micro-batch that is read again: {error}"
+            )
+            return None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, as Arrow batches."""
@@ -213,6 +253,8 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             TopicPartition(topic, partition, position)
             for topic, offset in SourceOffset.from_json(end).topics.items()
             for partition, position in enumerate(offset.positions)
+            # Of what is not read, or no more, the group may know better.
+            if partition in self._read.get(topic, ())
         ]
         if not offsets:
             return
@@ -228,7 +270,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Close connections."""
         if self._opened is not None:
             self._opened.close()
-            self._opened = None
+            self._opened = self._followed = self._guard = None
         if self._group is not None:
             self._group.close()
             self._group = None
@@ -239,15 +281,15 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = TopicDirectory(self._options.connection)
         return self._opened
 
-    def _snapshots(self) -> dict[str, TopicSnapshot]:
-        directory = self._directory()
-        return {topic: directory.snapshot(topic) for topic in self._options.topics}
+    def _subscriber(self) -> Subscriber:
+        if self._followed is None:
+            self._followed = Subscriber(self._directory(), self._options)
+        return self._followed
 
-    def _history_of(self, topic: str, offset: TopicOffset) -> LayoutHistory:
-        history = self._directory().history_until(topic, offset.layout_epoch)
-        if offset.layout_epoch == history.current.epoch:
-            return history
-        return LayoutHistory(history.initial_count, history.layouts[: offset.layout_epoch + 1])
+    def _losses(self) -> LossGuard:
+        if self._guard is None:
+            self._guard = LossGuard(self._directory(), self._options.fail_on_data_loss)
+        return self._guard
 
 
 def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -256,5 +298,9 @@ def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pa.
         # Spark makes a task without content for a read that has none.
         return iter(())
     schema = to_arrow_schema(source_schema(options.include_headers), timezone="UTC")
-    settings = ReadSettings(options.connection, options.include_headers, options.fail_on_data_loss)
-    return read_segments(settings, partition.segments, schema)
+    settings = ReadSettings(
+        options.connection, options.include_headers, options.fail_on_data_loss, options.misrouted
+    )
+    return read_segments(
+        settings, partition.segments, schema, lambda strays: tell_strays(options.connection, strays)
+    )

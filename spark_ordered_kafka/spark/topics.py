@@ -3,98 +3,195 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.schemas import LayoutHistoryView, LayoutView
+from spark_ordered_kafka.client.schemas import LayoutHistoryView
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import ConfigError, DataLossError, UnavailableError
+from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.clients import LogRanges
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.ordering.routing import Routing
 
 _MAX_ROUNDS = 5
 
 
 @dataclass(frozen=True)
-class TopicSnapshot:
-    """A topic's log ranges, taken first, and its layout history, validated after.
+class TopicLayouts:
+    """What the controller says of a topic. ``ordered``: whether writers are held to the newest layout.
 
-    Everything below ``ends`` was written under a layout of ``history``: a later layout starts at or behind them.
+    ``routings[e]`` says where the keys of epoch e belong; None for an epoch whose writers were not held to it.
     """
 
     topic: str
     topic_id: str
     history: LayoutHistory
+    routings: tuple[Routing | None, ...]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the records written now are in order (``ordered_delivery``)."""
+        return self.routings[-1] is not None
+
+    def until(self, epoch: int) -> TopicLayouts:
+        """As it was when ``epoch`` was the newest layout."""
+        if epoch >= self.history.current.epoch:
+            return self
+        history = LayoutHistory(self.history.initial_count, self.history.layouts[: epoch + 1])
+        return replace(self, history=history, routings=self.routings[: epoch + 1])
+
+
+@dataclass(frozen=True)
+class TopicSnapshot:
+    """A topic's log ranges, taken first, and its layouts, validated after.
+
+    Everything below ``ends`` was written under one of the layouts: a later one starts at or behind them.
+    ``leader_epochs`` has the leader epoch that a partition's end was read under, where the broker told it.
+    """
+
+    layouts: TopicLayouts
     starts: Mapping[int, int]
     ends: Mapping[int, int]
+    leader_epochs: Mapping[int, int]
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self.layouts.topic
+
+    @property
+    def topic_id(self) -> str:
+        """Kafka's id of the topic: another one after the topic was deleted and created again."""
+        return self.layouts.topic_id
+
+    @property
+    def history(self) -> LayoutHistory:
+        """The layout history."""
+        return self.layouts.history
 
 
 class TopicDirectory:
     """Snapshots of topics. Immutable layouts are kept; only new ones are asked for."""
 
     def __init__(self, connection: Connection) -> None:
-        self._controller = ControllerClient(connection.controller_url)
+        self.controller = ControllerClient(connection.controller_url)
         self.ranges = LogRanges(connection)
         self._connection = connection
         self._cluster_id: str | None = None
-        self._known: dict[str, LayoutHistoryView] = {}
-        self._histories: dict[str, LayoutHistory] = {}
+        self._views: dict[str, LayoutHistoryView] = {}
+        self._layouts: dict[str, TopicLayouts] = {}
 
     def close(self) -> None:
         """Close the connection to the controller."""
-        self._controller.close()
+        self.controller.close()
 
-    def history(self, topic: str) -> LayoutHistory:
-        """The layout history as known by now, asked for if it is not known at all."""
-        if topic not in self._histories:
-            self._refresh(topic)
-        return self._histories[topic]
+    def layouts(self, topic: str) -> TopicLayouts:
+        """The layouts as known by now, asked for if they are not known at all."""
+        return self._layouts[topic] if topic in self._layouts else self._refresh(topic)
 
-    def history_until(self, topic: str, epoch: int) -> LayoutHistory:
-        """A layout history that reaches to ``epoch`` at least; asked for only if what is known does not."""
-        history = self.history(topic)
-        return history if history.current.epoch >= epoch else self._refresh(topic)
+    def layouts_until(self, topic: str, topic_id: str, epoch: int) -> TopicLayouts:
+        """The layouts up to ``epoch``; asked for only if what is known does not reach so far.
 
-    def snapshot(self, topic: str) -> TopicSnapshot:
-        """Log ranges first, layout second; again if the layout has partitions whose end was not taken.
-
-        Raises UnavailableError when a broker or the controller does not answer.
+        Raises DataLossError when the topic of that id was deleted and created again.
         """
-        partitions = range(self.history(topic).partition_count)
+        known = self.layouts(topic)
+        if known.topic_id != topic_id or known.history.current.epoch < epoch:
+            known = self._refresh(topic)
+        if known.topic_id != topic_id:
+            raise DataLossError(
+                f"topic {topic!r} was deleted and created again: its id was {topic_id}, now it is {known.topic_id}"
+            )
+        return known.until(epoch)
+
+    def settled_snapshot(self, topic: str) -> TopicSnapshot:
+        """:meth:`snapshot` with all ends in the newest layout, as reading needs that starts at them.
+
+        Ends taken while a layout was committed may lie before its start in one partition, behind it in another: keys
+        that moved between the two would miss what lies between.
+        """
         for _ in range(_MAX_ROUNDS):
-            starts = self.ranges.starts(topic, partitions)
-            ends = self.ranges.ends(topic, partitions)
-            history = self._refresh(topic)
-            if history.partition_count <= len(partitions):
-                return TopicSnapshot(topic, self._known[topic].topic_id, history, starts, ends)
-            partitions = range(history.partition_count)
+            committed = self.layouts(topic).history.current.epoch
+            snapshot = self.snapshot(topic)
+            if snapshot.history.current.epoch == committed:
+                return snapshot
         raise UnavailableError(
             f"the layout of {topic!r} changed {_MAX_ROUNDS} times while its ends were read"
         )
 
-    def _refresh(self, topic: str) -> LayoutHistory:
-        known = self._known.get(topic)
-        answer = self._controller.layout(topic, 0 if known is None else len(known.layouts))
-        self._check_cluster(answer)
-        if known is not None and answer.topic_id != known.topic_id:
-            raise DataLossError(
-                f"topic {topic!r} was deleted and created again: its id was {known.topic_id}, now it is"
-                f" {answer.topic_id}"
-            )
-        if known is not None and not answer.layouts:
-            return self._histories[topic]
-        layouts: list[LayoutView] = [*(() if known is None else known.layouts), *answer.layouts]
-        self._known[topic] = answer.model_copy(update={"layouts": layouts})
-        self._histories[topic] = LayoutHistory(
-            answer.initial_partition_count,
-            tuple(Layout(view.epoch, view.undeleted_partition_count, tuple(view.starts)) for view in layouts),
+    def snapshot(self, topic: str) -> TopicSnapshot:
+        """Log ranges first, layouts second; again if these have partitions whose end was not taken.
+
+        Raises UnavailableError when a broker or the controller does not answer, DataLossError when the topic was
+        created again and the controller knows the old one only, RequestError UNKNOWN_TOPIC_OR_PARTITION when it is
+        not there.
+        """
+        partitions = range(self.layouts(topic).history.partition_count)
+        for _ in range(_MAX_ROUNDS):
+            log = self.ranges.log(topic, partitions)
+            layouts = self._refresh(topic)
+            if layouts.history.partition_count <= len(partitions):
+                if log.topic_id != layouts.topic_id:
+                    raise DataLossError(
+                        f"topic {topic!r} was deleted and created again: Kafka has the id {log.topic_id}, the"
+                        f" controller manages {layouts.topic_id}; adopt it to read it"
+                    )
+                return TopicSnapshot(layouts, log.starts, log.ends, log.leader_epochs)
+            partitions = range(layouts.history.partition_count)
+        raise UnavailableError(
+            f"the layout of {topic!r} changed {_MAX_ROUNDS} times while its ends were read"
         )
-        return self._histories[topic]
+
+    def _refresh(self, topic: str) -> TopicLayouts:
+        known = self._views.get(topic)
+        answer = self._newer(known) if known is not None else None
+        if known is None or answer is None:
+            answer = self.controller.layout(topic)
+            self._check_cluster(answer)
+            if (
+                known is not None
+                and answer.topic_id == known.topic_id
+                and len(answer.layouts) < len(known.layouts)
+            ):
+                raise UnavailableError(
+                    f"the controller knows fewer layouts of topic {topic!r} than it did before"
+                )
+        elif answer.layouts:
+            answer = answer.model_copy(update={"layouts": [*known.layouts, *answer.layouts]})
+        else:
+            return self._layouts[topic]
+        self._views[topic] = answer
+        self._layouts[topic] = _layouts(answer)
+        return self._layouts[topic]
+
+    def _newer(self, known: LayoutHistoryView) -> LayoutHistoryView | None:
+        """The layouts that came after ``known``; None when they are not of that topic, but of one created again."""
+        try:
+            answer = self.controller.layout(known.topic, len(known.layouts))
+        except RequestError:
+            # Of a topic created again there are fewer layouts. Whatever else was refused is refused again.
+            return None
+        self._check_cluster(answer)
+        return answer if answer.topic_id == known.topic_id else None
 
     def _check_cluster(self, answer: LayoutHistoryView) -> None:
         if self._cluster_id is None:
             self._cluster_id = self.ranges.cluster_id()
         check_cluster(self._connection, answer.cluster_id, self._cluster_id)
+
+
+def _layouts(view: LayoutHistoryView) -> TopicLayouts:
+    initial = view.initial_partition_count
+    return TopicLayouts(
+        view.topic,
+        view.topic_id,
+        LayoutHistory(
+            initial, [Layout(one.epoch, one.undeleted_partition_count, one.starts) for one in view.layouts]
+        ),
+        tuple(
+            Routing(view.hash, initial, one.undeleted_partition_count) if one.ordered_delivery else None
+            for one in view.layouts
+        ),
+    )
 
 
 def check_cluster(connection: Connection, managed: str, found: str) -> None:

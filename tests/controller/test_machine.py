@@ -8,7 +8,7 @@ import pytest
 
 from spark_ordered_kafka.controller import events as e
 from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller import machine
+from spark_ordered_kafka.controller import machine, planning
 from spark_ordered_kafka.controller.change import Boundary, Change, Ending, Running, Timing
 from spark_ordered_kafka.errors import ErrorCode, RequestError, TransitionError
 
@@ -27,7 +27,7 @@ def walk(running: Running, *happened: e.Event) -> machine.Answer:
 
 def closing(change: Change = EXPAND) -> Running:
     running, _ = machine.resume(change, 100.0, TIMING)
-    if change.target > change.existing:
+    if change.target > change.source:
         running, _ = walk(running, e.PartitionsCreated(101.0))
     return walk(running, e.LeadersElected(102.0))[0]
 
@@ -63,15 +63,78 @@ def test_shrink_creates_no_partitions_but_waits_for_leaders() -> None:
     assert walk(running, e.LeadersElected(101.0))[0].change.step == "closing"
 
 
-def test_expansion_into_retired_partitions_creates_none() -> None:
-    change = replace(EXPAND, existing=5)
-    assert machine.resume(change, 100.0, TIMING)[1] == (i.AwaitLeaders(5, 160.0),)
+@pytest.mark.parametrize("existing", [3, 5])
+def test_expansion_into_removed_partitions_goes_through_creating_for_their_replicas(existing: int) -> None:
+    change = replace(EXPAND, existing=existing)
+    total = max(4, existing)
+    running, todo = machine.resume(change, 100.0, TIMING)
+    creating = replace(change, step="creating")
+    assert todo == (i.Persist(creating), i.CreatePartitions(total, 160.0))
+    assert walk(running, e.PartitionsCreated(101.0))[1] == (i.AwaitLeaders(total, 160.0),)
+    # A controller that takes it up asks for the replicas again.
+    assert machine.resume(creating, 300.0, TIMING)[1] == (
+        i.Persist(creating),
+        i.CreatePartitions(total, 360.0),
+    )
+
+
+@pytest.mark.parametrize(("ordered_delivery", "kind"), [(True, "order"), (False, "unorder")])
+def test_switching_ordered_delivery_holds_and_fences_writers(ordered_delivery: bool, kind: str) -> None:
+    change = planning.plan_order(
+        "t",
+        change_id="c1",
+        ordered_delivery=ordered_delivery,
+        count=3,
+        existing=4,
+        force=False,
+        pending=None,
+        now=100.0,
+    )
+    assert (change.kind, change.source, change.target) == (kind, 3, 3)
+    assert change.ordered_delivery == ordered_delivery
+    running, todo = machine.resume(change, 100.0, TIMING)
+    assert todo == (i.AwaitLeaders(4, 160.0),)
+    running, todo = walk(running, e.LeadersElected(101.0))
+    assert running.change.closing
+    assert isinstance(todo[-1], i.ListTransactions)
+    happened = (e.TransactionsListed(102.1, {"a": "Empty"}), e.WritersFenced(102.2, 1))
+    running, todo = walk(running, *happened, e.BoundariesRead(102.3, ENDS), e.NothingGrew(102.4))
+    assert todo == (i.CommitLayout(running.change, ENDS),)
+
+
+def test_growth_after_the_fence_does_not_keep_order_from_being_switched_off() -> None:
+    off = replace(SHRINK, kind="unorder", target=4)
+    happened = (e.TransactionsListed(102.1, {}), e.WritersFenced(102.2, 0), e.BoundariesRead(102.3, ENDS))
+    running, _ = walk(closing(off), *happened)
+    assert walk(running, e.LogsGrew(102.4, {2: 5}))[1] == (i.CommitLayout(running.change, ENDS),)
+    running, _ = walk(closing(replace(off, kind="order")), *happened)
+    assert isinstance(walk(running, e.LogsGrew(102.4, {2: 5}))[1][0], i.TakeBack)
+
+
+def test_a_second_change_is_told_what_the_first_one_does() -> None:
+    for pending, words in [
+        (EXPAND, "is changing from 2 to 4 partitions"),
+        (replace(EXPAND, kind="unorder", target=2), "is switching ordered delivery off"),
+    ]:
+        with pytest.raises(RequestError, match=words) as raised:
+            planning.plan_order(
+                "t",
+                change_id="x",
+                ordered_delivery=True,
+                count=2,
+                existing=2,
+                force=False,
+                pending=pending,
+                now=0.0,
+            )
+        assert raised.value.code == ErrorCode.PARTITION_CHANGE_IN_PROGRESS
 
 
 def test_unordered_topic_is_changed_without_holding_or_fencing_writers() -> None:
     running = closing(replace(SHRINK, ordered=False))
     assert running.change.step == "boundaries"
     assert not running.change.closing
+    assert not running.change.ordered_delivery
     running, todo = walk(running, e.BoundariesRead(103.0, ENDS))
     assert todo[-1] == i.CommitLayout(running.change, ENDS)
     assert machine.finished(running.change, Ending("done"), 104.0).writer_pause_seconds == 0.0
@@ -209,7 +272,7 @@ def test_nothing_can_be_cancelled_once_boundaries_are_read() -> None:
 )
 def test_plan_refuses(target: int, pending: Change | None, code: ErrorCode, words: str) -> None:
     with pytest.raises(RequestError, match=words) as raised:
-        machine.plan(
+        planning.plan_count(
             "t",
             change_id="x",
             target=target,

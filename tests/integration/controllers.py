@@ -68,8 +68,11 @@ class InProcess:
         assert answer.status_code == 200, answer.text
         return schemas.TopicResults.model_validate_json(answer.content).topics[0]
 
-    def topic(self, topic: str) -> schemas.TopicView:
-        return schemas.TopicView.model_validate_json(self.http.get(f"/v1/topics/{topic}").content)
+    def topic(self, topic: str, *, details: bool = False) -> schemas.TopicView:
+        params = {"details": "true"} if details else {}
+        answer = self.http.get(f"/v1/topics/{topic}", params=params)
+        assert answer.status_code == 200, answer.text
+        return schemas.TopicView.model_validate_json(answer.content)
 
     def change(self, topic: str) -> schemas.TopicChange:
         return schemas.TopicChange.model_validate_json(self.http.get(f"/v1/topics/{topic}/change").content)
@@ -90,15 +93,21 @@ class InProcess:
 
 @contextmanager
 def in_process(
-    cluster: LocalCluster, *, timing: Timing | None = None, chroot: str = "", await_active: bool = True
+    cluster: LocalCluster,
+    *,
+    timing: Timing | None = None,
+    chroot: str = "",
+    await_active: bool = True,
+    **more: Any,
 ) -> Iterator[InProcess]:
-    """A controller with a ZooKeeper tree of its own, unless ``chroot`` names one."""
+    """A controller with a ZooKeeper tree of its own, unless ``chroot`` names one; ``more`` are further settings."""
     settings = ControllerSettings(
         bootstrap_servers=cluster.bootstrap_servers,
         zookeeper=f"{cluster.zookeeper}/{chroot or unique_name('test')}",
         url="http://in-process",
         timing=Timing() if timing is None else timing,
         session_timeout=2.0,
+        **more,
     )
     box: list[InProcess] = []
     service = ControllerService(settings, before=lambda instruction: box[0].before(instruction))

@@ -13,6 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from spark_ordered_kafka.controller.api import create_app
+from spark_ordered_kafka.controller.change import Timing
 from spark_ordered_kafka.controller.instructions import Instruction, Persist
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings
@@ -24,8 +25,15 @@ def label(instruction: Instruction) -> str:
     return f"{name}:{instruction.change.step}" if isinstance(instruction, Persist) else name
 
 
-def main(bootstrap_servers: str, zookeeper: str, port: int, armed: Path) -> None:
-    """Serve until killed."""
+def main(
+    bootstrap_servers: str,
+    zookeeper: str,
+    port: int,
+    armed: Path,
+    session_timeout: float = 1.0,
+    drain: float = Timing.drain,
+) -> None:
+    """Serve until killed; times in seconds."""
     logging.basicConfig(level=logging.INFO)
 
     def before(instruction: Instruction) -> None:
@@ -35,7 +43,10 @@ def main(bootstrap_servers: str, zookeeper: str, port: int, armed: Path) -> None
 
     url = f"http://127.0.0.1:{port}"
     service = ControllerService(
-        ControllerSettings(bootstrap_servers, zookeeper, url, session_timeout=1.0), before=before
+        ControllerSettings(
+            bootstrap_servers, zookeeper, url, timing=Timing(drain=drain), session_timeout=session_timeout
+        ),
+        before=before,
     )
     service.start()
     uvicorn.run(create_app(service), host="127.0.0.1", port=port, log_config=None, access_log=False)
@@ -43,4 +54,4 @@ def main(bootstrap_servers: str, zookeeper: str, port: int, armed: Path) -> None
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), *map(float, sys.argv[5:]))

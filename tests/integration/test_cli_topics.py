@@ -56,9 +56,9 @@ def test_create_describe_and_list(cli: Cli) -> None:
     assert code == 0
     assert out.startswith(f"topic {topic}  id ")
     assert "partitions 3  initial 3  epoch 0  hash crc32  ordered yes" in out
-    assert out.splitlines()[2].split() == ["0", "live", "1", "1", "1"]
+    assert out.splitlines()[2].split() == ["0", "live", "1", "1", "1", "0", "0", "-"]
     code, out, _ = cli("topics", "list")
-    assert [topic, "3", "3", "0", "crc32", "-"] in [line.split() for line in out.splitlines()]
+    assert [topic, "3", "3", "0", "crc32", "yes", "-"] in [line.split() for line in out.splitlines()]
 
 
 def test_alter_waits_and_ends_with_one_line(cli: Cli) -> None:

@@ -61,6 +61,7 @@ def test_writer_layout_and_etag(controller: InProcess) -> None:
         "initial_partition_count": 2,
         "undeleted_partition_count": 2,
         "layout_epoch": 0,
+        "earlier": [],
     }
     tag = controller.http.get(f"/v1/topics/{topic}").headers["etag"]
     assert controller.http.get(f"/v1/topics/{topic}").headers["etag"] == tag

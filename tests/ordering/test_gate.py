@@ -79,12 +79,12 @@ def test_a_removed_partition_blocks_nobody_through_epochs_it_is_not_in() -> None
     assert readable(foreign, positions, {0: 25, 1: 12}) == {0: 25, 1: 12}
 
 
-def test_nothing_is_readable_beyond_the_newest_layout() -> None:
-    """Partition 1 was removed at 5, partition 2 was never in a layout: what lies there, no layout explains."""
+def test_what_lies_outside_the_newest_layout_waits_for_nothing() -> None:
+    """Partition 1 was removed at 5, partition 2 never in a layout; partition 9 is one the history does not know."""
     shrunk = history(1, (1, [0]), (2, [10, 0]), (1, [20, 5, 0]))
     ends = {0: 30, 1: 7, 2: 4, 9: 2}
-    assert readable(shrunk, {0: 20, 1: 0}, ends) == {0: 20, 1: 5, 2: 0, 9: 0}
-    assert readable(shrunk, {0: 20, 1: 6, 2: 1, 9: 1}, ends) == {0: 30, 1: 6, 2: 1, 9: 1}
+    assert readable(shrunk, {0: 20, 1: 0}, ends) == {0: 20, 1: 7, 2: 4, 9: 0}
+    assert readable(shrunk, {0: 20, 1: 6, 2: 1, 9: 1}, ends) == {0: 30, 1: 7, 2: 4, 9: 1}
     assert blockers(shrunk, {0: 20, 1: 6, 2: 1, 9: 1}) == {}
 
 

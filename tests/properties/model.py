@@ -70,11 +70,8 @@ def waits(history: LayoutHistory, positions: Mapping[int, int], epoch: int, part
 
 
 def gate_is_open(history: LayoutHistory, positions: Mapping[int, int], epoch: int, partition: int) -> bool:
-    """The rule of the gate, and that nothing is readable under a newest layout the partition is not part of."""
-    newest = len(history.layouts) - 1
-    if epoch == newest and partition >= history.layouts[newest].count:
-        return False
-    return not waits(history, positions, epoch, partition)
+    """The rule of the gate, and that nothing is readable of a partition that no layout has seen."""
+    return partition < history.partition_count and not waits(history, positions, epoch, partition)
 
 
 def model_readable(

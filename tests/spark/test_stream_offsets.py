@@ -1,15 +1,14 @@
 """What a micro-batch is planned from: offsets that move, and offsets that must not."""
 
-import pytest
-
-from spark_ordered_kafka.config import Connection, SourceOptions
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import TopicOffset
-from spark_ordered_kafka.spark.stream import OrderedStreamReader, _Reading
-from spark_ordered_kafka.spark.topics import TopicSnapshot
+from spark_ordered_kafka.ordering.routing import Routing
+from spark_ordered_kafka.spark.stream import _Reading
+from spark_ordered_kafka.spark.topics import TopicLayouts, TopicSnapshot
 
 HISTORY = LayoutHistory(1, [Layout(0, 1, (0,)), Layout(1, 2, (10, 0))])
-SNAPSHOT = TopicSnapshot("t", "id", HISTORY, starts={0: 0, 1: 0}, ends={0: 12, 1: 3})
+LAYOUTS = TopicLayouts("t", "id", HISTORY, (Routing("murmur3", 1, 1), Routing("murmur3", 1, 2)))
+SNAPSHOT = TopicSnapshot(LAYOUTS, starts={0: 0, 1: 0}, ends={0: 12, 1: 3}, leader_epochs={0: 4, 1: 5})
 
 
 def reading(positions: dict[int, int], is_new: bool = False) -> _Reading:
@@ -21,7 +20,7 @@ def test_a_new_layout_alone_is_no_progress() -> None:
 
 
 def test_progress_takes_the_newest_epoch() -> None:
-    assert reading({0: 10}).moved({0: 12, 1: 0}) == TopicOffset("id", 1, (12,))
+    assert reading({0: 10}).moved({0: 12, 1: 0}) == TopicOffset("id", 1, (12,), (4,))
 
 
 def test_a_topic_read_for_the_first_time_is_recorded_though_nothing_moved() -> None:
@@ -32,15 +31,6 @@ def test_ends_never_lie_behind_the_position() -> None:
     assert reading({0: 20}).ends == {0: 20, 1: 3}
 
 
-def test_records_beyond_the_newest_layout_are_held_and_named(caplog: pytest.LogCaptureFixture) -> None:
-    shrunk = LayoutHistory(1, [Layout(0, 1, (0,)), Layout(1, 2, (0, 0)), Layout(2, 1, (5, 7))])
-    snapshot = TopicSnapshot("t", "id", shrunk, starts={0: 0, 1: 0}, ends={0: 5, 1: 9})
-    held = _Reading(snapshot, TopicOffset.of("id", 2, {0: 5, 1: 7}), {0: 5, 1: 7}, is_new=False)
-    connection = Connection({"bootstrap.servers": "h:1"}, "http://c")
-    reader = OrderedStreamReader(SourceOptions(connection, ("t",)))
-    for _ in range(2):
-        assert reader._gate(held) == {0: 5, 1: 7}
-    assert [record.getMessage() for record in caplog.records] == [
-        "t: partitions 1 were removed, but something that is no ordered writer has written to them since;"
-        " those records are not read"
-    ]
+def test_a_micro_batch_after_a_truncation_begins_where_the_log_was_cut() -> None:
+    cut = _Reading(SNAPSHOT, TopicOffset.of("id", 1, {0: 20, 1: 3}), {0: 11, 1: 3}, is_new=False)
+    assert cut.moved({0: 12, 1: 3}) == TopicOffset("id", 1, (12, 3), (4, 5), {0: 11})

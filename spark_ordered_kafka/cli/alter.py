@@ -1,0 +1,188 @@
+"""``ordered-kafka topics alter``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_ordered_kafka.cli.output import (
+    ControllerOption,
+    OutputFormat,
+    OutputOption,
+    TopicOption,
+    connected,
+    errors_told,
+    parse_configs,
+    raise_if_refused,
+    tell,
+)
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.client.schemas import (
+        AlterTopicRequest,
+        FinishedChangeView,
+        PartitionCountsRequest,
+        TopicChange,
+    )
+
+
+def alter(
+    topic: TopicOption,
+    controller: ControllerOption,
+    partitions: Annotated[int | None, typer.Option(help="New partition count; more or fewer.")] = None,
+    ordered_delivery: Annotated[
+        bool | None,
+        typer.Option(
+            "--ordered-delivery/--no-ordered-delivery",
+            help="Whether every key is kept in order through partition changes.",
+            show_default="as it is",
+        ),
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Topic configuration; may be repeated.")
+    ] = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Topic configuration that goes back to its default; may be repeated."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Go on though something else writes to the topic, out of order.")
+    ] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Return once the change is started.")] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Take the change in progress back instead of starting one.")
+    ] = False,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Change a topic's partition count, ordered delivery or configuration, and watch until the change has ended."""
+    with errors_told():
+        configs = _alterations(config or [], delete_config or [])
+        altered = ordered_delivery is not None or bool(configs)
+        if cancel and (partitions is not None or altered or force or validate_only):
+            raise ConfigError("--cancel", True, "can be combined with --no-wait only")
+        if partitions is not None and altered:
+            raise ConfigError(
+                "--partitions",
+                partitions,
+                "cannot be combined with --ordered-delivery, --config or --delete-config: alter one after the other",
+            )
+        if partitions is None and not altered and not cancel:
+            raise ConfigError(
+                "--partitions",
+                None,
+                "give the new partition count, --ordered-delivery, --config, --delete-config, or --cancel",
+            )
+    from spark_ordered_kafka.client.schemas import (
+        AlterTopicRequest,
+        PartitionCountsRequest,
+        TopicPartitionCount,
+    )
+
+    with connected(controller) as client:
+        if cancel:
+            _cancel(client, topic, no_wait, output)
+        elif partitions is not None:
+            count = TopicPartitionCount(topic=topic, partition_count=partitions)
+            counts = PartitionCountsRequest(topics=[count], force=force, validate_only=validate_only)
+            _change_count(client, counts, no_wait, output)
+        else:
+            request = AlterTopicRequest(
+                ordered_delivery=ordered_delivery, configs=configs, force=force, validate_only=validate_only
+            )
+            _alter(client, topic, request, no_wait, output)
+
+
+def _alterations(config: list[str], deleted: list[str]) -> dict[str, str | None]:
+    configs: dict[str, str | None] = dict(parse_configs(config))
+    for name in deleted:
+        if configs.get(name) is not None:
+            raise ConfigError("--delete-config", name, "--config sets it: give one or the other")
+        if not name or "=" in name:
+            raise ConfigError("--delete-config", name, "NAME is needed, for example retention.ms")
+        configs[name] = None
+    return configs
+
+
+def _change_count(
+    client: ControllerClient, request: PartitionCountsRequest, no_wait: bool, output: OutputFormat
+) -> None:
+    topic, count = request.topics[0].topic, request.topics[0].partition_count
+    answer = client.alter_partition_counts(request)
+    result = answer.topics[0]
+    raise_if_refused(result)
+    if result.change_id is None:
+        tell(answer, f"topic {topic} could be changed to {count} partitions", output)
+    elif no_wait:
+        tell(answer, f"topic {topic} is changing to {count} partitions, change {result.change_id}", output)
+    else:
+        body, last = _await_done(client, topic, result.change_id)
+        what = f"{last.source} -> {last.target} partitions"
+        tell(body, f"topic {topic}: {what}, {_cost(client, topic, last)}", output)
+
+
+def _alter(
+    client: ControllerClient, topic: str, request: AlterTopicRequest, no_wait: bool, output: OutputFormat
+) -> None:
+    answer = client.alter_topic(topic, request)
+    raise_if_refused(answer)
+    done = [name if value is None else f"{name}={value}" for name, value in request.configs.items()]
+    altered = f"configuration altered ({', '.join(done)})" if done else ""
+    wanted = None if request.ordered_delivery is None else f"ordered delivery {_on(request.ordered_delivery)}"
+    if request.validate_only:
+        tell(answer, f"topic {topic} could be altered", output)
+    elif wanted is None:
+        tell(answer, f"topic {topic}: {altered}", output)
+    elif answer.change_id is None:
+        tell(answer, f"topic {topic}: {_joined(altered, f'{wanted} already')}", output)
+    elif no_wait:
+        tell(answer, f"topic {topic}: {_joined(altered, f'{wanted} with change {answer.change_id}')}", output)
+    else:
+        body, last = _await_done(client, topic, answer.change_id)
+        cost = _cost(client, topic, last)
+        tell(body, f"topic {topic}: {_joined(altered, wanted)}, {cost}", output)
+
+
+def _await_done(
+    client: ControllerClient, topic: str, change_id: str
+) -> tuple[TopicChange, FinishedChangeView]:
+    """Watch a change to its end; raises RequestError unless it was done."""
+    from spark_ordered_kafka.cli.watch import watch
+
+    body, last = watch(client, topic, change_id)
+    if last.error is not None:
+        raise_if_refused(last.error)
+    if last.outcome != "done":
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, f"change {last.id} of topic {topic!r} was {last.outcome}"
+        )
+    return body, last
+
+
+def _cost(client: ControllerClient, topic: str, last: FinishedChangeView) -> str:
+    epoch = client.topic(topic).layout_epoch
+    return f"layout epoch {epoch}, {last.fenced} fenced, writers paused {last.writer_pause_seconds:.3f} s"
+
+
+def _on(ordered_delivery: bool) -> str:
+    return "on" if ordered_delivery else "off"
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _cancel(client: ControllerClient, topic: str, no_wait: bool, output: OutputFormat) -> None:
+    from spark_ordered_kafka.cli.watch import shown, watch
+
+    result = client.cancel_change(topic)
+    if result.change_id is None or no_wait:
+        tell(result, f"topic {topic}: change {result.change_id} is being cancelled", output)
+        return
+    body, last = watch(client, topic, result.change_id)
+    tell(body, f"topic {topic}: change {last.id}, {shown(last)}, {last.outcome}", output)

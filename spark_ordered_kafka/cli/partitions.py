@@ -1,0 +1,121 @@
+"""``ordered-kafka topics describe`` and ``topics delete-records``: partitions and what they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_ordered_kafka.cli.output import (
+    REFUSED,
+    ControllerOption,
+    OutputFormat,
+    OutputOption,
+    TopicOption,
+    connected,
+    print_body,
+    print_table,
+)
+from spark_ordered_kafka.errors import OrderedKafkaError
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.client.schemas import GroupPosition, PartitionView, TopicView
+
+_NAMED_GROUPS = 3
+
+
+def describe(
+    topic: TopicOption, controller: ControllerOption, output: OutputOption = OutputFormat.TABLE
+) -> None:
+    """A topic's counts, change and partitions, and what removed partitions wait for."""
+    from spark_ordered_kafka.cli.watch import shown
+
+    with connected(controller) as client:
+        view = _view(client, topic)
+    if output is OutputFormat.JSON:
+        print_body(view)
+        return
+    typer.echo(
+        f"topic {view.topic}  id {view.topic_id}  partitions {view.undeleted_partition_count}  "
+        f"initial {view.initial_partition_count}  epoch {view.layout_epoch}  hash {view.hash}  "
+        f"ordered {'yes' if view.ordered_delivery else 'no'}"
+    )
+    if view.change is not None:
+        typer.echo(f"changing {shown(view.change)}: {view.change.step} (change {view.change.id})")
+    if view.last_change is not None:
+        last = view.last_change
+        reason = "" if last.error is None else f": {last.error.error}: {last.error.error_message}"
+        typer.echo(f"last change {shown(last)}: {last.outcome}{reason}")
+    columns = ("PARTITION", "STATUS", "LEADER", "REPLICAS", "ISR", "RECORDS", "SIZE", "WAITS FOR")
+    print_table(columns, [_row(partition) for partition in view.partitions])
+
+
+def delete_records(
+    topic: TopicOption,
+    controller: ControllerOption,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N", help="Removed partition; may be repeated.", show_default="all that were removed"
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete though consumer groups have not read all of it.")
+    ] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Delete what partitions that a shrink removed still hold."""
+    from spark_ordered_kafka.client.schemas import DeleteRecordsRequest
+
+    with connected(controller) as client:
+        request = DeleteRecordsRequest(partitions=partition, force=force, validate_only=validate_only)
+        answer = client.delete_records(topic, request)
+    failed = [row for row in answer.partitions if row.error_code != 0]
+    for row in failed:
+        typer.echo(f"error: {row.error}: {row.error_message}", err=True)
+    if output is OutputFormat.JSON:
+        print_body(answer)
+    elif not answer.partitions:
+        typer.echo(f"topic {topic} has no removed partitions")
+    else:
+        done = "could be emptied" if validate_only else "emptied"
+        for row in answer.partitions:
+            if row not in failed:
+                typer.echo(f"topic {topic} partition {row.partition}: {done}, log start {row.log_start}")
+    if failed:
+        raise typer.Exit(REFUSED)
+
+
+def _view(client: ControllerClient, topic: str) -> TopicView:
+    """With details; without them when a broker that would have to tell them does not answer."""
+    try:
+        return client.topic(topic, details=True)
+    except OrderedKafkaError as error:
+        if not error.retriable:
+            raise
+        view = client.topic(topic)
+        typer.echo(f"warning: what the partitions hold is not known: {error}", err=True)
+        return view
+
+
+def _row(row: PartitionView) -> tuple[object, ...]:
+    replicas, isr = (",".join(map(str, brokers)) for brokers in (row.replicas, row.isr))
+    known = row.log_start is not None and row.log_end is not None
+    records = (row.log_end or 0) - (row.log_start or 0) if known else None
+    waits = _waits(row.waiting_groups or [], row) if row.status == "marked" and known else None
+    return row.partition, row.status, row.leader, replicas, isr, records, row.size, waits
+
+
+def _waits(groups: list[GroupPosition], row: PartitionView) -> str:
+    if not groups:
+        return "retention or topics delete-records"
+    named = ", ".join(f"{group.group} (lag {_lag(group, row)})" for group in groups[:_NAMED_GROUPS])
+    more = len(groups) - _NAMED_GROUPS
+    return f"group {named}" + (f" and {more} more" if more > 0 else "")
+
+
+def _lag(group: GroupPosition, row: PartitionView) -> int:
+    start, end = row.log_start or 0, row.log_end or 0
+    return end - max(start, start if group.offset is None else group.offset)

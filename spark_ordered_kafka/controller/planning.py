@@ -1,0 +1,93 @@
+"""Which partition change a request asks for, or why there is none. PURE."""
+
+from __future__ import annotations
+
+from spark_ordered_kafka.controller.change import Change
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+
+def plan_count(
+    topic: str,
+    *,
+    change_id: str,
+    target: int,
+    source: int,
+    initial: int,
+    existing: int,
+    ordered: bool,
+    force: bool,
+    pending: Change | None,
+    now: float,
+) -> Change:
+    """The change to ``target`` undeleted partitions, or why not.
+
+    ``source`` and ``initial`` are the undeleted and the initial partition count, ``existing`` the Kafka partitions.
+    Raises RequestError: PARTITION_CHANGE_IN_PROGRESS or INVALID_PARTITIONS.
+    """
+    _refuse_second(topic, pending)
+    if target < initial:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"partition_count of topic {topic!r} has the value {target}: it cannot go below the initial partition "
+            f"count {initial}",
+        )
+    if target == source:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"partition_count of topic {topic!r} has the value {target}: the topic has {source} partitions "
+            "already, nothing is to be changed",
+        )
+    return Change(
+        id=change_id,
+        topic=topic,
+        kind="expand" if target > source else "shrink",
+        source=source,
+        target=target,
+        existing=existing,
+        started_at=now,
+        force=force,
+        ordered=ordered,
+    )
+
+
+def plan_order(
+    topic: str,
+    *,
+    change_id: str,
+    ordered_delivery: bool,
+    count: int,
+    existing: int,
+    force: bool,
+    pending: Change | None,
+    now: float,
+) -> Change:
+    """The change that switches ordered delivery on or off, with ``count`` undeleted partitions before and after.
+
+    Writers are fenced in both directions, since a writer keeps its layout until it is. Raises RequestError
+    PARTITION_CHANGE_IN_PROGRESS.
+    """
+    _refuse_second(topic, pending)
+    return Change(
+        id=change_id,
+        topic=topic,
+        kind="order" if ordered_delivery else "unorder",
+        source=count,
+        target=count,
+        existing=existing,
+        started_at=now,
+        force=force,
+    )
+
+
+def _refuse_second(topic: str, pending: Change | None) -> None:
+    if pending is None:
+        return
+    what = (
+        f"is switching ordered delivery {'on' if pending.kind == 'order' else 'off'}"
+        if pending.source == pending.target
+        else f"is changing from {pending.source} to {pending.target} partitions"
+    )
+    raise RequestError(
+        ErrorCode.PARTITION_CHANGE_IN_PROGRESS,
+        f"topic {topic!r} {what} (change {pending.id}, step {pending.step}): wait for its end or cancel it",
+    )

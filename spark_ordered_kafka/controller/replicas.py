@@ -1,0 +1,91 @@
+"""Replicas of removed partitions: fewer while one is empty, as many as before when it is written again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from spark_ordered_kafka.controller.placement import place_again
+from spark_ordered_kafka.kafka.admin import KafkaAdmin, PartitionDescription, TopicDescription
+from spark_ordered_kafka.kafka.leaders import NO_LEADER
+from spark_ordered_kafka.kafka.reassignments import Reassignment, Reassignments
+
+_TIMEOUT = 10.0  # seconds for a request; whoever needs it asks again
+
+
+class ReplicaSets:
+    """Changes the replicas of partitions that are beyond a topic's partition count.
+
+    Every method raises RequestError where Kafka refuses, and UnavailableError when it does not answer in time.
+    """
+
+    def __init__(self, admin: KafkaAdmin) -> None:
+        self._admin = admin
+        self._reassignments = Reassignments(admin.requests, timeout=_TIMEOUT)
+
+    def reduce(self, topic: TopicDescription, partitions: Iterable[int], factor: int) -> list[int]:
+        """Leave ``factor`` replicas to those of ``partitions`` that have more; which those are.
+
+        One that is being reassigned is left alone. Nothing must revive a partition meanwhile.
+        """
+        fewer = reduced((topic.partitions[p] for p in partitions), factor)
+        for partition in self._reassignments.ongoing(topic.topic, fewer):
+            del fewer[partition]
+        self._reassignments.start(topic.topic, fewer)
+        return sorted(fewer)
+
+    def restore(self, topic: TopicDescription, partitions: Sequence[int]) -> None:
+        """Give ``partitions`` as many replicas as partition 0 has. Kafka goes on with it by itself."""
+        if not partitions:
+            return
+        ongoing = self._reassignments.ongoing(topic.topic, [0, *partitions])
+        racks = {broker.id: broker.rack for broker in self._admin.brokers()}
+        target = {p: _target(topic, ongoing, p) for p in (0, *partitions)}
+        short = [p for p in partitions if target[p] < target[0]]
+        wanted: dict[int, Sequence[int]] = {}
+        if short:
+            first = [
+                r for r in topic.partitions[0].replicas if 0 not in ongoing or r not in ongoing[0].removing
+            ]
+            wanted |= place_again(racks, first, short)
+        # What is shown may date from before a reduction that was made a moment ago: asked for again, it holds.
+        wanted |= {
+            p: topic.partitions[p].replicas
+            for p in partitions
+            if p not in wanted and p not in ongoing and racks.keys() >= set(topic.partitions[p].replicas)
+        }
+        self._reassignments.start(topic.topic, wanted)
+
+    def not_in_sync(self, topic: TopicDescription, partitions: Sequence[int]) -> list[int]:
+        """Those of ``partitions`` that do not yet have as many replicas in sync as :meth:`restore` asked for."""
+        if not partitions:
+            return []
+        ongoing = self._reassignments.ongoing(topic.topic, [0, *partitions])
+        factor = _target(topic, ongoing, 0)
+        found = []
+        for partition in partitions:
+            going = ongoing.get(partition)
+            shown = topic.partitions[partition].replicas if going is None else going.replicas
+            if len(shown) - (0 if going is None else len(going.adding)) < factor:
+                found.append(partition)
+        return found
+
+
+def reduced(partitions: Iterable[PartitionDescription], factor: int) -> dict[int, Sequence[int]]:
+    """The first ``factor`` replicas of those that have more: the leader, then others in sync. PURE.
+
+    A partition without a leader keeps all.
+    """
+    fewer: dict[int, Sequence[int]] = {}
+    for row in partitions:
+        if len(row.replicas) > factor and row.leader != NO_LEADER:
+            ranked = sorted(row.replicas, key=lambda replica: (replica != row.leader, replica not in row.isr))
+            fewer[row.partition] = ranked[:factor]
+    return fewer
+
+
+def _target(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partition: int) -> int:
+    """Replicas that a partition has once its reassignment, if there is one, has ended."""
+    going = ongoing.get(partition)
+    if going is None:
+        return len(topic.partitions[partition].replicas)
+    return len(going.replicas) - len(going.removing)

@@ -1,0 +1,133 @@
+"""Who leads the partitions of a topic, and reads that every leader answers for its own."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
+
+NO_LEADER = -1
+
+# Partitions in one request: small enough for the network loop's thread to go on serving others.
+CHUNK = 1000
+
+# Brokers asked who leads a partition. One that was cut off from the others believes in what it knew last.
+_WITNESSES = 3
+
+# Seconds for a topic that was just created to become known to every broker.
+_PROPAGATION = 5.0
+
+
+class _NotInMetadataError(kafka_errors.UnknownTopicOrPartitionError):  # type: ignore[misc]
+    """No broker knows the topic or partition. A leader answers likewise until it has made the partition's log."""
+
+
+def read_from_leaders(
+    requests: BrokerRequests,
+    topic: str,
+    partitions: Collection[int],
+    build: Callable[[Sequence[tuple[int, int]]], Any],
+    deadline: float,
+    what: str,
+    *,
+    chunk: int = CHUNK,
+) -> dict[int, Any]:
+    """By partition the row of its leader's response, read again until all leaders have answered without an error.
+
+    Args:
+        partitions: in the order in which they are asked for; once each.
+        build: makes a request of ``kafka.protocol`` for some ``(partition, leader epoch)`` of one leader.
+        deadline: in ``time.monotonic()`` seconds.
+        what: begins the message of an error, as "read the log ends of topic 'x'".
+        chunk: partitions in one request.
+
+    Raises:
+        RequestError: UNKNOWN_TOPIC_OR_PARTITION, or Kafka refused.
+        UnavailableError: a partition has no leader, or its leader does not answer.
+    """
+    if not partitions:
+        return {}
+    propagated = time.monotonic() + _PROPAGATION
+
+    def transient(error: BaseException) -> bool:
+        return is_transient(error) and (
+            not isinstance(error, _NotInMetadataError) or time.monotonic() < propagated
+        )
+
+    attempt = partial(_ask, requests, topic, partitions, build, chunk)
+    return requests.retry(attempt, deadline, what, transient=transient)
+
+
+async def _ask(
+    requests: BrokerRequests,
+    topic: str,
+    partitions: Collection[int],
+    build: Callable[[Sequence[tuple[int, int]]], Any],
+    chunk: int,
+    deadline: float,
+) -> dict[int, Any]:
+    by_leader: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    leaders = await _leaders(requests, topic, deadline)
+    for partition in dict.fromkeys(partitions):
+        if partition not in leaders:
+            raise _NotInMetadataError(f"topic {topic!r} has no partition {partition}")
+        leader_epoch, leader = leaders[partition]
+        if leader == NO_LEADER:
+            raise kafka_errors.LeaderNotAvailableError(f"partition {partition} has no leader")
+        by_leader[leader].append((partition, leader_epoch))
+
+    def sent() -> Iterator[Any]:
+        for leader, rows in by_leader.items():
+            for start in range(0, len(rows), chunk):
+                yield requests.send(build(rows[start : start + chunk]), leader, deadline)
+
+    found = {}
+    for response in await requests.gather(sent()):
+        for row in (row for answered in response.topics for row in answered.partitions):
+            # OffsetForLeaderEpoch is the only request here that does not call it partition_index.
+            partition = row.partition if hasattr(row, "partition") else row.partition_index
+            if row.error_code != 0:
+                raise broker_error(row.error_code, f"partition {partition}")
+            found[partition] = row
+    return found
+
+
+async def _leaders(requests: BrokerRequests, topic: str, deadline: float) -> dict[int, tuple[int, int]]:
+    """Leader epoch and leader of each partition, the newest that some brokers know."""
+    brokers = [row.node_id for row in (await requests.metadata([], None, deadline)).brokers]
+    views = await requests.gather(
+        requests.metadata([topic], broker, deadline)
+        for broker in random.sample(brokers, min(_WITNESSES, len(brokers)))
+    )
+    leaders: dict[int, tuple[int, int]] = {}
+    for view in views:
+        for found in existing_topics(view):
+            for row in found.partitions:
+                known = (row.leader_epoch, row.leader_id)
+                leaders[row.partition_index] = max(known, leaders.get(row.partition_index, known))
+    if not leaders:
+        raise _NotInMetadataError(f"there is no topic {topic!r}")
+    return leaders
+
+
+def existing_topics(metadata: Any) -> list[Any]:
+    """The topics of a ``MetadataResponse`` that exist.
+
+    Raises:
+        kafka.errors.BrokerResponseError: a topic's name is illegal or may not be described.
+    """
+    found = []
+    for topic in metadata.topics:
+        if topic.error_code == kafka_errors.UnknownTopicOrPartitionError.errno:
+            continue
+        if topic.error_code != 0:
+            raise broker_error(topic.error_code, f"topic {topic.name!r}")
+        found.append(topic)
+    return found

@@ -1,0 +1,139 @@
+"""Where reading starts and ends: options such as ``startingOffsets`` as offsets of the partitions that are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, NoMatch
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.spark.topics import TopicSnapshot
+
+OffsetsAt = Callable[[str, Mapping[int, int]], Mapping[int, int | None]]
+"""(topic, {partition: milliseconds}) -> per partition the first offset at or after that time, None without one."""
+
+_SHOWN = 10
+
+
+def resolve(
+    bound: Bound, snapshot: TopicSnapshot, topics: Collection[str], offsets_at: OffsetsAt, no_match: NoMatch
+) -> dict[int, int]:
+    """The offsets that ``bound`` means for the partitions of one topic: those that ``snapshot`` has ends for.
+
+    ``topics`` are all that are read. ``no_match``: where no record is as late as a time, raise an error or take the
+    end; Spark always takes the end for an end.
+
+    As in Spark, JSON must name every partition. A removed partition may be left out once it is empty, since it has
+    only one offset. Raises ConfigError for a topic or partition that is not read or not named, for an offset outside
+    the log, and for a time without a match under ``error``.
+    """
+    if not isinstance(bound.value, int):
+        wanted = _named(bound, bound.value, snapshot, topics)
+    elif bound.by_time:
+        wanted = dict.fromkeys(snapshot.ends, bound.value)
+    else:
+        return dict(_markers(snapshot)[bound.value])
+    found = (
+        _at_times(bound, wanted, snapshot, offsets_at, no_match)
+        if bound.by_time
+        else _at_offsets(bound, wanted, snapshot)
+    )
+    return {**snapshot.ends, **found}
+
+
+def check_order(
+    ending: Bound, starting: Bound, topic: str, start: Mapping[int, int], end: Mapping[int, int]
+) -> None:
+    """Raises ConfigError for a partition whose end lies before its start."""
+    for partition, last in end.items():
+        if last < start[partition]:
+            raise ConfigError(
+                f"option {ending.option}",
+                f"{topic}-{partition}: {last}",
+                f"must not lie before {starting.option} ({start[partition]})",
+            )
+
+
+def is_retired(snapshot: TopicSnapshot, partition: int) -> bool:
+    """Whether a shrink removed the partition and nothing is left in it."""
+    removed = partition >= snapshot.history.current.count
+    return removed and snapshot.starts[partition] == snapshot.ends[partition]
+
+
+def partitions_shown(topic: str, partitions: Iterable[int]) -> str:
+    """``orders-1, orders-4``; of many the first."""
+    names = [f"{topic}-{partition}" for partition in sorted(partitions)]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _markers(snapshot: TopicSnapshot) -> dict[int, Mapping[int, int]]:
+    return {EARLIEST: snapshot.starts, LATEST: snapshot.ends}
+
+
+def _named(
+    bound: Bound,
+    value: Mapping[str, Mapping[int, int]],
+    snapshot: TopicSnapshot,
+    topics: Collection[str],
+) -> Mapping[int, int]:
+    """What the JSON says of this topic's partitions, all of which it must name."""
+    option, topic = f"option {bound.option}", snapshot.topic
+    for name in value:
+        if name not in topics:
+            raise ConfigError(option, name, f"the topics read are {', '.join(sorted(topics))}")
+    given = value.get(topic, {})
+    for partition in given:
+        if partition >= snapshot.history.partition_count:
+            hint = f"topic {topic!r} has the partitions 0 to {snapshot.history.partition_count - 1}"
+            raise ConfigError(option, f"{topic}-{partition}", hint)
+        if partition not in snapshot.ends:
+            hint = f"it is not assigned; read are {partitions_shown(topic, snapshot.ends)}"
+            raise ConfigError(option, f"{topic}-{partition}", hint)
+    missing = [p for p in snapshot.ends if p not in given and not is_retired(snapshot, p)]
+    if missing:
+        markers = "" if bound.by_time else " (-1 is latest, and for a start -2 is earliest)"
+        raise ConfigError(
+            option,
+            json.dumps({topic: given})[:200],
+            f"must name every partition that is read{markers}; missing: {partitions_shown(topic, missing)}",
+        )
+    return given
+
+
+def _at_offsets(bound: Bound, wanted: Mapping[int, int], snapshot: TopicSnapshot) -> dict[int, int]:
+    markers = _markers(snapshot)
+    found = {}
+    for partition, offset in wanted.items():
+        value = markers[offset][partition] if offset in markers else offset
+        low, high = snapshot.starts[partition], snapshot.ends[partition]
+        if not low <= value <= high:
+            raise ConfigError(
+                f"option {bound.option}",
+                f"{snapshot.topic}-{partition}: {offset}",
+                f"the log holds the offsets {low} to {high}",
+            )
+        found[partition] = value
+    return found
+
+
+def _at_times(
+    bound: Bound,
+    wanted: Mapping[int, int],
+    snapshot: TopicSnapshot,
+    offsets_at: OffsetsAt,
+    no_match: NoMatch,
+) -> dict[int, int]:
+    found = {}
+    for partition, offset in offsets_at(snapshot.topic, wanted).items():
+        end = snapshot.ends[partition]
+        if offset is None and no_match == "error":
+            raise ConfigError(
+                f"option {bound.option}",
+                f"{snapshot.topic}-{partition}: {wanted[partition]}",
+                "no record is as late as that; name an earlier time, or set"
+                " startingOffsetsByTimestampStrategy to latest to start at the end there",
+            )
+        # The snapshot is older than the answer: what came since lies beyond its end.
+        found[partition] = end if offset is None else max(snapshot.starts[partition], min(offset, end))
+    return found

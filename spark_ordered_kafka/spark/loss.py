@@ -1,0 +1,148 @@
+"""What is gone: topics created again, records that retention removed unread, logs that an unclean election cut short."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from spark_ordered_kafka.client.schemas import PositionCheck, TruncationsRequest, TruncationView
+from spark_ordered_kafka.errors import DataLossError
+from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.ordering.offsets import TopicOffset
+from spark_ordered_kafka.spark.topics import TopicDirectory, TopicLayouts, TopicSnapshot
+
+_LOG = logging.getLogger(__name__)
+_SHOWN = 10
+_HINT = "set failOnDataLoss to false to go on without them"
+
+Starts = Mapping[tuple[int, int], int]
+"""(layout epoch, partition) -> the start that is left of it after a truncation."""
+
+
+class LossGuard:
+    """Holds a reader's positions against the topics as they are now.
+
+    With ``fail_on_data_loss`` whatever is gone raises DataLossError; without it, it is skipped with a warning, and what
+    is left keeps its order.
+    """
+
+    def __init__(self, directory: TopicDirectory, fail_on_data_loss: bool) -> None:
+        self._directory = directory
+        self._fail = fail_on_data_loss
+        # Leader epochs only change when a leader does, and without that a log is never truncated.
+        self._checked: dict[str, tuple[str, Mapping[int, int]]] = {}
+        self._lowered: dict[str, Starts] = {}
+
+    def surviving(
+        self, snapshot: TopicSnapshot, offset: TopicOffset
+    ) -> tuple[TopicSnapshot, TopicOffset, dict[int, int]]:
+        """The snapshot and the offset to go on with, and the positions that follow from both.
+
+        Raises UnavailableError when the controller or a leader does not answer.
+        """
+        offset = self._same_topic(snapshot, offset)
+        positions = offset.as_mapping(snapshot.history.partition_count)
+        self._skip_truncated(snapshot, offset, positions)
+        self._skip_retained(snapshot, positions)
+        return replace(snapshot, layouts=self._lower(snapshot.layouts)), offset, positions
+
+    def lowered(self, layouts: TopicLayouts) -> TopicLayouts:
+        """The layouts as :meth:`surviving` left them, also in a process that has not judged this topic yet."""
+        if not self._fail and layouts.topic not in self._checked:
+            found = self._directory.controller.truncations(layouts.topic, TruncationsRequest())
+            self._keep_starts(layouts.topic, found.truncations)
+        return self._lower(layouts)
+
+    def told(self, message: str) -> None:
+        """Raise DataLossError, or warn."""
+        if self._fail:
+            raise DataLossError(f"{message} ({_HINT})")
+        _LOG.warning("%s", message)
+
+    def _same_topic(self, snapshot: TopicSnapshot, offset: TopicOffset) -> TopicOffset:
+        if offset.topic_id == snapshot.topic_id:
+            return offset
+        self.told(
+            f"topic {snapshot.topic!r} was deleted and created again: the checkpoint knows id {offset.topic_id},"
+            f" the topic has {snapshot.topic_id}; it would be read from its start"
+        )
+        return TopicOffset.of(snapshot.topic_id, 0, snapshot.starts, snapshot.leader_epochs)
+
+    def _skip_retained(self, snapshot: TopicSnapshot, positions: dict[int, int]) -> None:
+        # A partition never read before is new: its first offset is 0 unless records were removed from it.
+        lost = {p: start for p, start in snapshot.starts.items() if positions[p] < start}
+        if lost:
+            ranges = [f"{snapshot.topic}-{p}: offsets {positions[p]} to {s - 1}" for p, s in lost.items()]
+            self.told(f"records are gone before they were read: {_shown(ranges)}")
+            positions.update(lost)
+
+    def _skip_truncated(
+        self, snapshot: TopicSnapshot, offset: TopicOffset, positions: dict[int, int]
+    ) -> None:
+        state = (snapshot.topic_id, snapshot.leader_epochs)
+        if self._checked.get(snapshot.topic) == state:
+            return
+        request = TruncationsRequest(
+            positions=[
+                PositionCheck(partition=p, offset=at, leader_epoch=offset.leader_epochs[p])
+                for p, at in enumerate(offset.positions)
+                if at > 0 and p < len(offset.leader_epochs) and offset.leader_epochs[p] >= 0
+            ]
+        )
+        # Of an assignment, the other partitions are none of the reader's.
+        found = [
+            one
+            for one in self._directory.controller.truncations(snapshot.topic, request).truncations
+            if one.partition in snapshot.ends
+        ]
+        cut = {one.partition: one for one in found if one.layout_epoch is None}
+        for p, one in cut.items():
+            positions[p] = min(positions[p], one.end_offset)
+        # A layout's start that was read past is of no more interest.
+        cut_starts = [
+            one for one in found if one.layout_epoch is not None and one.offset > positions[one.partition]
+        ]
+        if cut or cut_starts:
+            ranges = [
+                f"{snapshot.topic}-{one.partition}: offsets {one.end_offset} to {one.offset - 1}"
+                f" of leader epoch {one.leader_epoch}"
+                for one in (*cut.values(), *cut_starts)
+            ]
+            self.told(
+                f"records were lost in a leader election, and their offsets taken again: {_shown(ranges)}"
+            )
+        self._keep_starts(snapshot.topic, found)
+        self._checked[snapshot.topic] = state
+
+    def _keep_starts(self, topic: str, found: Sequence[TruncationView]) -> None:
+        self._lowered[topic] = {
+            (one.layout_epoch, one.partition): one.end_offset for one in found if one.layout_epoch is not None
+        }
+
+    def _lower(self, layouts: TopicLayouts) -> TopicLayouts:
+        starts = {} if self._fail else self._lowered.get(layouts.topic, {})
+        return replace(layouts, history=lower(layouts.history, starts)) if starts else layouts
+
+
+def lower(history: LayoutHistory, starts: Starts) -> LayoutHistory:
+    """The history with these starts in place of greater ones: what follows them was written after the truncation.
+
+    A start that a layout has in common with the one before it is lowered with that one.
+    """
+    layouts: list[Layout] = []
+    for layout in history.layouts:
+        before = history.layouts[layout.epoch - 1] if layout.epoch > 0 else layout
+        lowered = []
+        for partition, start in enumerate(layout.starts):
+            left = starts.get((layout.epoch, partition), start)
+            if layouts and start == before.start(partition):
+                left = min(left, layouts[-1].start(partition))
+            lowered.append(min(left, start))
+        layouts.append(Layout(layout.epoch, layout.count, lowered))
+    return LayoutHistory(history.initial_count, layouts)
+
+
+def _shown(ranges: Sequence[str]) -> str:
+    more = f" and {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
+    return "; ".join(ranges[:_SHOWN]) + more

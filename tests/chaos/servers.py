@@ -1,0 +1,116 @@
+"""A cluster of its own for histories that kill: one broker, one ZooKeeper server, two controllers."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.ports import free_ports
+from tests.servers import TIMEOUT, unique_name
+
+SESSION_TIMEOUT = 1.5
+DRAIN = 0.5
+"""Seconds. Shorter than a controller's defaults, so that a history with a takeover still takes a few seconds."""
+
+
+class ControllerProcess:
+    """A controller that can be told to die before an instruction of a change."""
+
+    def __init__(self, command: list[str], url: str, directory: Path) -> None:
+        self.url = url
+        self.armed = directory / "armed"
+        self._command = [*command, url.rsplit(":", 1)[1], str(self.armed), str(SESSION_TIMEOUT), str(DRAIN)]
+        self._log = directory / "controller.log"
+        self._process: psutil.Popen | None = None
+
+    def ensure_running(self) -> None:
+        """Start it if it does not run; does not wait until it answers."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        with self._log.open("ab") as log:
+            self._process = psutil.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(TIMEOUT)
+
+    def pause(self) -> None:
+        assert self._process is not None
+        self._process.suspend()
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.resume()
+
+    def is_active(self) -> bool:
+        """Whether it answers as the controller."""
+        try:
+            return httpx.get(f"{self.url}/v1/topics", timeout=2.0, trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+
+class ChaosCluster(LocalCluster):
+    """Servers for histories. ``controller_url`` names both controllers; one of them is active.
+
+    ``replication``: fields of a topic's creation, so that its records outlive the death of one of several brokers.
+    """
+
+    def __init__(self, directory: Path, brokers: int = 1) -> None:
+        super().__init__(directory, controllers=0, brokers=brokers)
+        self.controllers: list[ControllerProcess] = []
+        self.replication: dict[str, Any] = {
+            "replication_factor": brokers,
+            "configs": {"min.insync.replicas": str(max(1, brokers - 1))},
+        }
+
+    def __enter__(self) -> ChaosCluster:
+        self.up()
+        return self
+
+    def up(self) -> dict[str, Any]:
+        description = super().up()
+        chroot = f"{self.zookeeper}/{unique_name('chaos')}"
+        module = [sys.executable, "-m", "tests.integration.crashing_controller"]
+        command = [*module, self.bootstrap_servers, chroot]
+        ports = free_ports(set(), random.Random())
+        for number, port in zip((1, 2), ports, strict=False):
+            home = self.directory / f"chaos-controller-{number}"
+            home.mkdir()
+            self.controllers.append(ControllerProcess(command, f"http://127.0.0.1:{port}", home))
+        self.ensure_controllers()
+        self.await_controller()
+        return description
+
+    def down(self) -> list[str]:
+        for controller in self.controllers:
+            controller.kill()
+        return super().down()
+
+    @property
+    def controller_url(self) -> str:
+        return ",".join(controller.url for controller in self.controllers)
+
+    def ensure_controllers(self) -> None:
+        """Start the controllers that have died."""
+        for controller in self.controllers:
+            controller.ensure_running()
+
+    def await_controller(self) -> ControllerProcess:
+        """The active controller, waited for."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            for controller in self.controllers:
+                if controller.is_active():
+                    return controller
+            assert time.monotonic() < deadline, f"no controller became active within {TIMEOUT:g} s"
+            time.sleep(0.05)

@@ -1,0 +1,33 @@
+"""Random histories of changes, deaths, lags and retention on real servers; new seeds in every run.
+
+``CHAOS_SEED=123 pytest tests/chaos -k seed`` runs a history again, ``CHAOS_SEEDS=5`` sets how many new ones there are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.chaos.history import history
+from tests.chaos.run import run
+from tests.chaos.servers import ChaosCluster
+
+REGRESSIONS: list[int] = []
+"""Seeds that failed once."""
+
+_NEW_SEEDS = 30
+
+
+def _seeds() -> list[int]:
+    given = os.environ.get("CHAOS_SEED")
+    if given is not None:
+        return [int(seed) for seed in given.split(",")]
+    fresh = random.SystemRandom().sample(range(10**9), int(os.environ.get("CHAOS_SEEDS", _NEW_SEEDS)))
+    return [*REGRESSIONS, *fresh]
+
+
+@pytest.mark.parametrize("seed", _seeds(), ids=lambda seed: f"seed-{seed}")
+def test_history(chaos_cluster: ChaosCluster, seed: int) -> None:
+    print(run(chaos_cluster, history(seed)))  # noqa: T201 - shown by pytest -s

@@ -1,0 +1,431 @@
+"""Compacted topics through changes of the partition count, on brokers whose log cleaner really runs."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka import ControllerClient
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.configs import TopicConfigs
+from spark_ordered_kafka.kafka.producer import ProducerPool, TransactionalProducer
+from spark_ordered_kafka.kafka.tombstones import Tombstones
+from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
+from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.ordering import Layout, LayoutHistory, bucket, key_hash
+from tests.servers import TIMEOUT
+from tests.streams import FORMAT, change, create, options, writer_context
+
+CLEANED_WITHIN = 90.0
+NOT_YET = {"min.compaction.lag.ms": "3600000"}
+COMPACT = {
+    "cleanup.policy": "compact",
+    "segment.ms": "50",
+    "min.cleanable.dirty.ratio": "0.001",
+    "delete.retention.ms": "100",
+}
+
+State = dict[bytes, bytes]
+
+
+@pytest.fixture(scope="module")
+def cleaning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A cluster whose log cleaner looks for work all the time, instead of every 15 s."""
+    directory = tmp_path_factory.mktemp("cleaning")
+    with LocalCluster(directory, broker_config={"log.cleaner.backoff.ms": "100"}) as cluster:
+        yield cluster
+
+
+class WatchedPool(ProducerPool):
+    """Notes by which producer instance the last transaction was committed."""
+
+    last: TransactionalProducer
+
+    def give_back(self, connection: Connection, producer: TransactionalProducer) -> None:
+        self.last = producer
+        super().give_back(connection, producer)
+
+
+@dataclass
+class Instance:
+    """What a producer instance has committed under the layout of ``epoch``."""
+
+    epoch: int
+    keys: set[bytes] = field(default_factory=set)
+    transactions: int = 0
+
+
+@dataclass
+class Table:
+    """A compacted topic and what it should hold: rows are written by writers that keep their producers."""
+
+    cluster: LocalCluster
+    topic: str
+    state: State = field(default_factory=dict)
+    deleted: set[bytes] = field(default_factory=set)
+    written: int = 0
+    replays: int = 0
+    counts: list[int] = field(default_factory=list)
+    instances: dict[Tombstones, Instance] = field(default_factory=dict)
+    _open: dict[TaskTransaction, set[bytes]] = field(default_factory=dict)
+    _pools: dict[str, WatchedPool] = field(default_factory=dict)
+    _writers: dict[str, WriterContext] = field(default_factory=dict)
+    _sequences: Counter[str] = field(default_factory=Counter)
+
+    def begin(self, writer: str = "w") -> TaskTransaction:
+        if writer not in self._writers:
+            self._pools[writer] = WatchedPool()
+            self._writers[writer] = replace(writer_context(self.cluster), pool=self._pools[writer])
+        name = f"ordered:{self.topic}:{writer}:0"
+        return TaskTransaction(self._writers[writer], self.topic, name, self._sequences[writer], 1_000_000)
+
+    def put(self, keys: list[bytes], writer: str = "w", **how: bool) -> None:
+        """Write a new value of each key."""
+        task = self.begin(writer)
+        self.add(task, keys, **how)
+        self.commit(task, writer)
+
+    def add(
+        self, task: TaskTransaction, keys: list[bytes], *, delete: bool = False, headers: bool = False
+    ) -> None:
+        rows: list[tuple[bytes, bytes | None]] = []
+        for key in keys:
+            self.written += 1
+            rows.append((key, None if delete else b"%s=%d" % (key, self.written)))
+        task.write(_batch(rows, headers))
+        self._open.setdefault(task, set()).update(keys)
+        for key, value in rows:
+            if value is None:
+                self.state.pop(key, None)
+                self.deleted.add(key)
+            else:
+                self.state[key] = value
+
+    def commit(self, task: TaskTransaction, writer: str = "w") -> None:
+        assert task.commit()
+        self.replays += task.replays
+        producer = self._pools[writer].last
+        keys = self._open.pop(task)
+        if producer.tombstones is not None and producer.layout is not None:
+            instance = self.instances.setdefault(producer.tombstones, Instance(producer.layout.layout_epoch))
+            instance.keys |= keys
+            instance.transactions += 1
+        self._sequences[writer] += 1
+
+    def restart(self, writer: str) -> None:
+        """Another process takes the writer over."""
+        self._writers.pop(writer, None)
+
+    def resize(self, count: int) -> None:
+        change(self.cluster, self.topic, count)
+        self.counts.append(count)
+
+    def owed(self) -> Counter[tuple[int, int, bytes]]:
+        """The tombstones that must be there, by brute force: each instance's own, once per key and partition."""
+        found: Counter[tuple[int, int, bytes]] = Counter()
+        for instance in self.instances.values():
+            for key in instance.keys:
+                places = [bucket(key_hash("murmur3", key), self.counts[0], count) for count in self.counts]
+                now = places[instance.epoch]
+                found.update((instance.epoch, was, key) for was in set(places[: instance.epoch]) - {now})
+        return found
+
+
+def _batch(rows: list[tuple[bytes, bytes | None]], headers: bool) -> pa.RecordBatch:
+    columns = {
+        "key": pa.array([key for key, _ in rows], pa.binary()),
+        "value": pa.array([value for _, value in rows], pa.binary()),
+    }
+    if headers:
+        kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        columns["headers"] = pa.array([[{"key": "h", "value": b"x"}]] * len(rows), kind)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def table(cluster: LocalCluster, topic: str, partitions: int = 2) -> Table:
+    return Table(cluster, create(cluster, topic, partitions, **COMPACT, **NOT_YET), counts=[partitions])
+
+
+def raw(cluster: LocalCluster, topic: str) -> dict[int, list[Message]]:
+    """All that each partition holds, without a thought about layouts."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "raw",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    try:
+        found: dict[int, list[Message]] = {
+            p: [] for p in consumer.list_topics(topic, TIMEOUT).topics[topic].partitions
+        }
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
+        unread = set(found)
+        while unread:
+            message = consumer.poll(TIMEOUT)
+            assert message is not None, f"no end of {topic}, partitions {unread} within {TIMEOUT:g} s"
+            partition, error = cast(int, message.partition()), message.error()
+            if error is None:
+                found[partition].append(message)
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                unread.discard(partition)
+    finally:
+        consumer.close()
+    return found
+
+
+def live_by_partition(records: Mapping[int, list[Message]]) -> dict[bytes, list[tuple[int, bytes]]]:
+    """Per key the values left when every partition is compacted by itself."""
+    left: dict[bytes, list[tuple[int, bytes]]] = {}
+    for partition, messages in records.items():
+        last = {message.key(): message.value() for message in messages}
+        for key, value in last.items():
+            if value is not None:
+                left.setdefault(cast(bytes, key), []).append((partition, value))
+    return left
+
+
+def tombstones_by_epoch(table: Table) -> Counter[tuple[int, int, bytes]]:
+    """Tombstones in partitions that their key does not belong to: (epoch, partition, key) -> how many."""
+    with ControllerClient(table.cluster.controller_url) as controller:
+        told = controller.layout(table.topic)
+    history = LayoutHistory(
+        told.initial_partition_count,
+        [Layout(view.epoch, view.undeleted_partition_count, view.starts) for view in told.layouts],
+    )
+    found: Counter[tuple[int, int, bytes]] = Counter()
+    for partition, messages in raw(table.cluster, table.topic).items():
+        for message in messages:
+            key = cast(bytes, message.key())
+            epoch = history.epoch_of(partition, cast(int, message.offset()))
+            if bucket(key_hash(told.hash, key), history.initial_count, history.counts[epoch]) != partition:
+                assert message.value() is None, (
+                    f"a value of {key!r} is in partition {partition} in epoch {epoch}"
+                )
+                found[epoch, partition, key] += 1
+    return found
+
+
+def read(spark: SparkSession, table: Table) -> State:
+    """The table as a batch reader builds it: rows applied in the order of delivery, null deletes."""
+    rows = spark.read.format(FORMAT).options(**options(table.cluster, subscribe=table.topic)).load()
+    state: State = {}
+    # The rows of a key are in one Spark partition, and toArrow keeps the order in it.
+    for row in rows.select("key", "value").toArrow().to_pylist():
+        if row["value"] is None:
+            state.pop(row["key"], None)
+        else:
+            state[row["key"]] = row["value"]
+    return state
+
+
+def roll(table: Table, partitions: int) -> None:
+    """Let every partition begin a new segment, which is all the cleaner leaves alone: by an aborted transaction."""
+    producer = Producer(
+        {"bootstrap.servers": table.cluster.bootstrap_servers, "transactional.id": f"roll-{uuid.uuid4().hex}"}
+    )
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    for partition in range(partitions):
+        producer.produce(table.topic, key=b"roll", value=b"aborted", partition=partition)
+    producer.flush(TIMEOUT)
+    producer.abort_transaction(TIMEOUT)
+
+
+def compact(table: Table) -> dict[int, list[Message]]:
+    """Let the cleaner begin, and wait until nothing but the last value of each key is left anywhere."""
+    admin = AdminClient({"bootstrap.servers": table.cluster.bootstrap_servers})
+    entries = [ConfigEntry(name, "0", incremental_operation=AlterConfigOpType.SET) for name in NOT_YET]
+    resource = ConfigResource(ResourceType.TOPIC, table.topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
+    deadline = time.monotonic() + CLEANED_WITHIN
+    while True:
+        records = raw(table.cluster, table.topic)
+        old = [
+            f"{table.topic}-{partition}@{message.offset()}: {message.value()!r}"
+            for partition, messages in records.items()
+            for message in messages
+            if message.value() not in (None, table.state.get(cast(bytes, message.key())))
+        ]
+        if not old:
+            return records
+        assert time.monotonic() < deadline, f"not cleaned within {CLEANED_WITHIN:g} s: {old[:10]}"
+        roll(table, len(records))
+
+
+def check_all(table: Table, spark: SparkSession) -> None:
+    """The table is what was written, in each partition by itself and to a reader, before and after compaction."""
+    expected = {key: [value] for key, value in table.state.items()}
+    before = live_by_partition(raw(table.cluster, table.topic))
+    assert {key: [value for _, value in values] for key, values in before.items()} == expected
+    assert read(spark, table) == table.state
+    records = compact(table)
+    left = sorted(cast(bytes, m.value()) for ms in records.values() for m in ms if m.value() is not None)
+    assert left == sorted(table.state.values()), "each last value is there once"
+    assert live_by_partition(records) == before
+    assert read(spark, table) == table.state
+
+
+def names(first: int, end: int) -> list[bytes]:
+    return [b"k%d" % number for number in range(first, end)]
+
+
+def test_no_old_value_is_left_after_growing_and_shrinking(
+    cleaning: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    rows = table(cleaning, topic_name)
+    rows.put(names(0, 100))
+    assert not tombstones_by_epoch(rows)
+    rows.resize(5)
+    # What an aborted transaction sent counts for nothing.
+    given_up = rows.begin()
+    given_up.write(_batch([(key, b"given up") for key in names(0, 80)], headers=False))
+    given_up.abort()
+    rows.put(names(0, 80))
+    rows.put(names(0, 60), headers=True)
+    rows.put(names(50, 60), delete=True)
+    rows.resize(3)
+    rows.put(names(0, 40), headers=True)
+    rows.put(names(30, 45), delete=True)
+    rows.put(names(0, 20))
+    assert {instance.epoch for instance in rows.instances.values()} == {1, 2}
+    assert tombstones_by_epoch(rows) == rows.owed()
+    assert set(rows.state) == {*names(0, 30), *names(45, 50), *names(60, 100)}
+    check_all(rows, spark)
+
+
+def test_once_per_key_and_producer(cleaning: LocalCluster, topic_name: str) -> None:
+    rows = table(cleaning, topic_name, 1)
+    rows.put(names(0, 20))
+    rows.resize(2)
+    deadline = time.monotonic() + TIMEOUT
+    # An instance with a request that was retried is not used again, and its successor sends its own.
+    while not any(instance.transactions > 2 for instance in rows.instances.values()):
+        assert time.monotonic() < deadline, "no producer was used again"
+        rows.put(names(0, 20))
+    assert tombstones_by_epoch(rows) == rows.owed()
+
+
+def test_a_change_within_a_transaction(cleaning: LocalCluster, topic_name: str) -> None:
+    rows = table(cleaning, topic_name, 1)
+    rows.put(names(0, 20))
+    task = rows.begin("other")
+    rows.add(task, names(0, 10))
+    rows.resize(2)
+    rows.add(task, names(5, 20))
+    rows.commit(task, "other")
+    assert rows.replays == 1
+    assert len(rows.instances) == 1
+    rows.put(names(0, 20))
+    assert len(rows.instances) == 2, "each writer sends its own"
+    assert tombstones_by_epoch(rows) == rows.owed()
+
+
+def test_a_replay_of_rows_that_came_with_tombstones_is_skipped(
+    cleaning: LocalCluster, topic_name: str
+) -> None:
+    rows = table(cleaning, topic_name, 1)
+    rows.put(names(0, 20))
+    rows.resize(3)
+    rows.put(names(0, 20), "again")
+    replay = TaskTransaction(
+        writer_context(cleaning), topic_name, f"ordered:{topic_name}:again:0", 0, 1_000_000
+    )
+    replay.write(_batch([(key, rows.state[key]) for key in names(0, 20)], headers=False))
+    assert not replay.commit(), "the ledger counts the rows, not the tombstones"
+    assert tombstones_by_epoch(rows) == rows.owed()
+
+
+def test_log_starts_behind_the_old_records_save_the_tombstones(
+    cleaning: LocalCluster, topic_name: str
+) -> None:
+    rows = table(cleaning, topic_name, 1)
+    rows.put(names(0, 20))
+    rows.resize(2)
+    admin = AdminClient({"bootstrap.servers": cleaning.bootstrap_servers})
+    # Allowed only under a policy that deletes as well.
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        topic_name,
+        incremental_configs=[
+            ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
+        ],
+    )
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
+    partition = TopicPartition(topic_name, 0, -1)
+    deadline = time.monotonic() + TIMEOUT
+    while True:  # the broker may not have heard of the policy yet
+        try:
+            admin.delete_records([partition])[partition].result(TIMEOUT)
+            break
+        except KafkaException:
+            assert time.monotonic() < deadline, "the new policy does not reach the broker"
+    rows.put(names(0, 20))
+    assert not tombstones_by_epoch(rows)
+
+
+@pytest.mark.parametrize("seed", [random.randrange(2**32)])
+def test_random_history(cleaning: LocalCluster, spark: SparkSession, topic_name: str, seed: int) -> None:
+    print(f"seed {seed}")  # noqa: T201 - shown when the test fails
+    choose = random.Random(seed)
+    initial = choose.randint(1, 3)
+    rows = table(cleaning, topic_name, initial)
+    everyone, count = names(0, 40), initial
+    rows.put(everyone)
+    for _ in range(5):
+        for _ in range(choose.randint(0, 3)):
+            writer = choose.choice(["a", "b"])
+            if choose.random() < 0.2:
+                rows.restart(writer)
+            rows.put(
+                choose.sample(everyone, choose.randint(1, 30)),
+                writer,
+                delete=choose.random() < 0.3,
+                headers=choose.random() < 0.3,
+            )
+        task = rows.begin("c")
+        rows.add(task, choose.sample(everyone, 5))
+        count = choose.choice([other for other in range(initial, initial + 6) if other != count])
+        rows.resize(count)
+        rows.add(task, choose.sample(everyone, 5))
+        rows.commit(task, "c")
+    assert tombstones_by_epoch(rows) == rows.owed()
+    check_all(rows, spark)
+
+
+def test_topic_configs(cleaning: LocalCluster, topic_name: str) -> None:
+    create(cleaning, topic_name, 1, **COMPACT)
+    admin = KafkaAdmin(cleaning.bootstrap_servers, timeout=TIMEOUT)
+    try:
+        configs = TopicConfigs(admin.requests, TIMEOUT)
+        found = configs.describe(topic_name)
+        assert found.items() >= COMPACT.items()
+        assert found["retention.ms"] == "604800000", "defaults are told, too"
+        with pytest.raises(RequestError, match="no-such-topic") as refused:
+            TopicConfigs(admin.requests, 0.5).describe("no-such-topic")
+        assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    finally:
+        admin.close()

@@ -1,0 +1,175 @@
+"""Records that are gone before they were read: retention, topics created again, unclean leader elections."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka.checker import Report
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import CreateTopicRequest
+from spark_ordered_kafka.errors import DataLossError
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.unclean import CONFIG, truncate
+from tests.queries import Query, Rows, await_stable, batch_rows, verdict
+from tests.servers import TIMEOUT
+from tests.streams import NumberedWriter, change, create, options
+
+
+@pytest.fixture(scope="module")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=1) as cluster:
+        yield cluster
+
+
+def delete_records(cluster: LocalCluster, topic: str, before: dict[int, int]) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+    for future in admin.delete_records(wanted).values():
+        future.result(TIMEOUT)
+
+
+def judged(rows: Rows, written: int) -> Report:
+    report = verdict(rows, written)
+    assert (report.out_of_order, report.duplicated) == (0, 0), report
+    return report
+
+
+def test_retention_overtakes_a_query(
+    cluster: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name, keys=5)
+    with Query(options(cluster, subscribe=topic_name)) as query:
+        writer.write()
+        await_stable(cluster, topic_name)
+        rows = query.all_rows()
+        change(cluster, topic_name, 2)
+        writer.write(4)
+        await_stable(cluster, topic_name)
+        delete_records(cluster, topic_name, {0: 30})
+        with pytest.raises(
+            DataLossError, match=rf"{topic_name}-0: offsets 26 to 29 \(set failOnDataLoss to false"
+        ):
+            query.plan()
+        checkpoint = query.checkpoint
+    lenient = options(cluster, subscribe=topic_name, failOnDataLoss="false")
+    with Query(lenient, checkpoint) as query:
+        rows += query.all_rows()
+    assert f"records are gone before they were read: {topic_name}-0: offsets 26 to 29" in caplog.text
+    lost = judged(rows, writer.written).lost
+    assert 0 < lost <= 4
+
+
+def test_retention_overtakes_a_task(cluster: LocalCluster, topic_name: str) -> None:
+    """The micro-batch is planned, and then its first offsets go."""
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name, keys=5)
+    writer.write(2)
+    await_stable(cluster, topic_name)
+    for fail_on_data_loss in ("true", "false"):
+        wanted = options(cluster, subscribe=topic_name, failOnDataLoss=fail_on_data_loss)
+        with Query(wanted) as query:
+            end = query.plan()
+            start = query.positions(topic_name)
+            delete_records(cluster, topic_name, {0: (start or [0])[0] + 7})
+            if fail_on_data_loss == "true":
+                with pytest.raises(
+                    DataLossError, match=f"offsets 0 to 6 of {topic_name}-0 are gone: the log starts at 7"
+                ):
+                    query.read(end)
+            else:
+                assert judged(query.read(end), writer.written).lost == 14
+
+
+def test_a_batch_read_starts_where_the_log_starts(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name, keys=5)
+    writer.write(1)
+    await_stable(cluster, topic_name)
+    change(cluster, topic_name, 2)
+    writer.write(1)
+    await_stable(cluster, topic_name)
+    delete_records(cluster, topic_name, {0: 10})
+    (rows,) = batch_rows(options(cluster, subscribe=topic_name))
+    assert judged(rows, writer.written).lost == 10
+
+
+def test_a_topic_that_was_created_again(
+    cluster: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(cluster, topic_name, 1)
+    NumberedWriter(cluster, topic_name, keys=5).write(3)
+    await_stable(cluster, topic_name)
+    with Query(options(cluster, subscribe=topic_name)) as query:
+        assert len(query.all_rows()) == 75
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.delete_topics([topic_name])[topic_name].result(TIMEOUT)
+        create(cluster, topic_name, 2)
+        writer = NumberedWriter(cluster, topic_name, keys=5)
+        writer.write(1)
+        await_stable(cluster, topic_name)
+        with pytest.raises(DataLossError, match=f"topic '{topic_name}' was deleted and created again"):
+            query.plan()
+        checkpoint = query.checkpoint
+    lenient = options(cluster, subscribe=topic_name, failOnDataLoss="false")
+    with Query(lenient, checkpoint) as query:
+        assert judged(query.all_rows(), writer.written).lost == 0
+    assert "was deleted and created again" in caplog.text
+
+
+def test_a_log_truncated_below_a_boundary(
+    three_brokers: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The tail of the first layout goes, with the records after it; what is written next takes their offsets."""
+    with ControllerClient(three_brokers.controller_url) as controller:
+        controller.create_topic(
+            CreateTopicRequest(topic=topic_name, partitions=1, replication_factor=2, configs=CONFIG)
+        )
+    writer = NumberedWriter(three_brokers, topic_name, keys=5, step=2)
+    writer.write(2)
+    await_stable(three_brokers, topic_name)
+    before = writer.written
+
+    strict = options(three_brokers, subscribe=topic_name)
+    behind, ahead = Query(strict), Query(strict)
+    with behind, ahead:
+        rows_behind = behind.all_rows()
+        rows_ahead = ahead.all_rows()
+
+        def tail_and_change() -> None:
+            nonlocal rows_ahead
+            writer.write(2)
+            await_stable(three_brokers, topic_name)
+            change(three_brokers, topic_name, 2)
+            writer.write(1)
+            await_stable(three_brokers, topic_name)
+            rows_ahead += ahead.all_rows()
+
+        cut = truncate(three_brokers, topic_name, 0, alone=tail_and_change)
+        end = cut.after.offset
+        lost_at = rf"{topic_name}-0: offsets {end} to \d+ of leader epoch \d+"
+        for query in (behind, ahead):
+            with pytest.raises(DataLossError, match=lost_at):
+                query.plan()
+    with pytest.raises(DataLossError, match=lost_at):
+        batch_rows(strict)
+    later = NumberedWriter(three_brokers, topic_name, keys=5, step=2, first=1000)
+    later.write(3)
+    await_stable(three_brokers, topic_name)
+    caplog.set_level(logging.WARNING)
+    lenient = strict | {"failOnDataLoss": "false"}
+    with Query(lenient, behind.checkpoint) as query:
+        rows_behind += query.all_rows()
+    with Query(lenient, ahead.checkpoint) as query:
+        rows_ahead += query.all_rows()
+        assert query.plan() == query.checkpoint
+    assert "records were lost in a leader election" in caplog.text
+    assert before < len(rows_behind) < writer.written + later.written
+    for rows in (rows_behind, rows_ahead, *batch_rows(lenient)):
+        judged(rows, 0)
+        assert len([row for row in rows if int(row["value"].split(b":")[1]) >= 1000]) == later.written

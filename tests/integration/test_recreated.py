@@ -1,0 +1,175 @@
+"""Topics that were deleted, and created again, outside of this system: what is left of them is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka.controller import instructions as i
+from spark_ordered_kafka.controller import znodes as znodes_module
+from spark_ordered_kafka.controller.records import CreationRecord, TopicRecord
+from spark_ordered_kafka.controller.znodes import Znodes
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import Hold, InProcess, in_process
+from tests.servers import TIMEOUT, create_topic
+
+
+@pytest.fixture(scope="module")
+def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
+    with in_process(kafka_cluster) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _unhook(controller: InProcess) -> Iterator[None]:
+    yield
+    controller.before = lambda _: None
+
+
+@pytest.fixture
+def changed(controller: InProcess) -> str:
+    """A topic with three layouts and two partitions marked for deletion."""
+    topic = controller.create(2)
+    for count in (5, 3):
+        assert controller.alter(topic, count).error == "NONE"
+    return topic
+
+
+def delete(cluster: LocalCluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics([topic], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+
+
+def recreate(cluster: LocalCluster, topic: str, partitions: int) -> None:
+    delete(cluster, topic)
+    create_topic(cluster.bootstrap_servers, topic, partitions)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(topic, b"v", partition=0)
+    assert producer.flush(TIMEOUT) == 0
+
+
+def assert_new(controller: InProcess, topic: str, old: TopicRecord, partitions: int) -> None:
+    """Nothing of the old topic is left, and the new one can be changed."""
+    view = controller.topic(topic)
+    assert view.topic_id != old.topic_id
+    assert (view.initial_partition_count, view.layout_epoch, view.change) == (partitions, 0, None)
+    assert view.last_change is None
+    assert [p.status for p in view.partitions] == ["live"] * partitions
+    history = controller.layout(topic)
+    assert history.topic_id == view.topic_id
+    assert [(one.undeleted_partition_count, one.starts) for one in history.layouts] == [
+        (partitions, [0] * partitions)
+    ]
+    assert controller.alter(topic, partitions + 2).error == "NONE"
+    assert controller.alter(topic, partitions).error == "NONE"
+    assert len(controller.layout(topic).layouts) == 3
+
+
+def record_of(controller: InProcess, topic: str) -> TopicRecord:
+    record, _ = controller.service.topics.record(topic)
+    return record
+
+
+def listed(controller: InProcess) -> list[str]:
+    return [row["topic"] for row in controller.http.get("/v1/topics").json()["topics"]]
+
+
+@pytest.mark.parametrize("operations", [1000, 3])
+def test_adoption_replaces_what_is_left_of_a_recreated_topic(
+    controller: InProcess,
+    kafka_cluster: LocalCluster,
+    changed: str,
+    operations: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when there is more of it than one ZooKeeper transaction takes."""
+    monkeypatch.setattr(znodes_module, "_OPERATIONS_PER_TRANSACTION", operations)
+    old = record_of(controller, changed)
+    recreate(kafka_cluster, changed, 4)
+    answer = controller.http.get(f"/v1/topics/{changed}")
+    assert (answer.status_code, answer.json()["error"]) == (409, "LOG_TRUNCATED")
+    assert "topics adopt" in answer.json()["error_message"]
+    created = controller.http.post("/v1/topics", json={"topic": changed, "partitions": 4})
+    assert (created.status_code, created.json()["error"]) == (409, "TOPIC_ALREADY_EXISTS")
+    assert "topics adopt" in created.json()["error_message"]
+    assert changed in listed(controller)
+    adopted = controller.http.post(f"/v1/topics/{changed}/adopt", json={"hash": "crc32"})
+    assert adopted.status_code == 200, adopted.text
+    assert_new(controller, changed, old, 4)
+    assert controller.topic(changed).hash == "crc32"
+
+
+def test_creation_replaces_what_is_left_of_a_deleted_topic(
+    controller: InProcess, kafka_cluster: LocalCluster, changed: str
+) -> None:
+    old = record_of(controller, changed)
+    delete(kafka_cluster, changed)
+    for answer in (
+        controller.http.get(f"/v1/topics/{changed}"),
+        controller.http.post(f"/v1/topics/{changed}/adopt", json={}),
+    ):
+        assert (answer.status_code, answer.json()["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+        assert "topics create" in answer.json()["error_message"]
+    assert changed in listed(controller)
+    checked = {"topic": changed, "partitions": 1, "validate_only": True}
+    assert controller.http.post("/v1/topics", json=checked).status_code == 201
+    assert record_of(controller, changed) == old
+    answer = controller.http.post("/v1/topics", json={"topic": changed, "partitions": 1})
+    assert answer.status_code == 201, answer.text
+    assert_new(controller, changed, old, 1)
+
+
+def test_creation_in_the_place_of_a_deleted_topic_is_ended_when_it_was_cut_off(
+    controller: InProcess, kafka_cluster: LocalCluster, changed: str
+) -> None:
+    old = record_of(controller, changed)
+    delete(kafka_cluster, changed)
+    creation = CreationRecord(partitions=2, replication_factor=1, hash="murmur3", ordered_delivery=True)
+    controller.service.creator._znodes.record_creation(changed, creation)
+    create_topic(kafka_cluster.bootstrap_servers, changed, 2)
+    answer = controller.http.post("/v1/topics", json={"topic": changed, "partitions": 2})
+    assert answer.status_code == 201, answer.text
+    assert_new(controller, changed, old, 2)
+
+
+@pytest.mark.parametrize("kind", [i.ListTransactions, i.ReadBoundaries, i.CommitLayout, i.TakeBack])
+def test_a_change_in_progress_does_not_outlive_its_topic(
+    controller: InProcess, kafka_cluster: LocalCluster, kind: type
+) -> None:
+    topic = controller.create(2)
+    old = record_of(controller, topic)
+    with Hold(kind) as hold:
+        controller.before = hold
+        change = controller.alter(topic, 3, wait=False)
+        if kind is i.TakeBack:
+            assert controller.http.delete(f"/v1/topics/{topic}/change").status_code == 200
+        hold.await_reached()
+        job, thread = controller.service.changes._jobs[topic]
+        assert job.change.id == change.change_id
+        recreate(kafka_cluster, topic, 2)
+        assert controller.http.post(f"/v1/topics/{topic}/adopt", json={}).status_code == 200
+    ended = job.done.result(TIMEOUT)
+    assert (ended.outcome, ended.error_code) == ("failed", 1004)
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
+    assert_new(controller, topic, old, 2)
+
+
+def test_layouts_are_not_taken_for_those_of_a_topic_that_was_replaced(
+    controller: InProcess, kafka_cluster: LocalCluster, changed: str
+) -> None:
+    """A reader that has the old record when the new one is written must not get a mixture."""
+    fresh = Znodes(controller.service._session)
+    old = record_of(controller, changed)
+    recreate(kafka_cluster, changed, 2)
+    assert controller.http.post(f"/v1/topics/{changed}/adopt", json={}).status_code == 200
+    for record in (old, old.model_copy(update={"layout_epoch": 0})):
+        with pytest.raises(UnavailableError, match="replaced"):
+            fresh.layouts(changed, record)
+    assert [
+        one.undeleted_partition_count for one in fresh.layouts(changed, record_of(controller, changed))
+    ] == [2]

@@ -1,0 +1,351 @@
+"""Where reading starts and ends, on real servers, mostly without Spark's engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka.errors import ConfigError, RequestError
+from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.driven import (
+    Stream,
+    Writer,
+    admin_of,
+    await_more,
+    batch,
+    now,
+    offsets,
+    settle,
+    stream,
+)
+from tests.servers import TIMEOUT
+from tests.streams import (
+    FORMAT,
+    Collector,
+    NumberedWriter,
+    change,
+    create,
+    delivered,
+    numbered,
+    options,
+    writer_context,
+)
+
+# -- in the middle of a history -------------------------------------------------------------------------------------
+
+
+def test_starting_at_latest_amid_changes_under_load(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name)
+    source = options(cluster, subscribe=topic_name)
+    with writer.under_load():
+        await_more(writer)
+        change(cluster, topic_name, 3)
+        await_more(writer)
+        with stream(source | {"maxOffsetsPerTrigger": "300"}) as running:
+            for count in (5, 2, 4):
+                change(cluster, topic_name, count)
+                await_more(writer)
+            for _ in range(4):
+                running.step()
+            checkpoint, found = running.start, running.found
+        change(cluster, topic_name, 3)
+        await_more(writer)
+    settle(cluster, topic_name)
+    with stream(source | {"maxOffsetsPerTrigger": str(writer.written // 8)}, checkpoint) as running:
+        running.found = found
+        running.catch_up()
+    assert 0 < len(found.keys) < writer.written, "it must start in the middle"
+    assert found.report().violations == 0, found.report()
+    assert len(set(found.keys)) == writer.keys
+    last = dict(zip(found.keys, found.numbers, strict=True))
+    assert set(last.values()) == {writer.written // writer.keys - 1}
+
+
+def test_times_in_the_middle_of_a_history(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    writer = Writer(cluster, topic_name)
+    for count in (4, 2):
+        writer.write()
+        change(cluster, topic_name, count)
+    writer.write()
+    middle, before = now(), writer.written
+    for count in (5, 3):
+        writer.write()
+        change(cluster, topic_name, count)
+    writer.write()
+    after = writer.written - before
+    # Partitions 2 and 3 were removed before; where nothing was written since, there is no record as late.
+    starting = options(
+        cluster,
+        subscribe=topic_name,
+        startingTimestamp=middle,
+        startingOffsetsByTimestampStrategy="latest",
+        maxOffsetsPerTrigger=60,
+    )
+    with stream(starting) as running:
+        assert running.catch_up() == after
+        assert min(running.found.numbers) == before // writer.keys
+        assert running.found.report(after).violations == 0, running.found.report(after)
+    late = batch(starting)
+    assert len(late.keys) == after
+    assert late.report(after).violations == 0, late.report(after)
+    early = batch(options(cluster, subscribe=topic_name, endingTimestamp=middle))
+    assert max(early.numbers) == before // writer.keys - 1
+    assert early.report(before).violations == 0, early.report(before)
+    assert set(early.places).isdisjoint(late.places)
+    with pytest.raises(ConfigError, match=f"option startingTimestamp has the value '{topic_name}-[0-9]+: "):
+        batch(options(cluster, subscribe=topic_name, startingTimestamp=now()))
+
+
+def test_times_and_offsets_of_single_partitions(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 2)
+    writer = Writer(cluster, topic_name, keys=4, step=3)
+    writer.write()
+    middle = now()
+    writer.write()
+    starting = offsets(topic_name, p0=middle, p1=0)
+    found = batch(options(cluster, subscribe=topic_name, startingOffsetsByTimestamp=starting))
+    assert {
+        n for k, n, place in zip(found.keys, found.numbers, found.places, strict=True) if place[1] == 0
+    } == {3, 4, 5}
+    assert {
+        n for k, n, place in zip(found.keys, found.numbers, found.places, strict=True) if place[1] == 1
+    } == set(range(6))
+    ending = offsets(topic_name, p0=now(), p1=middle)
+    found = batch(options(cluster, subscribe=topic_name, endingOffsetsByTimestamp=ending))
+    assert {n for n, place in zip(found.numbers, found.places, strict=True) if place[1] == 1} == {0, 1, 2}
+    assert {n for n, place in zip(found.numbers, found.places, strict=True) if place[1] == 0} == set(range(6))
+    with stream(
+        options(cluster, subscribe=topic_name, startingOffsets=offsets(topic_name, p0=2, p1=-1))
+    ) as running:
+        running.catch_up()
+        assert min(offset for _, _, offset in running.found.places) == 2
+        assert running.found.partitions(topic_name) == {0}
+
+
+def test_what_is_not_committed_is_not_there_yet(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    Writer(cluster, topic_name, keys=1).write()
+    middle = now()
+    unfinished = TaskTransaction(
+        writer_context(cluster), topic_name, f"ordered:{topic_name}:other:0", 0, 1000
+    )
+    unfinished.write(numbered(1, 5, 3))
+    unfinished._producer.flush()  # type: ignore[union-attr] # the records must be in the log while it is open
+    source = options(
+        cluster,
+        subscribe=topic_name,
+        startingTimestamp=middle,
+        startingOffsetsByTimestampStrategy="latest",
+    )
+    try:
+        with stream(source) as running:
+            assert running.catch_up() == 0
+            unfinished.commit()
+            settle(cluster, topic_name)
+            assert running.catch_up() == 3
+            assert running.found.numbers == [5, 6, 7]
+    finally:
+        unfinished.abort()
+    assert batch(source).numbers == [5, 6, 7]
+
+
+def test_a_start_at_latest_is_kept_from_the_first_batch_on(cluster: LocalCluster, topic_name: str) -> None:
+    """Spark asks for the start again when it replays the first micro-batch: nothing may lie between the two answers."""
+    create(cluster, topic_name, 1)
+    writer = Writer(cluster, topic_name, keys=1)
+    writer.write()
+    source = options(cluster, subscribe=topic_name)
+    with stream(source) as first:
+        writer.write()
+        assert first.step() == 0
+        planned = first.start
+    with stream(source) as again:
+        assert again.reader.partitions(again.start, planned) == []
+    with stream(source, planned) as restarted:
+        assert restarted.catch_up() == 5
+        assert restarted.found.numbers == [5, 6, 7, 8, 9]
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------
+
+
+def test_small_batches_are_held_back(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    writer = Writer(cluster, topic_name, keys=1, step=5)
+    clock = iter(range(0, 10_000, 40))
+    source = options(
+        cluster,
+        subscribe=topic_name,
+        startingOffsets="earliest",
+        minOffsetsPerTrigger=15,
+        maxTriggerDelay="100s",
+    )
+    writer.write()
+    # The clock is asked once for the first batch and once or twice for each later one; each time 40 s have passed.
+    with stream(source, clock=lambda: float(next(clock))) as running:
+        assert running.step() == 5, "the first batch of a run is not held back"
+        writer.write()
+        assert [running.step(), running.step(), running.step()] == [0, 0, 5], "the delay has passed"
+        writer.write(3)
+        assert running.step() == 15, "enough"
+        writer.write()
+        running.reader.prepareForTriggerAvailableNow()
+        assert running.step() == 5, "a run to a fixed end ignores the minimum"
+        writer.write()
+        assert running.catch_up() == 0
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------
+
+
+def test_starts_and_ends_that_the_log_does_not_have(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 2)
+    writer = Writer(cluster, topic_name, keys=4)
+    writer.write()
+    middle = now()
+    writer.write()
+    cut = TopicPartition(topic_name, 0, 3)
+    admin = admin_of(cluster)
+    admin.delete_records([cut])[cut].result(TIMEOUT)
+    refused = [
+        ({"startingOffsets": offsets(topic_name, p0=2, p1=0)}, r"startingOffsets .*-0: 2': the log holds the offsets 3 to \d+$"),
+        ({"startingOffsets": offsets(topic_name, p0=3, p1=999)}, r"startingOffsets .*-1: 999': the log holds .* 0 to \d+$"),
+        ({"startingOffsets": offsets(topic_name, p0=3, p1=0, p2=0)}, "startingOffsets .*-2': .* has the partitions 0 to 1"),
+        ({"startingOffsets": offsets(topic_name, p0=3)}, f"must name every partition .* missing: {topic_name}-1"),
+        ({"startingOffsets": offsets("other", p0=3)}, f"startingOffsets .*'other': the topics read are {topic_name}"),
+        ({"startingOffsetsByTimestamp": offsets(topic_name, p1=0)}, f"ByTimestamp .* missing: {topic_name}-0"),
+    ]  # fmt: skip
+    for given, message in refused:
+        for read in (Stream, batch):
+            with pytest.raises(ConfigError, match=message):
+                read(options(cluster, subscribe=topic_name, **given))
+    ends: list[tuple[dict[str, Any], str]] = [
+        (
+            {"endingOffsets": offsets(topic_name, p0=999, p1=-1)},
+            "option endingOffsets .*-0: 999': the log holds",
+        ),
+        (
+            {
+                "startingOffsets": offsets(topic_name, p0=5, p1=5),
+                "endingOffsets": offsets(topic_name, p0=5, p1=4),
+            },
+            r"option endingOffsets .*-1: 4': must not lie before startingOffsets \(5\)",
+        ),
+        (
+            {"startingTimestamp": middle, "endingOffsets": offsets(topic_name, p0=3, p1=0)},
+            r"option endingOffsets .*-0: 3': must not lie before startingTimestamp \(\d+\)",
+        ),
+    ]
+    for changes, message in ends:
+        with pytest.raises(ConfigError, match=message):
+            batch(options(cluster, subscribe=topic_name, **changes))
+    for read in (Stream, batch):
+        with pytest.raises(
+            ConfigError, match=r"option subscribePattern has the value 'no-such-\.\*': the whole name"
+        ):
+            read(options(cluster, subscribePattern="no-such-.*"))
+        with pytest.raises(RequestError, match="'no-such-topic' does not exist"):
+            read(options(cluster, subscribe=f"{topic_name},no-such-topic"))
+
+
+# -- through Spark --------------------------------------------------------------------------------------------------
+
+
+def test_a_query_by_pattern_and_time(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    writers = [Writer(cluster, create(cluster, f"{topic_name}-{n}", 1), keys=5, step=4) for n in range(2)]
+    for writer in writers:
+        writer.write()
+    middle = now()
+    writers[0].write()
+    source = options(
+        cluster,
+        subscribePattern=f"{topic_name}-.",
+        startingTimestamp=middle,
+        startingOffsetsByTimestampStrategy="latest",
+        minOffsetsPerTrigger=10_000,
+    )
+    assert delivered(spark, source, str(tmp_path)).report().records == 20
+    assert (tmp_path / "offsets" / "0").exists()
+    later = Writer(cluster, create(cluster, f"{topic_name}-x", 1), keys=5, step=4)
+    later.write()
+    assert delivered(spark, source, str(tmp_path)).report(20).violations == 0
+    ending = options(cluster, subscribePattern=f"{topic_name}-.", endingTimestamp=middle)
+    assert spark.read.format(FORMAT).options(**ending).load().count() == 40
+
+
+def test_a_query_that_starts_at_latest_loses_nothing_that_comes_later(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    writer = Writer(cluster, create(cluster, topic_name, 1), keys=1, step=4)
+    writer.write()
+    source = options(cluster, assign=json.dumps({topic_name: [0]}))
+    assert delivered(spark, source, str(tmp_path)).report().records == 0
+    writer.write()
+    found = Collector()
+    delivered(spark, source, str(tmp_path), found)
+    assert [number for numbers in found.numbers for number in numbers.tolist()] == [4, 5, 6, 7]
+
+
+def test_a_read_without_order_is_split(cluster: LocalCluster, spark: SparkSession, topic_name: str) -> None:
+    Writer(cluster, create(cluster, topic_name, 2)).write(4)
+    source = options(cluster, subscribe=topic_name, ordering="none")
+    for more, tasks in (({}, 2), ({"minPartitions": "6"}, 6), ({"maxRecordsPerPartition": "50"}, 10)):
+        rows = spark.read.format(FORMAT).options(**source, **more).load()
+        assert abs(rows.rdd.getNumPartitions() - tasks) <= (0 if tasks == 2 else 1), more
+        assert rows.count() == 400
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"startingOffsets": "latest"},
+            "option startingOffsets has the value 'latest': a batch read starts at",
+        ),
+        ({"startingOffsets": '{"TOPIC":{"0":3}}'}, "TOPIC-0: 3.*the log holds the offsets 0 to 0"),
+        (
+            {"subscribe": "", "subscribePattern": "no-such-.*"},
+            "only one of subscribe, subscribePattern, assign",
+        ),
+        ({"minPartitions": "5"}, "option minPartitions has the value '5': splitting a partition breaks"),
+        ({"endingTimestamp": "-5"}, "option endingTimestamp has the value '-5'"),
+    ],
+)
+def test_bad_input_is_refused_when_a_batch_is_planned(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, changes: dict[str, str], message: str
+) -> None:
+    given = options(cluster, subscribe=create(cluster, topic_name, 1)) | changes
+    given = {name: value.replace("TOPIC", topic_name) for name, value in given.items()}
+    with pytest.raises(Exception, match=f"(?s){message.replace('TOPIC', topic_name)}") as caught:
+        spark.read.format(FORMAT).options(**given).load().count()
+    assert "Job aborted" not in str(caught.value), "the driver tells, before a task runs"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"endingTimestamp": "5"}, "option endingTimestamp has the value '5': only a batch read has an end"),
+        ({"startingTimestamp": "9999999999999"}, "TOPIC-0: 9999999999999.*no record is as late as that"),
+    ],
+)
+def test_bad_input_ends_a_stream_at_its_start(
+    cluster: LocalCluster,
+    spark: SparkSession,
+    topic_name: str,
+    tmp_path: Path,
+    changes: dict[str, str],
+    message: str,
+) -> None:
+    given = options(cluster, subscribe=create(cluster, topic_name, 1)) | changes
+    with pytest.raises(Exception, match=f"(?s){message.replace('TOPIC', topic_name)}"):
+        delivered(spark, given, str(tmp_path))

@@ -1,0 +1,97 @@
+"""A streaming query without Spark: the source's own reader, driven step by step as Spark drives it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from spark_ordered_kafka.checker import Report, check
+from spark_ordered_kafka.config import source_options
+from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.spark.batch import OrderedBatchReader
+from spark_ordered_kafka.spark.stream import OrderedStreamReader
+from tests.servers import TIMEOUT
+
+Rows = list[dict[str, Any]]
+
+
+class Query:
+    """Keeps offsets as text, as Spark's checkpoint does. Starts at earliest unless the options say otherwise."""
+
+    def __init__(self, options: Mapping[str, str], checkpoint: str | None = None) -> None:
+        self.reader = OrderedStreamReader(source_options({"startingOffsets": "earliest", **options}))
+        self.checkpoint = json.dumps(self.reader.initialOffset()) if checkpoint is None else checkpoint
+
+    def plan(self) -> str:
+        """The end of the next micro-batch."""
+        limit = self.reader.getDefaultReadLimit()
+        return json.dumps(self.reader.latestOffset(json.loads(self.checkpoint), limit))
+
+    def read(self, end: str) -> Rows:
+        """The rows of the micro-batch up to ``end``, task after task; the checkpoint then holds it."""
+        rows: Rows = []
+        for task in self.reader.partitions(json.loads(self.checkpoint), json.loads(end)):
+            for batch in self.reader.read(task):
+                rows += batch.to_pylist()
+        self.checkpoint = end
+        return rows
+
+    def next_rows(self) -> Rows:
+        """The rows of one more micro-batch."""
+        return self.read(self.plan())
+
+    def all_rows(self) -> Rows:
+        """The rows of all micro-batches until nothing moves; see :func:`await_stable`."""
+        rows: Rows = []
+        while (end := self.plan()) != self.checkpoint:
+            rows += self.read(end)
+        return rows
+
+    def positions(self, topic: str) -> list[int]:
+        """Of the checkpoint."""
+        found: list[int] = json.loads(self.checkpoint)["topics"][topic]["positions"]
+        return found
+
+    def __enter__(self) -> Query:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reader.stop()
+
+
+def await_stable(cluster: LocalCluster, topic: str) -> None:
+    """Wait until no transaction is open: a commit returns before its markers let readers pass."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    partitions = admin.list_topics(topic, TIMEOUT).topics[topic].partitions
+    wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        stable, all_ends = (
+            {tp.partition: future.result(TIMEOUT).offset for tp, future in found.items()}
+            for found in (
+                admin.list_offsets(wanted, isolation_level=level, request_timeout=TIMEOUT)
+                for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+            )
+        )
+        if stable == all_ends:
+            return
+        assert time.monotonic() < deadline, f"{topic}: a transaction stays open: {stable}, {all_ends}"
+        time.sleep(0.02)
+
+
+def batch_rows(options: Mapping[str, str]) -> list[Rows]:
+    """The rows of a batch query per task."""
+    reader = OrderedBatchReader(source_options(options))
+    return [[row for batch in reader.read(task) for row in batch.to_pylist()] for task in reader.partitions()]
+
+
+def verdict(rows: Rows, expected: int | None = None) -> Report:
+    """The shared checker's, of numbered records (``tests/streams.py``)."""
+    values = [row["value"].decode().split(":") for row in rows]
+    return check(np.array([key for key, _ in values]), np.array([int(n) for _, n in values]), expected)

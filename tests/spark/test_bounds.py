@@ -1,0 +1,92 @@
+"""Where reading starts and ends, on snapshots made by hand."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from spark_ordered_kafka.config import EARLIEST, LATEST, Bound
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.spark.bounds import check_order, partitions_shown, resolve
+from spark_ordered_kafka.spark.topics import TopicLayouts, TopicSnapshot
+
+# 2 -> 4 -> 2: partitions 2 and 3 are removed, and nothing is left in 3.
+HISTORY = LayoutHistory(2, [Layout(0, 2, (0, 0)), Layout(1, 4, (10, 20, 0, 0)), Layout(2, 2, (15, 20, 7, 9))])
+LAYOUTS = TopicLayouts("t", "id", HISTORY, (None, None, None))
+SNAPSHOT = TopicSnapshot(LAYOUTS, {0: 0, 1: 4, 2: 0, 3: 9}, {0: 30, 1: 20, 2: 7, 3: 9}, {})
+TIMES = {0: 3, 1: 19, 2: None, 3: None}
+
+
+def at(topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
+    assert topic == "t"
+    return {p: TIMES[p] for p in times}
+
+
+def start(value: int | Mapping[str, Mapping[int, int]]) -> dict[int, int]:
+    return resolve(Bound("startingOffsets", value), SNAPSHOT, ["t"], at, "error")
+
+
+def test_offsets_and_markers() -> None:
+    assert start(EARLIEST) == {0: 0, 1: 4, 2: 0, 3: 9}
+    assert start(LATEST) == {0: 30, 1: 20, 2: 7, 3: 9}
+    assert start({"t": {0: 3, 1: EARLIEST, 2: LATEST}}) == {0: 3, 1: 4, 2: 7, 3: 9}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"u": {0: 1}}, "option startingOffsets has the value 'u': the topics read are t"),
+        ({"t": {4: 1}}, "has the value 't-4': topic 't' has the partitions 0 to 3"),
+        ({"t": {0: 31, 1: 4, 2: 0}}, "has the value 't-0: 31': the log holds the offsets 0 to 30"),
+        ({"t": {0: 0, 1: 3, 2: 0}}, "has the value 't-1: 3': the log holds the offsets 4 to 20"),
+        ({"t": {1: 4}}, "must name every partition that is read .*; missing: t-0, t-2$"),
+    ],
+)
+def test_wrong_offsets_are_refused(wanted: dict[str, dict[int, int]], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        start(wanted)
+
+
+def test_every_topic_must_be_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"has the value '\{\"t\": \{\}\}': must name every .*: t-0, t-1, t-2"
+    ):
+        resolve(Bound("startingOffsets", {"u": {0: 1}}), SNAPSHOT, ["t", "u"], at, "error")
+
+
+def test_of_an_assignment_only_its_partitions_count() -> None:
+    part = TopicSnapshot(LAYOUTS, {0: 0, 2: 0}, {0: 30, 2: 7}, {})
+    assert resolve(Bound("endingOffsets", {"t": {0: 9, 2: 7}}), part, ["t"], at, "latest") == {0: 9, 2: 7}
+    with pytest.raises(ConfigError, match="'t-1': it is not assigned; read are t-0, t-2"):
+        resolve(Bound("endingOffsets", {"t": {0: 9, 1: 7, 2: 7}}), part, ["t"], at, "latest")
+
+
+def test_times() -> None:
+    bound = Bound("startingTimestamp", 50, by_time=True)
+    with pytest.raises(
+        ConfigError, match="option startingTimestamp has the value 't-2: 50': no record is as late"
+    ):
+        resolve(bound, SNAPSHOT, ["t"], at, "error")
+    assert resolve(bound, SNAPSHOT, ["t"], at, "latest") == {0: 3, 1: 19, 2: 7, 3: 9}
+    per_partition = Bound("startingOffsetsByTimestamp", {"t": {0: 50, 1: 50, 2: 51}}, by_time=True)
+    assert resolve(per_partition, SNAPSHOT, ["t"], at, "latest") == {0: 3, 1: 19, 2: 7, 3: 9}
+
+
+def test_an_offset_found_beyond_the_end_is_the_end() -> None:
+    bound = Bound("startingTimestamp", 50, by_time=True)
+    behind = TopicSnapshot(LAYOUTS, {0: 5, 1: 4}, {0: 30, 1: 10}, {})
+    assert resolve(bound, behind, ["t"], at, "error") == {0: 5, 1: 10}
+
+
+def test_an_end_must_not_lie_before_its_start() -> None:
+    ending, starting = Bound("endingTimestamp", 5, by_time=True), Bound("startingOffsets", EARLIEST)
+    check_order(ending, starting, "t", {0: 3}, {0: 3})
+    with pytest.raises(
+        ConfigError, match=r"option endingTimestamp has the value 't-0: 2': .* startingOffsets \(3\)"
+    ):
+        check_order(ending, starting, "t", {0: 3}, {0: 2})
+
+
+def test_of_many_partitions_some_are_shown() -> None:
+    assert partitions_shown("t", [2, 1]) == "t-1, t-2"
+    assert partitions_shown("t", range(12)).endswith("t-9 and 2 more")
