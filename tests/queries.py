@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,31 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from spark_ordered_kafka.checker import Report, check
-from spark_ordered_kafka.config import source_options
+from spark_ordered_kafka.config import batch_options, stream_options
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.batch import OrderedBatchReader
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
 from tests.servers import TIMEOUT
+from tests.streams import options
 
 Rows = list[dict[str, Any]]
 
 
-class Query:
-    """Keeps offsets as text, as Spark's checkpoint does. Starts at earliest unless the options say otherwise."""
+def everything(cluster: LocalCluster, topic: str, **more: Any) -> dict[str, str]:
+    """Options of a source that reads a topic from its start."""
+    return options(cluster, subscribe=topic, startingOffsets="earliest", **more)
 
-    def __init__(self, options: Mapping[str, str], checkpoint: str | None = None) -> None:
-        self.reader = OrderedStreamReader(source_options({"startingOffsets": "earliest", **options}))
+
+class Query:
+    """Keeps offsets as text, as Spark's checkpoint does."""
+
+    def __init__(
+        self,
+        source: Mapping[str, str],
+        checkpoint: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.reader = OrderedStreamReader(stream_options(source), clock)
         self.checkpoint = json.dumps(self.reader.initialOffset()) if checkpoint is None else checkpoint
 
     def plan(self) -> str:
@@ -85,9 +96,9 @@ def await_stable(cluster: LocalCluster, topic: str) -> None:
         time.sleep(0.02)
 
 
-def batch_rows(options: Mapping[str, str]) -> list[Rows]:
+def batch_rows(source: Mapping[str, str]) -> list[Rows]:
     """The rows of a batch query per task."""
-    reader = OrderedBatchReader(source_options(options))
+    reader = OrderedBatchReader(batch_options(source))
     return [[row for batch in reader.read(task) for row in batch.to_pylist()] for task in reader.partitions()]
 
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypedDict, cast
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import FencedError, UnavailableError
+from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.tombstones import Tombstones
@@ -73,6 +73,23 @@ class WriterLayout(Protocol):
         """Where keys of a compacted topic may have old values; empty for every other topic."""
 
 
+class _Statistics:
+    """What librdkafka's reports said.
+
+    An object of its own: were the producer's owner the one to be called back, both would live on in a cycle, with
+    connections and threads, until Python's next full collection.
+    """
+
+    def __init__(self) -> None:
+        self.fresh = False
+        self.retried = False
+
+    def take(self, text: str) -> None:
+        """A report, as JSON."""
+        self.retried = self.retried or has_retries(json.loads(text))
+        self.fresh = True
+
+
 class TransactionalProducer:
     """A producer between one ``init_transactions`` and the first trouble.
 
@@ -89,8 +106,7 @@ class TransactionalProducer:
         self.tombstones: Tombstones | None = None
         self._topic = topic
         self._timeout = timeout
-        self._retried = False
-        self._statistics_are_fresh = False
+        self._statistics = _Statistics()
         self._undelivered_bytes = 0
         self._producer = Producer(
             client_properties(
@@ -100,7 +116,7 @@ class TransactionalProducer:
                 queue_buffering_max_messages=QUEUE_RECORDS,
                 statistics_interval_ms=STATISTICS_INTERVAL_MS,
             )
-            | {"stats_cb": self._on_statistics}
+            | {"stats_cb": self._statistics.take}
         )
         ledger = ledger_consumer(connection, transactional_id)
         try:
@@ -161,7 +177,7 @@ class TransactionalProducer:
             self.tombstones.committed()
         # Serves the reports queued so far: the next one was made after the commit.
         self._poll(0)
-        self._statistics_are_fresh = False
+        self._statistics.fresh = False
 
     def abort(self) -> None:
         """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance."""
@@ -190,19 +206,15 @@ class TransactionalProducer:
         """
         deadline = time.monotonic() + 5 * STATISTICS_INTERVAL_MS / 1000
         try:
-            while not self._statistics_are_fresh and time.monotonic() < deadline:
+            while not self._statistics.fresh and time.monotonic() < deadline:
                 self._poll(STATISTICS_INTERVAL_MS / 1000)
         except FencedError:
             return False
-        return self._statistics_are_fresh and not self._retried
+        return self._statistics.fresh and not self._statistics.retried
 
     def _poll(self, timeout: float) -> None:
         # It raises the instance's fatal error, such as having been fenced, if there is one.
         self._run("polling", self._producer.poll, timeout)
-
-    def _on_statistics(self, text: str) -> None:
-        self._retried = self._retried or has_retries(json.loads(text))
-        self._statistics_are_fresh = True
 
     def _produce_batch(self, partition: int, rows: list[Row]) -> None:
         # A partition named in a row would be ignored: librdkafka takes one for the whole call.
@@ -219,9 +231,21 @@ class TransactionalProducer:
         try:
             call(*arguments)
         except KafkaException as error:
-            raise translate(error.args[0], f"{doing} as {self.transactional_id!r}") from error
+            raise transaction_error(error.args[0], f"{doing} as {self.transactional_id!r}") from error
         except BufferError as error:
             raise UnavailableError(f"while {doing} as {self.transactional_id!r}: {error}") from error
+
+
+def transaction_error(error: KafkaError, doing: str) -> OrderedKafkaError:
+    """As :func:`translate`, but "unknown" is a fence.
+
+    When the end of a transaction meets the fence of its id, a broker of Kafka 4.3 answers UNKNOWN_SERVER_ERROR (it logs
+    an IllegalStateException of ``TransactionMetadata.prepareTransitionTo``) and goes on with the fence. Whether
+    the transaction was committed, the ledger tells the successor.
+    """
+    if error.code() == KafkaError.UNKNOWN:
+        return FencedError(f"while {doing}: {error.name()}: {error.str()}")
+    return translate(error, doing)
 
 
 def has_retries(statistics: Mapping[str, Any]) -> bool:

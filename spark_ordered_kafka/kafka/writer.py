@@ -123,15 +123,10 @@ class TaskTransaction:
 
     def _with_restarts(self, first: Callable[[], None], again: Callable[[], None]) -> None:
         """Run ``first``; after a retriable error ``again``, which starts over with all rows in the buffer."""
-        step = first
-        while True:
-            try:
-                return step()
-            except OrderedKafkaError as error:
-                if not error.retriable:
-                    raise
-                self._before_restart(error)
-                step = again
+        failure = _failure(first)
+        while failure is not None:
+            self._before_restart(failure)
+            failure = _failure(again)
 
     def _before_restart(self, error: OrderedKafkaError) -> None:
         producer, self._producer = self._producer, None
@@ -264,6 +259,21 @@ class TaskTransaction:
                 f" {entry.sequence} before: the checkpoint is older than what was written; restore the newer"
                 " checkpoint, or start a new one"
             )
+
+
+def _failure(step: Callable[[], None]) -> OrderedKafkaError | None:
+    """The retriable error that ended ``step``, for use outside of its handler.
+
+    confluent-kafka 2.16 never frees an exception during whose handling one of its calls fails, nor the producer that
+    the exception's traceback leads to, with its connections and threads.
+    """
+    try:
+        step()
+    except OrderedKafkaError as error:
+        if error.retriable:
+            return error
+        raise
+    return None
 
 
 @dataclass(frozen=True)

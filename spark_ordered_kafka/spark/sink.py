@@ -114,6 +114,7 @@ def write_task(
 
     if options.topic is not None:
         transaction(options.topic)
+    failure: BaseException | None = None
     try:
         for batch in batches:
             for topic, rows in by_topic(batch, options.topic):
@@ -121,10 +122,12 @@ def write_task(
                     transaction(topic).write(rows)
         for pending in transactions.values():
             pending.commit()
-    except BaseException:
+    except BaseException as error:  # noqa: BLE001 - raised below: see kafka.writer for why not here
+        failure = error
+    if failure is not None:
         for pending in transactions.values():
             pending.abort()
-        raise
+        raise failure
     return TaskReport(
         task,
         sum(done.rows for done in transactions.values()),

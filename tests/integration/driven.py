@@ -6,24 +6,18 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.checker import Report, check
-from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.config import Connection, batch_options, stream_options
+from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.clients import LogRanges
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.spark.batch import OrderedBatchReader
-from spark_ordered_kafka.spark.stream import OrderedStreamReader
+from tests.queries import Query, Rows, await_stable, batch_rows
 from tests.servers import TIMEOUT
-from tests.streams import (
-    NumberedWriter,
-)
+from tests.streams import NumberedWriter
 
 
 class Records:
@@ -34,15 +28,13 @@ class Records:
         self.numbers: list[int] = []
         self.places: list[tuple[str, int, int]] = []
 
-    def take(self, reader: OrderedStreamReader | OrderedBatchReader, tasks: list[Any]) -> None:
-        """The rows of these tasks, one task after another: a key is in one of them."""
-        for task in tasks:
-            for batch in reader.read(task):
-                for row in batch.to_pylist():
-                    key, number = row["value"].decode().split(":")
-                    self.keys.append(f"{row['topic']} {key}")
-                    self.numbers.append(int(number))
-                    self.places.append((row["topic"], row["partition"], row["offset"]))
+    def take(self, rows: Rows) -> None:
+        """Rows of one task after another: a key is in one of them."""
+        for row in rows:
+            key, number = row["value"].decode().split(":")
+            self.keys.append(f"{row['topic']} {key}")
+            self.numbers.append(int(number))
+            self.places.append((row["topic"], row["partition"], row["offset"]))
 
     def report(self, expected: int | None = None) -> Report:
         """The checker's verdict on records of which each key's first number is what it starts with."""
@@ -57,7 +49,7 @@ class Records:
 
 
 class Stream:
-    """Drives a stream reader as Spark's engine does: each ``step`` is a micro-batch."""
+    """A query whose records are kept: each ``step`` is a micro-batch."""
 
     def __init__(
         self,
@@ -65,17 +57,29 @@ class Stream:
         start: dict[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.reader = OrderedStreamReader(stream_options(source), clock)
-        self.start = self.reader.initialOffset() if start is None else start
+        self._query = Query(source, None if start is None else json.dumps(start), clock)
+        self.reader = self._query.reader
         self.found = Records()
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """The checkpoint."""
+        checkpoint: dict[str, Any] = json.loads(self._query.checkpoint)
+        return checkpoint
+
+    def plan(self) -> str:
+        """The end of the next micro-batch."""
+        return self._query.plan()
+
+    def read(self, end: str) -> int:
+        """Read the micro-batch up to ``end``; the number of its records."""
+        rows = self._query.read(end)
+        self.found.take(rows)
+        return len(rows)
 
     def step(self) -> int:
         """Read a micro-batch; the number of its records."""
-        end = self.reader.latestOffset(self.start, self.reader.getDefaultReadLimit())
-        before = len(self.found.keys)
-        self.found.take(self.reader, self.reader.partitions(self.start, end))
-        self.start = end
-        return len(self.found.keys) - before
+        return self.read(self.plan())
 
     def catch_up(self) -> int:
         """Read until nothing comes any more; the number of records."""
@@ -86,30 +90,12 @@ class Stream:
         return total
 
 
-@lru_cache
-def _ranges(connection: Connection, level: str) -> LogRanges:
-    return LogRanges(replace(connection, kafka={**connection.kafka, "isolation.level": level}))
-
-
-def settle(cluster: LocalCluster, topic: str) -> None:
-    """Wait until the brokers have ended every transaction: a commit returns before readers see all of it."""
-    connection = Connection({"bootstrap.servers": cluster.bootstrap_servers}, cluster.controller_url)
-    with ControllerClient(cluster.controller_url) as controller:
-        partitions = range(len(controller.topic(topic).partitions))
-    deadline = time.monotonic() + TIMEOUT
-    while (
-        _ranges(connection, "read_committed").log(topic, partitions).ends
-        != _ranges(connection, "read_uncommitted").log(topic, partitions).ends
-    ):
-        assert time.monotonic() < deadline, f"transactions on {topic} are still open after {TIMEOUT} s"
-
-
 class Writer(NumberedWriter):
     """Writes numbered records, and returns when every reader sees them."""
 
     def write(self, transactions: int = 1) -> None:
         super().write(transactions)
-        settle(self.cluster, self.topic)
+        await_stable(self.cluster, self.topic)
 
 
 @contextmanager
@@ -127,9 +113,9 @@ def stream(
 
 def batch(source: Mapping[str, str]) -> Records:
     """All that a batch read delivers."""
-    reader = OrderedBatchReader(batch_options(source))
     found = Records()
-    found.take(reader, reader.partitions())
+    for rows in batch_rows(source):
+        found.take(rows)
     return found
 
 

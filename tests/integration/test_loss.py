@@ -15,9 +15,9 @@ from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.unclean import CONFIG, truncate
-from tests.queries import Query, Rows, await_stable, batch_rows, verdict
+from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT
-from tests.streams import NumberedWriter, change, create, options
+from tests.streams import NumberedWriter, change, create
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_retention_overtakes_a_query(
 ) -> None:
     create(cluster, topic_name, 1)
     writer = NumberedWriter(cluster, topic_name, keys=5)
-    with Query(options(cluster, subscribe=topic_name)) as query:
+    with Query(everything(cluster, topic_name)) as query:
         writer.write()
         await_stable(cluster, topic_name)
         rows = query.all_rows()
@@ -57,7 +57,7 @@ def test_retention_overtakes_a_query(
         ):
             query.plan()
         checkpoint = query.checkpoint
-    lenient = options(cluster, subscribe=topic_name, failOnDataLoss="false")
+    lenient = everything(cluster, topic_name, failOnDataLoss="false")
     with Query(lenient, checkpoint) as query:
         rows += query.all_rows()
     assert f"records are gone before they were read: {topic_name}-0: offsets 26 to 29" in caplog.text
@@ -72,7 +72,7 @@ def test_retention_overtakes_a_task(cluster: LocalCluster, topic_name: str) -> N
     writer.write(2)
     await_stable(cluster, topic_name)
     for fail_on_data_loss in ("true", "false"):
-        wanted = options(cluster, subscribe=topic_name, failOnDataLoss=fail_on_data_loss)
+        wanted = everything(cluster, topic_name, failOnDataLoss=fail_on_data_loss)
         with Query(wanted) as query:
             end = query.plan()
             start = query.positions(topic_name)
@@ -95,7 +95,7 @@ def test_a_batch_read_starts_where_the_log_starts(cluster: LocalCluster, topic_n
     writer.write(1)
     await_stable(cluster, topic_name)
     delete_records(cluster, topic_name, {0: 10})
-    (rows,) = batch_rows(options(cluster, subscribe=topic_name))
+    (rows,) = batch_rows(everything(cluster, topic_name))
     assert judged(rows, writer.written).lost == 10
 
 
@@ -105,7 +105,7 @@ def test_a_topic_that_was_created_again(
     create(cluster, topic_name, 1)
     NumberedWriter(cluster, topic_name, keys=5).write(3)
     await_stable(cluster, topic_name)
-    with Query(options(cluster, subscribe=topic_name)) as query:
+    with Query(everything(cluster, topic_name)) as query:
         assert len(query.all_rows()) == 75
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         admin.delete_topics([topic_name])[topic_name].result(TIMEOUT)
@@ -116,7 +116,7 @@ def test_a_topic_that_was_created_again(
         with pytest.raises(DataLossError, match=f"topic '{topic_name}' was deleted and created again"):
             query.plan()
         checkpoint = query.checkpoint
-    lenient = options(cluster, subscribe=topic_name, failOnDataLoss="false")
+    lenient = everything(cluster, topic_name, failOnDataLoss="false")
     with Query(lenient, checkpoint) as query:
         assert judged(query.all_rows(), writer.written).lost == 0
     assert "was deleted and created again" in caplog.text
@@ -135,7 +135,7 @@ def test_a_log_truncated_below_a_boundary(
     await_stable(three_brokers, topic_name)
     before = writer.written
 
-    strict = options(three_brokers, subscribe=topic_name)
+    strict = everything(three_brokers, topic_name)
     behind, ahead = Query(strict), Query(strict)
     with behind, ahead:
         rows_behind = behind.all_rows()

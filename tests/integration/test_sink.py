@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.errors import ReplayMismatchError, UnavailableError
+from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.writer import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.streams import (
@@ -303,3 +305,17 @@ def test_a_writer_gives_up_when_no_controller_answers(cluster: LocalCluster, top
     task = TaskTransaction(lost, topic_name, f"ordered:{topic_name}:w:0", 0, 1000)
     with pytest.raises(UnavailableError, match="gave up writing"):
         task.write(numbered(1, 0, 1))
+
+
+def test_a_fenced_producer_is_freed(cluster: LocalCluster, topic_name: str) -> None:
+    """Each has connections and threads; a writer in a changing topic must not gather them."""
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name, keys=3)
+    for partitions in (2, 1, 2):
+        writer.write()
+        change(cluster, topic_name, partitions)
+    writer.write()
+    assert writer.replays == 3
+    name = f"ordered:{topic_name}:{writer.name}:0"
+    left = [one for one in gc.get_objects() if isinstance(one, TransactionalProducer)]
+    assert [one.transactional_id for one in left].count(name) == 1

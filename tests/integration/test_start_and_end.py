@@ -21,9 +21,9 @@ from tests.integration.driven import (
     batch,
     now,
     offsets,
-    settle,
     stream,
 )
+from tests.queries import await_stable
 from tests.servers import TIMEOUT
 from tests.streams import (
     FORMAT,
@@ -57,7 +57,7 @@ def test_starting_at_latest_amid_changes_under_load(cluster: LocalCluster, topic
             checkpoint, found = running.start, running.found
         change(cluster, topic_name, 3)
         await_more(writer)
-    settle(cluster, topic_name)
+    await_stable(cluster, topic_name)
     with stream(source | {"maxOffsetsPerTrigger": str(writer.written // 8)}, checkpoint) as running:
         running.found = found
         running.catch_up()
@@ -149,7 +149,7 @@ def test_what_is_not_committed_is_not_there_yet(cluster: LocalCluster, topic_nam
         with stream(source) as running:
             assert running.catch_up() == 0
             unfinished.commit()
-            settle(cluster, topic_name)
+            await_stable(cluster, topic_name)
             assert running.catch_up() == 3
             assert running.found.numbers == [5, 6, 7]
     finally:

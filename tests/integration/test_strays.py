@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from spark_ordered_kafka.errors import MisroutedRecordError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
-from tests.queries import Query, batch_rows
+from tests.queries import Query, batch_rows, everything
 from tests.servers import TIMEOUT
-from tests.streams import NumberedWriter, change, create, delivered, options
+from tests.streams import NumberedWriter, change, create, delivered
 
 
 def key_of(partition: int, initial: int, current: int) -> bytes:
@@ -46,7 +46,7 @@ def test_foreign_records_are_counted_named_or_ignored(
     put(cluster, topic_name, 0, key_of(0, 2, 2), b"in place")
     put(cluster, topic_name, 0, None, b"without a key")
     put(cluster, topic_name, 0, key_of(1, 2, 2), b"stray", records=3)
-    wanted = options(cluster, subscribe=topic_name)
+    wanted = everything(cluster, topic_name)
     values = [b"in place", b"without a key", *[b"stray"] * 3]
 
     with Query(wanted) as query:
@@ -83,8 +83,8 @@ def test_tombstones_for_other_partitions_are_left_out(
     put(cluster, topic_name, 0, stayed, None)
     put(cluster, topic_name, 1, moved, b"live")
     for rows in (
-        Query(options(cluster, subscribe=topic_name, misroutedRecords=mode)).all_rows(),
-        *batch_rows(options(cluster, subscribe=topic_name, misroutedRecords=mode)),
+        Query(everything(cluster, topic_name, misroutedRecords=mode)).all_rows(),
+        *batch_rows(everything(cluster, topic_name, misroutedRecords=mode)),
     ):
         assert [(row["key"], row["value"]) for row in rows] == [(stayed, None), (moved, b"live")]
 
@@ -94,7 +94,7 @@ def test_before_the_first_change_a_record_without_value_is_a_record(
 ) -> None:
     create(cluster, topic_name, 2)
     put(cluster, topic_name, 0, key_of(1, 2, 2), None)
-    with Query(options(cluster, subscribe=topic_name)) as query:
+    with Query(everything(cluster, topic_name)) as query:
         assert len(query.all_rows()) == 1
 
 
@@ -105,7 +105,7 @@ def test_records_in_a_removed_partition_are_read_and_reported(
     change(cluster, topic_name, 2)
     change(cluster, topic_name, 1)
     put(cluster, topic_name, 1, b"k", b"late")
-    with Query(options(cluster, subscribe=topic_name)) as query:
+    with Query(everything(cluster, topic_name)) as query:
         assert [(row["partition"], row["layout_epoch"]) for row in query.all_rows()] == [(1, 2)]
     assert f"{topic_name}-1: misrouted records: 1, the first at offset 0" in caplog.text
 
@@ -115,7 +115,7 @@ def test_a_query_in_spark_fails_at_a_stray(
 ) -> None:
     create(cluster, topic_name, 2)
     NumberedWriter(cluster, topic_name).write()
-    wanted = options(cluster, subscribe=topic_name, startingOffsets="earliest", misroutedRecords="fail")
+    wanted = everything(cluster, topic_name, misroutedRecords="fail")
     assert delivered(spark, wanted, str(tmp_path)).report().violations == 0
     put(cluster, topic_name, 0, key_of(1, 2, 2), b"k0:99")
     with pytest.raises(StreamingQueryException, match=rf"MisroutedRecordError.*of {topic_name}-0 lies"):

@@ -67,7 +67,7 @@ def test_a_topic_that_vanishes(
         assert strict.catch_up() == lenient.catch_up() == 20
         for writer in writers:
             writer.write()
-        planned = strict.reader.latestOffset(strict.start, strict.reader.getDefaultReadLimit())
+        planned = strict.plan()
         delete_topic(cluster, names[0])
         with pytest.raises(
             DataLossError, match=f"topic '{names[0]}' has vanished.*set failOnDataLoss to false"
@@ -78,10 +78,10 @@ def test_a_topic_that_vanishes(
         before, checkpoint = strict.start, lenient.start
     # A replayed micro-batch may hold what is no more.
     with stream(source | {"failOnDataLoss": "false"}, before) as replaying:
-        replaying.found.take(replaying.reader, replaying.reader.partitions(before, planned))
+        replaying.read(planned)
         assert {topic for topic, _, _ in replaying.found.places} == {names[1]}
     with stream(source, before) as strict, pytest.raises(DataLossError, match=names[0]):
-        strict.reader.partitions(before, planned)
+        strict.read(planned)
     with stream(source | {"failOnDataLoss": "false"}, checkpoint) as restarted:
         writers[1].write()
         assert restarted.catch_up() == 10

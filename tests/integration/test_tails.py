@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_ordered_kafka.local import LocalCluster
-from tests.queries import Query, await_stable, batch_rows, verdict
+from tests.queries import Query, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT
-from tests.streams import NumberedWriter, change, create, options, raw_records
+from tests.streams import NumberedWriter, change, create, raw_records
 
 
 def transact(cluster: LocalCluster, topic: str, values: list[str], commit: bool) -> None:
@@ -42,7 +42,7 @@ def test_control_and_aborted_records_at_the_end(
     if committed_at_the_end:
         transact(cluster, topic_name, ["c"], commit=True)
         expected.append(b"c")
-    wanted = options(cluster, subscribe=topic_name)
+    wanted = everything(cluster, topic_name)
     (rows,) = batch_rows(wanted)
     assert [row["value"] for row in rows] == expected
     with Query(wanted) as query:
@@ -84,7 +84,7 @@ def test_a_range_that_ends_in_a_compaction_gap(cluster: LocalCluster, topic_name
             break
         assert time.monotonic() < deadline, f"not compacted: {left}"
         time.sleep(0.2)
-    wanted = options(cluster, subscribe=topic_name, misroutedRecords="fail")
+    wanted = everything(cluster, topic_name, misroutedRecords="fail")
     for end in (1, 10, 19):
         assert batch_rows(wanted | {"endingOffsets": f'{{"{topic_name}":{{"0":{end}}}}}'}) == [[]]
     (rows,) = batch_rows(wanted | {"endingOffsets": f'{{"{topic_name}":{{"0":20}}}}'})
@@ -102,9 +102,9 @@ def test_empty_segments(cluster: LocalCluster, topic_name: str) -> None:
     for partitions in (4, 1, 3):
         change(cluster, topic_name, partitions)
     await_stable(cluster, topic_name)
-    (rows,) = batch_rows(options(cluster, subscribe=topic_name))
+    (rows,) = batch_rows(everything(cluster, topic_name))
     assert verdict(rows, writer.written).violations == 0
-    with Query(options(cluster, subscribe=topic_name)) as query:
+    with Query(everything(cluster, topic_name)) as query:
         assert verdict(query.all_rows(), writer.written).violations == 0
 
 
@@ -118,7 +118,7 @@ def test_an_unordered_batch_has_a_task_per_segment_and_can_be_put_in_order(
         change(cluster, topic_name, partitions)
     writer.write()
     await_stable(cluster, topic_name)
-    tasks = batch_rows(options(cluster, subscribe=topic_name, ordering="none"))
+    tasks = batch_rows(everything(cluster, topic_name, ordering="none"))
     for rows in tasks:
         assert len({(row["partition"], row["layout_epoch"]) for row in rows}) <= 1
     shuffled = [row for rows in reversed(tasks) for row in reversed(rows)]
