@@ -175,9 +175,9 @@ class TopicLog:
 
 
 class LogRanges:
-    """Log start and end offsets of partitions, from the brokers. ``timeout`` in seconds bounds each call."""
+    """Log start and end offsets of partitions, from the brokers. ``timeout`` in seconds bounds each attempt."""
 
-    def __init__(self, connection: Connection, *, timeout: float = 30.0) -> None:
+    def __init__(self, connection: Connection, *, timeout: float = 10.0) -> None:
         self._timeout = timeout
         self._servers = connection.bootstrap_servers
         committed = connection.kafka.get("isolation.level", "read_committed") == "read_committed"

@@ -161,6 +161,10 @@ class _Generator:
         )[0]
         if kind == "crash point":
             yield Change(self._target(), wait=False, crash=rng.choice(CRASH_POINTS))
+        elif kind == "kill broker":
+            # It comes back while the change and the writer after it are under way.
+            yield Break("kill broker")
+            yield Change(self._target(), wait=False)
         else:
             if rng.random() < 0.8:
                 yield Change(self._target(), wait=False)
@@ -214,6 +218,6 @@ def _break(rng: random.Random, fault: str) -> Break:
             return Break(fault, round(rng.uniform(0.5, 3.0), 1))
         case "pause broker":
             return Break(fault, round(rng.uniform(0.3, 1.5), 1))
-        case "kill controller" | "kill broker" | "kill zookeeper":
+        case "kill controller" | "kill zookeeper":
             return Break(fault)
     raise ValueError(fault)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import random
-import sys
-import threading
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -28,8 +24,9 @@ from spark_ordered_kafka.client.schemas import (
 )
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from tests.chaos.history import Break, Change, Delete, Die, History, Poll, Start, Write
+from tests.chaos.outcome import ChaosError, Summary, sorted_ids, stacks
 from tests.chaos.readers import ReaderDiedError, Row, StreamDriver, batch_read, verdict
-from tests.chaos.servers import ChaosCluster
+from tests.chaos.servers import ChaosCluster, paused
 from tests.chaos.writers import ChaosWriter, RecordId
 from tests.servers import TIMEOUT, unique_name
 from tests.streams import misrouted, options, raw_records
@@ -39,35 +36,6 @@ _PATIENCE = 90.0
 
 _Place = tuple[int, int]
 _AnyT = TypeVar("_AnyT")
-
-
-class ChaosError(AssertionError):
-    """A history that went wrong: its seed, how to repeat it, and what happened in which order."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Figures of a history that went right."""
-
-    seed: int
-    seconds: float
-    records: int
-    delivered: int
-    changes: int
-    batches: int
-    replayed: int
-    deaths: int
-    deleted: int
-    overtaken: int
-    faults: tuple[str, ...]
-
-    def __str__(self) -> str:
-        faults = ", ".join(self.faults) or "no fault"
-        return (
-            f"seed {self.seed}: {self.records} records, {self.delivered} delivered, {self.changes} changes,"
-            f" {self.batches} batches, {self.replayed} replayed, {self.deaths} writers died, {self.deleted} deleted,"
-            f" {self.overtaken} of them unread; {faults}; {self.seconds:.1f} s"
-        )
 
 
 @dataclass
@@ -192,7 +160,7 @@ class _Run:
         except FutureTimeoutError:
             raise AssertionError(
                 f"writer {writer} does not end within {_PATIENCE:g} s; {self._client.change(self.topic)};"
-                f" it stands at\n{_stacks(f'writer-{writer}_')}"
+                f" it stands at\n{stacks(f'writer-{writer}_')}"
             ) from None
 
     def _await_writers(self) -> None:
@@ -225,13 +193,20 @@ class _Run:
                 controller.kill()
                 cluster.ensure_controllers()
             else:
-                with _paused(controller.pause, controller.resume):
+                with paused(controller.pause, controller.resume):
                     time.sleep(action.seconds)
+        elif action.fault == "kill broker" and cluster.is_single_broker:
+            self._await_change()
+            self._await_writers()
+            cluster.await_markers(f"ordered:{self.topic}:")
+            cluster.kill(name)
+            # What comes next meets a broker that is not back yet.
+            cluster.start(name, wait=False)
         elif verb == "kill":
             cluster.kill(name)
             cluster.start(name)
         else:
-            with _paused(lambda: cluster.pause(name), lambda: cluster.resume(name)):
+            with paused(lambda: cluster.pause(name), lambda: cluster.resume(name)):
                 time.sleep(action.seconds)
         self._note(f"{server} is back")
 
@@ -459,29 +434,5 @@ class _Run:
         )
 
 
-def sorted_ids(records: set[RecordId]) -> list[RecordId]:
-    """A few of them, always the same."""
-    return sorted(records, key=repr)[:5]
-
-
-def _stacks(name: str) -> str:
-    """Where the threads stand whose name begins with ``name``."""
-    frames = sys._current_frames()
-    return "".join(
-        "".join(traceback.format_stack(frames[thread.ident]))
-        for thread in threading.enumerate()
-        if thread.name.startswith(name) and thread.ident in frames
-    )
-
-
 def _at(positions: list[int], partition: int) -> int:
     return positions[partition] if partition < len(positions) else 0
-
-
-@contextmanager
-def _paused(pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
-    pause()
-    try:
-        yield
-    finally:
-        resume()

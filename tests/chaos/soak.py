@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from tests.chaos.history import history
-from tests.chaos.run import ChaosError, Summary, run
+from tests.chaos.outcome import ChaosError, Summary
+from tests.chaos.run import run
 from tests.chaos.servers import ChaosCluster
 
 

@@ -15,7 +15,8 @@ from spark_ordered_kafka.controller.instructions import Instruction
 from spark_ordered_kafka.kafka import producer
 from spark_ordered_kafka.spark import stream
 from tests.chaos.history import Action, Break, Change, Die, History, Poll, Start, Write
-from tests.chaos.run import ChaosError, run
+from tests.chaos.outcome import ChaosError
+from tests.chaos.run import run
 from tests.chaos.servers import ChaosCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.servers import TIMEOUT, unique_name

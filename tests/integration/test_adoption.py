@@ -22,18 +22,12 @@ from spark_ordered_kafka.client.schemas import AdoptTopicRequest, PartitionCount
 from spark_ordered_kafka.controller.records import CreationRecord
 from spark_ordered_kafka.kafka import sampling
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.controllers import InProcess, in_process
+from tests.integration.controllers import InProcess
 from tests.integration.foreign_clients import Record, java_gateway, produce, produce_with_java
 from tests.servers import TIMEOUT, create_topic, unique_name
 from tests.streams import NumberedWriter, misrouted
 
 PARTITIONS = 3
-
-
-@pytest.fixture(scope="module")
-def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
-    with in_process(kafka_cluster) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

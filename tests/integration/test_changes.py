@@ -28,18 +28,6 @@ from tests.integration.live_writer import check_epochs, live_writers
 from tests.servers import TIMEOUT, unique_name
 
 
-@pytest.fixture(scope="module")
-def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
-    with in_process(kafka_cluster) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def _unhook(controller: InProcess) -> Iterator[None]:
-    yield
-    controller.before = lambda _: None
-
-
 def test_growing_and_shrinking_record_every_layout(controller: InProcess) -> None:
     topic = controller.create(2)
     for count in (5, 3, 4, 2, 7):

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,12 +22,6 @@ from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process
 from tests.servers import TIMEOUT, create_topic, unique_name
-
-
-@pytest.fixture(scope="module")
-def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
-    with in_process(kafka_cluster) as running:
-        yield running
 
 
 def test_created_topic_is_under_management(controller: InProcess, kafka_cluster: LocalCluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,14 +9,8 @@ from confluent_kafka import Producer
 
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.controllers import InProcess, in_process
+from tests.integration.controllers import InProcess
 from tests.servers import TIMEOUT, unique_name
-
-
-@pytest.fixture(scope="module")
-def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
-    with in_process(kafka_cluster) as running:
-        yield running
 
 
 def producer_of(cluster: LocalCluster, **config: Any) -> Producer:

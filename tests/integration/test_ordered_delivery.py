@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,11 @@ from spark_ordered_kafka.controller import instructions as i
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.controllers import Hold, InProcess, in_process
+from tests.integration.controllers import Hold, InProcess
 from tests.integration.live_writer import check_epochs, live_writers
 from tests.integration.test_changes import CrashingController, _await_layout
 from tests.integration.test_cli_topics import Cli
 from tests.servers import TIMEOUT, unique_name
-
-
-@pytest.fixture(scope="module")
-def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
-    with in_process(kafka_cluster) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def _unhook(controller: InProcess) -> Iterator[None]:
-    yield
-    controller.before = lambda _: None
 
 
 def alter(

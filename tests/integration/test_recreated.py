@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -14,20 +12,8 @@ from spark_ordered_kafka.controller.records import CreationRecord, TopicRecord
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.controllers import Hold, InProcess, in_process
+from tests.integration.controllers import Hold, InProcess
 from tests.servers import TIMEOUT, create_topic
-
-
-@pytest.fixture(scope="module")
-def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
-    with in_process(kafka_cluster) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def _unhook(controller: InProcess) -> Iterator[None]:
-    yield
-    controller.before = lambda _: None
 
 
 @pytest.fixture

@@ -222,6 +222,18 @@ def bad(**changes: str | None) -> dict[str, str | None]:
         ({"controller.url": "http://127.0.0.1:1"}, "no controller answered.*127.0.0.1:1"),
         ({"kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1"),
         ({"kafka.no.such.property": "1"}, "no.such.property"),
+        (
+            bad(startingOffsets="latest"),
+            "option startingOffsets has the value 'latest': a batch read starts at",
+        ),
+        (bad(startingOffsets='{"TOPIC":{"0":3}}'), "TOPIC-0: 3.*the log holds the offsets 0 to 0"),
+        (
+            bad(subscribe=None, subscribePattern="no-such-.*"),
+            "option subscribePattern has the value 'no-such-.*': the whole name of at least one topic",
+        ),
+        (bad(subscribePattern="a"), "only one of subscribe, subscribePattern, assign"),
+        (bad(minPartitions="5"), "option minPartitions has the value '5': splitting a partition breaks"),
+        (bad(endingTimestamp="-5"), "option endingTimestamp has the value '-5'"),
     ],
 )
 def test_bad_input_is_refused_when_a_batch_is_planned(
@@ -229,8 +241,8 @@ def test_bad_input_is_refused_when_a_batch_is_planned(
 ) -> None:
     create(cluster, topic_name, 1)
     wanted = options(cluster, subscribe=topic_name) | changes
-    given = {name: value for name, value in wanted.items() if value is not None}
-    with pytest.raises(Exception, match=f"(?s){message}") as caught:
+    given = {name: value.replace("TOPIC", topic_name) for name, value in wanted.items() if value is not None}
+    with pytest.raises(Exception, match=f"(?s){message.replace('TOPIC', topic_name)}") as caught:
         spark.read.format(FORMAT).options(**given).load().count()
     assert "Job aborted" not in str(caught.value), "the driver tells, before a task runs"
 
@@ -243,6 +255,8 @@ def test_bad_input_is_refused_when_a_batch_is_planned(
         ({"startingOffsets": '{"TOPIC":{"5":0}}'}, "TOPIC-5.*has the partitions 0 to 0"),
         ({"startingOffsets": '{"TOPIC":{"0":7}}'}, "TOPIC-0: 7.*the log holds the offsets 0 to 0"),
         ({"endingOffsets": "latest"}, "only a batch read has an end"),
+        ({"endingTimestamp": "5"}, "option endingTimestamp has the value '5': only a batch read has an end"),
+        ({"startingTimestamp": "9999999999999"}, "TOPIC-0: 9999999999999.*no record is as late as that"),
     ],
 )
 def test_bad_input_ends_a_stream_at_its_start(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,19 +16,6 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.unclean import CONFIG, UncleanElection, write
 from tests.servers import TIMEOUT, unique_name
-
-
-@pytest.fixture(scope="module")
-def controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
-    with in_process(kafka_cluster) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three brokers."""
-    with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=0) as cluster:
-        yield cluster
 
 
 def truncations(controller: InProcess, topic: str, *positions: tuple[int, int, int]) -> list[Any]:
@@ -50,8 +36,9 @@ def delete_records(cluster: LocalCluster, topic: str, partition: int, offset: in
 
 
 def test_log_truncated_below_a_boundary_is_found_also_after_it_has_grown_again(
-    brokers: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    three_brokers: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    brokers = three_brokers
     monkeypatch.setattr(truncation, "_TIMEOUT", 1.0)
     monkeypatch.setattr(producers, "TIMEOUT", 1.0)
     with in_process(brokers) as controller:

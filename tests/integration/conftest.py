@@ -1,0 +1,31 @@
+"""A controller in the test's process, for the tests of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import InProcess, in_process
+
+
+@pytest.fixture(scope="module")
+def running_controller(kafka_cluster: LocalCluster) -> Iterator[InProcess]:
+    """Runs on the shared servers, with a ZooKeeper tree of its own."""
+    with in_process(kafka_cluster) as running:
+        yield running
+
+
+@pytest.fixture
+def controller(running_controller: InProcess) -> Iterator[InProcess]:
+    """The module's controller; what a test hooked into it is taken out again."""
+    yield running_controller
+    running_controller.before = lambda _: None
+
+
+@pytest.fixture(scope="session")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three brokers and a controller; whoever stops one starts it again."""
+    with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=1) as cluster:
+        yield cluster
