@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import Any, Protocol, TypedDict, cast
 
@@ -19,6 +22,13 @@ from spark_ordered_kafka.kafka.tombstones import Tombstones
 
 STATISTICS_INTERVAL_MS = 100
 QUEUE_RECORDS = 500_000
+_DEFAULTS = {
+    "linger.ms": "5",
+    "compression.type": "lz4",
+    # librdkafka forgets brokers that are away for a moment and starts anew, which a transaction does not survive (its
+    # issue 5511); a thread of it then spins.
+    "metadata.recovery.strategy": "none",
+}
 _DRAIN_RECORDS = 200_000
 _DRAIN_BYTES = 256 * 1024 * 1024
 
@@ -110,7 +120,7 @@ class TransactionalProducer:
         self._undelivered_bytes = 0
         self._producer = Producer(
             client_properties(
-                {"linger.ms": "5", "compression.type": "lz4", **connection.kafka},
+                {**_DEFAULTS, **connection.kafka},
                 transactional_id=transactional_id,
                 enable_idempotence=True,
                 queue_buffering_max_messages=QUEUE_RECORDS,
@@ -164,13 +174,7 @@ class TransactionalProducer:
     def commit(self, entry: LedgerEntry) -> None:
         """Commit the transaction together with its ledger entry."""
         offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
-        self._run(
-            "committing the ledger",
-            self._producer.send_offsets_to_transaction,
-            [offset],
-            self._group,
-            self._timeout,
-        )
+        self._run("committing the ledger", self._send_offsets, [offset])
         self._run("committing", self._producer.commit_transaction, self._timeout)
         self.last = entry
         if self.tombstones is not None:
@@ -211,6 +215,30 @@ class TransactionalProducer:
         except FencedError:
             return False
         return self._statistics.fresh and not self._statistics.retried
+
+    def _send_offsets(self, offsets: list[TopicPartition]) -> None:
+        # librdkafka 2.16 ignores this call's timeout (its issue 5456), and may wait for ever after the group's
+        # coordinator was away (5511). A thread that hangs there is left behind with its instance.
+        done: Future[None] = Future()
+        name = f"ledger of {self.transactional_id}"
+        threading.Thread(target=self._send_into, args=(done, offsets), name=name, daemon=True).start()
+        try:
+            done.result(self._timeout)
+        except FutureTimeoutError as error:
+            raise UnavailableError(
+                f"the ledger of {self.transactional_id!r} took no entry within {self._timeout:g} s"
+            ) from error
+        finally:
+            # It holds the error whose traceback leads here: a cycle that would keep the instance alive.
+            del done
+
+    def _send_into(self, done: Future[None], offsets: list[TopicPartition]) -> None:
+        try:
+            self._producer.send_offsets_to_transaction(offsets, self._group, self._timeout)
+        except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+            done.set_exception(error.with_traceback(None))
+        else:
+            done.set_result(None)
 
     def _poll(self, timeout: float) -> None:
         # It raises the instance's fatal error, such as having been fenced, if there is one.

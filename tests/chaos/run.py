@@ -90,11 +90,12 @@ class _Run:
 
     def run(self) -> Summary:
         """The actions, then what must come of them."""
-        self._client.create_topic(
-            CreateTopicRequest(
-                topic=self.topic, partitions=self._history.partitions, **self._cluster.replication
-            )
+        # The last history may have left the controllers in an election.
+        self._cluster.await_controller()
+        request = CreateTopicRequest(
+            topic=self.topic, partitions=self._history.partitions, **self._cluster.replication
         )
+        self._retried(lambda: self._client.create_topic(request))
         for action in self._history.actions:
             self._do(action)
         self._await_change()
@@ -102,6 +103,7 @@ class _Run:
             self._submit(number, writer.settle)
         self._await_writers()
         self._cluster.ensure_controllers()
+        self._cluster.await_controller()
         written = [record for writer in self._writers for record in writer.committed]
         self._look()
         self._judge_log(written)
@@ -382,7 +384,7 @@ class _Run:
         assert not unknown, (
             f"{len(unknown)} records are in the log but not committed, as {sorted_ids(unknown)}"
         )
-        wrong = misrouted(self._cluster, self.topic)
+        wrong = self._retried(lambda: misrouted(self._cluster, self.topic))
         assert wrong == [], wrong[:5]
 
     def _judge_stream(self, number: int, reader: _Reader) -> None:

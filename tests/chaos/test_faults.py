@@ -84,17 +84,15 @@ def _await(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_brokers_die_while_a_change_is_closing(tmp_path: Path) -> None:
+def test_a_broker_dies_while_a_change_is_closing(tmp_path: Path) -> None:
     """Three brokers; the change is a shrink, which begins with closing, and open transactions hold it there."""
     actions: list[Action] = [Start("earliest", 60), Change(5, wait=True)]
-    for broker, target in ((2, 3), (3, 2)):
-        actions += [Write(writer, 1, 40, wait=True) for writer in range(3)]
-        actions += [Die(writer, 30, "flushed") for writer in range(3)]
-        actions += [Change(target, wait=False), Break("kill broker", broker=broker), Poll(0, 3)]
+    actions += [Write(writer, 1, 40, wait=True) for writer in range(3)]
+    actions += [Die(writer, 30, "flushed") for writer in range(3)]
+    actions += [Change(3, wait=False), Break("kill broker", broker=2), Poll(0, 3)]
     with ChaosCluster(tmp_path, brokers=3) as cluster:
         summary = run(cluster, _history(*actions, partitions=2, writers=3))
-    assert summary.changes == 3
-    assert summary.deaths == 6
+    assert (summary.changes, summary.deaths) == (2, 3)
 
 
 def test_a_reader_without_a_gate_is_found_out(
