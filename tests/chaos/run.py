@@ -23,6 +23,7 @@ from spark_ordered_kafka.client.schemas import (
     TopicPartitionCount,
 )
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.clients import wait_for
 from tests.chaos.history import Break, Change, Delete, Die, History, Poll, Start, Write
 from tests.chaos.outcome import ChaosError, Summary, sorted_ids, stacks
 from tests.chaos.readers import ReaderDiedError, Row, StreamDriver, batch_read, verdict
@@ -340,10 +341,14 @@ class _Run:
                 targets[partition] = gone + max(1, int(share * (until - gone)))
         self._account(targets)
         wanted = [TopicPartition(self.topic, partition, target) for partition, target in targets.items()]
-        for future in self._admin.delete_records(wanted).values() if wanted else ():
-            future.result(TIMEOUT)
+        if wanted:
+            self._retried(lambda: self._delete_records(wanted))
         self._gone |= targets
         self._note(f"deleted {'beyond the readers ' if beyond else ''}up to {targets}")
+
+    def _delete_records(self, wanted: list[TopicPartition]) -> None:
+        for future in self._admin.delete_records(wanted).values():
+            wait_for(future, TIMEOUT, f"deleting records of {self.topic}")
 
     def _account(self, targets: dict[int, int]) -> None:
         """What every reader has not delivered and will not find any more."""
@@ -360,20 +365,24 @@ class _Run:
 
     def _look(self) -> dict[int, int]:
         """Note where every committed record lies, and return the last stable offsets from before that."""
-        count = len(self._admin.list_topics(self.topic, TIMEOUT).topics[self.topic].partitions)
-        futures = self._admin.list_offsets(
-            {TopicPartition(self.topic, partition): OffsetSpec.latest() for partition in range(count)},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=TIMEOUT,
-        )
-        ends = {tp.partition: future.result(TIMEOUT).offset for tp, future in futures.items()}
-        for message in raw_records(self._cluster, self.topic, count):
+        ends = self._retried(self._ends)
+        for message in raw_records(self._cluster, self.topic, len(ends)):
             record = RecordId.parse(cast(bytes, message.value()))
             place = (cast(int, message.partition()), cast(int, message.offset()))
             assert self._where.setdefault(record, place) == place, (
                 f"{record} was written twice: {place} and {self._where[record]}"
             )
         return ends
+
+    def _ends(self) -> dict[int, int]:
+        count = len(self._admin.list_topics(self.topic, TIMEOUT).topics[self.topic].partitions)
+        futures = self._admin.list_offsets(
+            {TopicPartition(self.topic, partition): OffsetSpec.latest() for partition in range(count)},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=TIMEOUT,
+        )
+        doing = f"asking for the ends of {self.topic}"
+        return {tp.partition: wait_for(future, TIMEOUT, doing).offset for tp, future in futures.items()}
 
     # -- judgement ----------------------------------------------------------------------------------------------
 

@@ -95,6 +95,14 @@ def test_a_broker_dies_while_a_change_is_closing(tmp_path: Path) -> None:
     assert (summary.changes, summary.deaths) == (2, 3)
 
 
+def test_all_go_on_after_the_only_broker_died(chaos_cluster: ChaosCluster) -> None:
+    """Producers that were idle, readers and a change meet a broker that is not back yet, with other leader epochs."""
+    actions: list[Action] = [Start("earliest", 60), Write(0, 2, 40, wait=True), Write(1, 2, 40, wait=True)]
+    actions += [Change(3, wait=True), Write(0, 1, 40, wait=True), Break("kill broker"), Change(5, wait=False)]
+    actions += [Write(0, 2, 40, wait=True), Write(1, 2, 40, wait=False), Poll(0, 3)]
+    assert run(chaos_cluster, _history(*actions, writers=2)).changes == 2
+
+
 def test_a_reader_without_a_gate_is_found_out(
     chaos_cluster: ChaosCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
