@@ -8,6 +8,8 @@
     ├── UnavailableError              a server did not answer in time (retriable)
     ├── LayoutChangingError           a partition change is closing: wait and ask again (retriable)
     ├── FencedError                   a partition change ended this writer's transaction (retriable)
+    ├── RebalancedError               the group has given a consumer's partitions to others (retriable)
+    ├── ClosedError                   a client is used after its end (also a RuntimeError)
     ├── DataLossError                 records a reader still needed are gone
     ├── MisroutedRecordError          a record lies in a partition its key does not belong to
     ├── ReplayMismatchError           a replayed Spark task has other rows than the first time
@@ -32,6 +34,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_TOPIC_OR_PARTITION = 3
     REQUEST_TIMED_OUT = 7
     INVALID_TOPIC_EXCEPTION = 17
+    ILLEGAL_GENERATION = 22
     UNKNOWN_MEMBER_ID = 25
     TOPIC_AUTHORIZATION_FAILED = 29
     CLUSTER_AUTHORIZATION_FAILED = 31
@@ -44,6 +47,7 @@ class ErrorCode(IntEnum):
     INVALID_REQUEST = 42
     POLICY_VIOLATION = 44
     REASSIGNMENT_IN_PROGRESS = 60
+    GROUP_ID_NOT_FOUND = 69
     GUARD_RAILS = 88
     INVALID_PARTITION_METADATA = 1001
     PARTITION_CHANGE_IN_PROGRESS = 1002
@@ -54,6 +58,7 @@ class ErrorCode(IntEnum):
 _RETRIABLE = frozenset(
     {
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.INVALID_PARTITION_METADATA,
     }
@@ -131,6 +136,19 @@ class FencedError(OrderedKafkaError):
     """A partition change (or a successor with the same transactional id) ended this writer's transaction."""
 
     code = ErrorCode.INVALID_PARTITION_METADATA
+
+
+class RebalancedError(OrderedKafkaError):
+    """The group has given a consumer's partitions to others before their offsets were committed.
+
+    What was processed since the last commit will be delivered again, perhaps to another member: go on polling.
+    """
+
+    code = ErrorCode.ILLEGAL_GENERATION
+
+
+class ClosedError(OrderedKafkaError, RuntimeError):
+    """A client is used after it was closed, or after an error that ended it."""
 
 
 class DataLossError(OrderedKafkaError):

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
 from spark_ordered_kafka.config import EARLIEST, Bound, Limits, SourceOptions
 from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.segments import Segment
@@ -17,7 +18,6 @@ from spark_ordered_kafka.spark.loss import LossGuard
 from spark_ordered_kafka.spark.plan import batch_tasks, segments_of, unordered_tasks
 from spark_ordered_kafka.spark.stream import read_task
 from spark_ordered_kafka.spark.subscription import Subscriber
-from spark_ordered_kafka.spark.topics import TopicDirectory, TopicSnapshot
 
 _LOG = logging.getLogger(__name__)
 

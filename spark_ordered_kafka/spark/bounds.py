@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from spark_ordered_kafka.client.topics import TopicSnapshot
 from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, NoMatch
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.spark.topics import TopicSnapshot
 
 OffsetsAt = Callable[[str, Mapping[int, int]], Mapping[int, int | None]]
 """(topic, {partition: milliseconds}) -> per partition the first offset at or after that time, None without one."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spark_ordered_kafka.client.schemas import PositionCheck, TruncationsRequest, TruncationView
+from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import TopicOffset
-from spark_ordered_kafka.spark.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 10

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
+from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.config import Splitting
 from spark_ordered_kafka.kafka.segments import Segment
-from spark_ordered_kafka.spark.topics import TopicLayouts
 
 
 @dataclass

@@ -17,12 +17,12 @@ from pyspark.sql.datasource import (
 )
 
 from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import LogRanges, check_properties
 from spark_ordered_kafka.kafka.producer import ProducerPool
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
-from spark_ordered_kafka.spark.topics import check_cluster
 
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"

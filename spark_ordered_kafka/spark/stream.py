@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, SourceOptions
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties, translate, unknown_topic
@@ -36,7 +37,6 @@ from spark_ordered_kafka.spark.plan import (
 from spark_ordered_kafka.spark.schema import source_schema
 from spark_ordered_kafka.spark.strays import tell_strays
 from spark_ordered_kafka.spark.subscription import Observation, Subscriber
-from spark_ordered_kafka.spark.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 
 _LOG = logging.getLogger(__name__)
 

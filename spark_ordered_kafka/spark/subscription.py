@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
 from spark_ordered_kafka.config import Assignment, SourceOptions, TopicNames, TopicPattern
 from spark_ordered_kafka.errors import ConfigError, DataLossError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import unknown_topic
 from spark_ordered_kafka.spark.bounds import is_retired, partitions_shown
-from spark_ordered_kafka.spark.topics import TopicDirectory, TopicSnapshot
 
 _LOG = logging.getLogger(__name__)
 

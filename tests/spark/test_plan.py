@@ -1,11 +1,11 @@
 """Planning of tasks, on snapshots made by hand."""
 
+from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.config import Splitting
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.routing import Routing
 from spark_ordered_kafka.spark.plan import batch_tasks, segments_of, split, stream_tasks, unordered_tasks
-from spark_ordered_kafka.spark.topics import TopicLayouts, TopicSnapshot
 
 HISTORY = LayoutHistory(2, [Layout(0, 2, (0, 0)), Layout(1, 3, (10, 20, 0)), Layout(2, 2, (15, 20, 7))])
 ROUTINGS = tuple(Routing("murmur3", 2, count) for count in HISTORY.counts)

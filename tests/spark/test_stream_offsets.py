@@ -1,10 +1,10 @@
 """What a micro-batch is planned from: offsets that move, and offsets that must not."""
 
+from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import TopicOffset
 from spark_ordered_kafka.ordering.routing import Routing
 from spark_ordered_kafka.spark.stream import _Reading
-from spark_ordered_kafka.spark.topics import TopicLayouts, TopicSnapshot
 
 HISTORY = LayoutHistory(1, [Layout(0, 1, (0,)), Layout(1, 2, (10, 0))])
 LAYOUTS = TopicLayouts("t", "id", HISTORY, (Routing("murmur3", 1, 1), Routing("murmur3", 1, 2)))

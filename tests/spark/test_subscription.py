@@ -2,10 +2,10 @@
 
 import pytest
 
+from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.spark.subscription import assigned_partitions
-from spark_ordered_kafka.spark.topics import TopicLayouts, TopicSnapshot
 
 # 2 -> 5 -> 4: partition 4 is removed and empty.
 HISTORY = LayoutHistory(

@@ -1,0 +1,232 @@
+"""Configuration of the plain clients: librdkafka's names, ``controller.url`` and a few of our own, checked at once.
+
+What is wrong raises ConfigError naming the option, its value and what would be right. librdkafka itself judges its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from spark_ordered_kafka import parsing
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.kafka.clients import client_properties
+
+Reset = Literal["earliest", "latest", "error"]
+
+_NameT = TypeVar("_NameT", bound=str)
+# librdkafka's aliases of auto.offset.reset.
+_RESETS: Mapping[str, Reset] = {
+    "earliest": "earliest",
+    "beginning": "earliest",
+    "smallest": "earliest",
+    "latest": "latest",
+    "end": "latest",
+    "largest": "latest",
+    "error": "error",
+}
+_REFUSED = {
+    "statistics.interval.ms": "the client sets it; leave it out",
+    "stats_cb": "the client reads librdkafka's statistics itself; leave it out",
+    "key.serializer": "serialize keys before they are produced; leave it out",
+    "value.serializer": "serialize values before they are produced; leave it out",
+    "key.deserializer": "deserialize the message's key; leave it out",
+    "value.deserializer": "deserialize the message's value; leave it out",
+}
+_REFUSED_BY_PRODUCER = _REFUSED | {
+    "transactional.id": "it is derived from the topic, which lets a partition change fence it; leave it out",
+    "partitioner": "the layout decides the partition of a key; leave it out",
+    "on_delivery": "give on_delivery to produce(); leave it out",
+}
+_REFUSED_BY_CONSUMER = _REFUSED | {
+    "enable.auto.offset.store": "a record counts as processed at the next poll() or commit(); leave it out",
+    "group.remote.assignor": "partitions are assigned round-robin by the members; leave it out",
+}
+_CONTROLLER_URL = "controller.url"
+
+
+@dataclass(frozen=True)
+class ProducerOptions:
+    """Configuration of an :class:`~spark_ordered_kafka.OrderedProducer`.
+
+    Attributes:
+        connection: the cluster and its controller, with librdkafka's properties.
+        commit_interval: seconds after which a transaction is committed (``commit.interval.ms``); None, for 0: only by
+            ``commit()`` and ``flush()``.
+        commit_records: records after which it is (``commit.max.records``).
+        max_messages: records that wait for their commit, at most (``queue.buffering.max.messages``).
+        max_bytes: bytes of their keys and values, at most (``queue.buffering.max.kbytes``).
+        max_message_bytes: bytes of one record (``message.max.bytes``).
+        message_timeout: seconds that a record may wait for its commit (``message.timeout.ms``).
+    """
+
+    connection: Connection
+    commit_interval: float | None
+    commit_records: int
+    max_messages: int
+    max_bytes: int
+    max_message_bytes: int
+    message_timeout: float
+
+
+@dataclass(frozen=True)
+class ConsumerOptions:
+    """Configuration of an :class:`~spark_ordered_kafka.OrderedConsumer`.
+
+    Attributes:
+        connection: the cluster and its controller, with librdkafka's properties, ``group.id`` included.
+        group: ``group.id``.
+        reset: where a group that has committed nothing begins (``auto.offset.reset``).
+        commit_interval: seconds between commits of what is processed (``auto.commit.interval.ms``); None: only by
+            ``commit()`` or with a producer's transaction (``enable.auto.commit`` false).
+        show_ends: whether the end of a partition is delivered as a message (``enable.partition.eof``).
+    """
+
+    connection: Connection
+    group: str
+    reset: Reset
+    commit_interval: float | None
+    show_ends: bool
+
+
+class _Conf:
+    """A configuration as given, of which options are taken one by one; the rest is librdkafka's."""
+
+    def __init__(self, conf: Mapping[str, Any], refused: Mapping[str, str]) -> None:
+        if not isinstance(conf, Mapping):
+            raise ConfigError("conf", conf, "a mapping of configuration names to values")
+        self._rest = {name: value for name, value in conf.items() if value is not None}
+        for name, value in self._rest.items():
+            if not isinstance(name, str):
+                raise ConfigError("conf", name, "configuration names are strings")
+            if name in refused:
+                raise ConfigError(name, value, refused[name])
+
+    def connection(self) -> Connection:
+        """The rest, with what is needed to connect; raises ConfigError for an address that is missing or malformed."""
+        url = self._require(_CONTROLLER_URL, parsing.urls, parsing.URLS_HINT)
+        alias = self._rest.pop("metadata.broker.list", None)
+        if alias is not None:
+            self._rest.setdefault("bootstrap.servers", alias)
+        servers = self._require("bootstrap.servers", parsing.servers, parsing.SERVERS_HINT)
+        kafka = {name: value if callable(value) else text(value) for name, value in self._rest.items()}
+        return Connection(kafka=kafka | {"bootstrap.servers": servers}, controller_url=url)
+
+    def take(self, name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
+        """An option of ours, not librdkafka's to see."""
+        value = self._rest.pop(name, None)
+        return default if value is None else parse(name, text(value))
+
+    def see(self, names: tuple[str, ...], parse: Callable[[str, str], Any], default: Any) -> Any:
+        """An option of librdkafka's, under its name or an alias, that we heed too."""
+        for name in names:
+            if name in self._rest:
+                return parse(name, text(self._rest[name]))
+        return default
+
+    def _require(self, name: str, parse: Callable[[str, str], Any], hint: str) -> Any:
+        if name not in self._rest:
+            raise ConfigError(name, None, hint)
+        return self.take(name, parse, None)
+
+
+def producer_options(conf: Mapping[str, Any]) -> ProducerOptions:
+    """Parse and check the configuration of a producer; raises ConfigError for the first wrong option."""
+    given = _Conf(conf, _REFUSED_BY_PRODUCER)
+    given.see(("enable.idempotence",), _only("true"), None)
+    given.see(("acks", "request.required.acks"), _only("all", "-1"), None)
+    interval = given.take("commit.interval.ms", _natural, 100)
+    options = ProducerOptions(
+        commit_interval=None if interval == 0 else interval / 1000,
+        commit_records=given.take("commit.max.records", parsing.positive, 100_000),
+        max_messages=given.see(("queue.buffering.max.messages",), _natural, 100_000) or 2**31 - 1,
+        max_bytes=given.see(("queue.buffering.max.kbytes",), parsing.positive, 1_048_576) * 1024,
+        max_message_bytes=given.see(("message.max.bytes",), parsing.positive, 1_000_000),
+        message_timeout=given.see(("message.timeout.ms", "delivery.timeout.ms"), parsing.positive, 300_000)
+        / 1000,
+        connection=given.connection(),
+    )
+    _judge(Producer, options.connection.kafka)
+    return options
+
+
+def consumer_options(conf: Mapping[str, Any]) -> ConsumerOptions:
+    """Parse and check the configuration of a consumer; raises ConfigError for the first wrong option."""
+    given = _Conf(conf, _REFUSED_BY_CONSUMER)
+    given.see(("partition.assignment.strategy",), _only("roundrobin"), None)
+    given.see(("group.protocol",), _only("classic"), None)
+    given.see(("isolation.level",), _one_of("read_committed", "read_uncommitted"), None)
+    group = given.see(("group.id",), _group, None)
+    if group is None:
+        raise ConfigError("group.id", None, "set it to the name of the consumer group")
+    interval = given.take("auto.commit.interval.ms", parsing.positive, 5_000)
+    commits = given.take("enable.auto.commit", parsing.boolean, True)
+    options = ConsumerOptions(
+        group=group,
+        reset=given.take("auto.offset.reset", _reset, "latest"),
+        commit_interval=interval / 1000 if commits else None,
+        show_ends=given.take("enable.partition.eof", parsing.boolean, False),
+        connection=given.connection(),
+    )
+    _judge(Consumer, options.connection.kafka)
+    return options
+
+
+def text(value: Any) -> str:
+    """A value as librdkafka takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _judge(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) -> None:
+    """Let librdkafka itself judge its properties. Raises ConfigError with its words for a wrong one."""
+    said = _refusal(client, kafka)
+    if said is None:
+        return
+    # One by one, since librdkafka names an alias by the name it stands for.
+    for name, value in kafka.items():
+        if (own := _refusal(client, {"group.id": "judge", name: value})) is not None:
+            raise ConfigError(name, value, f"librdkafka says: {own}")
+    raise ConfigError("conf", ", ".join(sorted(kafka)), f"librdkafka says: {said}")
+
+
+def _refusal(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) -> str | None:
+    try:
+        client(client_properties(kafka)).close()
+    except KafkaException as error:
+        return str(error.args[0].str()).strip()
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _natural(option: str, value: str) -> int:
+    if not value.strip().isdecimal():
+        raise ConfigError(option, value, "a whole number, 0 or greater")
+    return int(value)
+
+
+def _reset(option: str, value: str) -> Reset:
+    return _RESETS[parsing.one_of(option, value.strip().lower(), tuple(_RESETS))]
+
+
+def _group(option: str, value: str) -> str:
+    if not value:
+        raise ConfigError(option, value, "set it to the name of the consumer group")
+    return value
+
+
+def _one_of(*names: _NameT) -> Callable[[str, str], _NameT]:
+    return lambda option, value: parsing.one_of(option, value.strip().lower(), names)
+
+
+def _only(*values: str) -> Callable[[str, str], str]:
+    def parse(option: str, value: str) -> str:
+        if value.strip().lower() not in values:
+            raise ConfigError(option, value, f"only {' or '.join(values)} keeps the order; leave it out")
+        return value
+
+    return parse
