@@ -87,7 +87,7 @@ class TopicDirectory:
 
     def layouts(self, topic: str) -> TopicLayouts:
         """The layouts as known by now, asked for if they are not known at all."""
-        return self._layouts[topic] if topic in self._layouts else self._refresh(topic)
+        return self._layouts[topic] if topic in self._layouts else self.refresh(topic)
 
     def layouts_until(self, topic: str, topic_id: str, epoch: int) -> TopicLayouts:
         """The layouts up to ``epoch``; asked for only if what is known does not reach so far.
@@ -96,7 +96,7 @@ class TopicDirectory:
         """
         known = self.layouts(topic)
         if known.topic_id != topic_id or known.history.current.epoch < epoch:
-            known = self._refresh(topic)
+            known = self.refresh(topic)
         if known.topic_id != topic_id:
             raise DataLossError(
                 f"topic {topic!r} was deleted and created again: its id was {topic_id}, now it is {known.topic_id}"
@@ -128,7 +128,7 @@ class TopicDirectory:
         partitions = range(self.layouts(topic).history.partition_count)
         for _ in range(_MAX_ROUNDS):
             log = self.ranges.log(topic, partitions)
-            layouts = self._refresh(topic)
+            layouts = self.refresh(topic)
             if layouts.history.partition_count <= len(partitions):
                 if log.topic_id != layouts.topic_id:
                     raise DataLossError(
@@ -141,7 +141,8 @@ class TopicDirectory:
             f"the layout of {topic!r} changed {_MAX_ROUNDS} times while its ends were read"
         )
 
-    def _refresh(self, topic: str) -> TopicLayouts:
+    def refresh(self, topic: str) -> TopicLayouts:
+        """The layouts as the controller has them now: a linearizable read."""
         known = self._views.get(topic)
         answer = self._newer(known) if known is not None else None
         if known is None or answer is None:

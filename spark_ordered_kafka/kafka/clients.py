@@ -27,6 +27,7 @@ from spark_ordered_kafka.errors import (
     ErrorCode,
     FencedError,
     OrderedKafkaError,
+    RebalancedError,
     RequestError,
     UnavailableError,
 )
@@ -95,6 +96,15 @@ _UNAVAILABLE = frozenset(
 )
 
 
+_REBALANCED = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
 STALE_METADATA = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,
@@ -150,6 +160,8 @@ def translate(error: KafkaError, doing: str) -> OrderedKafkaError:
     message = f"while {doing}: {error.name()}: {error.str()}"
     if error.code() in _FENCED:
         return FencedError(message)
+    if error.code() in _REBALANCED:
+        return RebalancedError(message)
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return DataLossError(message)
     if error.retriable() or error.code() in _UNAVAILABLE | STALE_METADATA:

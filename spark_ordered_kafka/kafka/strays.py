@@ -57,6 +57,11 @@ class StrayCounter:
         """What was counted so far, per partition."""
         return list(self._found.values())
 
+    def take(self) -> list[Strays]:
+        """What was counted since the last call."""
+        found, self._found = self.found, {}
+        return found
+
     def _mind(self, strays: list[Message], segment: Segment) -> None:
         if not strays or self._misrouted == "ignore":
             return

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from spark_ordered_kafka.client.strays import tell_strays
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, SourceOptions
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
@@ -35,7 +36,6 @@ from spark_ordered_kafka.spark.plan import (
     unordered_tasks,
 )
 from spark_ordered_kafka.spark.schema import source_schema
-from spark_ordered_kafka.spark.strays import tell_strays
 from spark_ordered_kafka.spark.subscription import Observation, Subscriber
 
 _LOG = logging.getLogger(__name__)

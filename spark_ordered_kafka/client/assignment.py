@@ -1,0 +1,411 @@
+"""What an ordered consumer does with the partitions that its group has assigned to it."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from spark_ordered_kafka.client.delivery import Delivery, Place
+from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining
+from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
+from spark_ordered_kafka.client.options import ConsumerOptions
+from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.strays import tell_strays
+from spark_ordered_kafka.client.topics import TopicDirectory
+from spark_ordered_kafka.errors import ConfigError, DataLossError, OrderedKafkaError
+from spark_ordered_kafka.kafka.clients import STALE_METADATA, translate
+from spark_ordered_kafka.kafka.segments import offset_of
+from spark_ordered_kafka.kafka.strays import StrayCounter
+from spark_ordered_kafka.ordering.handover import Release
+
+_LOG = logging.getLogger(__name__)
+_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+# Seconds between two questions to the controller for layouts: at least this, and this many times what one takes, so that
+# a busy controller is asked less often.
+_LEAST_INTERVAL, _SHARE = 0.05, 20
+_IDLE_INTERVAL = 1.0
+_RETRY_INTERVAL = 0.5
+# Seconds between two looks at the group's offsets while a partition is blocked.
+_BLOCKED_INTERVAL = 0.1
+# Records in hand beyond which the layout is asked for at once.
+_MOST_HELD = 10_000
+# Seconds in which members take up new partitions before one of them calls for another rebalance.
+_CLAIM_TIMEOUT = 10.0
+_STRAYS_INTERVAL = 60.0
+
+Releases = Mapping[str, Mapping[int, Release]]
+"""Per topic and partition what is to be committed."""
+
+
+class Assignment:
+    """Fetches, gates, delivers and commits the assigned partitions, all in the thread of the application.
+
+    Records are fetched first and the layout is asked for second (a linearizable read): all of them then lie in layouts
+    that are known.
+
+    Args:
+        consumer: librdkafka's, a member of the group.
+        offsets: the group's committed offsets.
+        directory: layouts of topics.
+        options: the consumer's configuration.
+        listener: is told of keys that come and go.
+        rejoin: makes the group assign its partitions anew.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        offsets: GroupOffsets,
+        directory: TopicDirectory,
+        options: ConsumerOptions,
+        listener: PartitionKeyRebalanceListener | None,
+        rejoin: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._consumer = consumer
+        self._offsets = offsets
+        self._directory = directory
+        self._options = options
+        self._listener = listener
+        self._rejoin = rejoin
+        self._clock = clock
+        self._joining = Joining(offsets, directory, options.reset, keeps_state=listener is not None)
+        self._topics: dict[str, TopicProgress] = {}
+        self._unsettled: dict[str, list[int]] = {}
+        self._strays = StrayCounter("warn")
+        self.delivery = Delivery(self._topics, self._strays)
+        self._layout_at = self._group_at = self._settle_at = clock()
+        self._strays_at = clock() + _STRAYS_INTERVAL
+        self._claim_at: dict[str, float] = {}
+        self._is_stalled = False
+
+    # -- the group's decisions ----------------------------------------------------------------------------------
+
+    def places(self) -> list[Place]:
+        """The assigned partitions."""
+        settled = [(name, p) for name, topic in self._topics.items() for p in topic.own]
+        return settled + [(name, p) for name, partitions in self._unsettled.items() for p in partitions]
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions in place of those before; where to begin is found by :meth:`advance`."""
+        self.clear()
+        unsettled: dict[str, list[int]] = defaultdict(list)
+        for one in partitions:
+            unsettled[one.topic].append(one.partition)
+        self._unsettled = dict(unsettled)
+        self._settle_at = self._clock()
+
+    def clear(self) -> None:
+        """Forget all partitions, and what was fetched and not delivered."""
+        self.delivery.drop(self.places())
+        self._topics.clear()
+        self._unsettled = {}
+
+    def stop_delivery(self) -> None:
+        """Forget what was fetched and not delivered."""
+        self.delivery.drop(self.places())
+        for topic in self._topics.values():
+            for progress in topic.own.values():
+                progress.forget_pending()
+
+    def rewind(self) -> None:
+        """Begin again at the committed offsets."""
+        self._consumer.assign([])
+        self.assigned([TopicPartition(*place) for place in self.places()])
+
+    def is_dirty(self) -> bool:
+        """Whether something was delivered and not committed."""
+        return any(progress.dirty for topic in self._topics.values() for progress in topic.own.values())
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def take(self, count: int) -> list[Message]:
+        """Up to ``count`` records; they count as delivered."""
+        return self.delivery.take(count, self._tell_assigned)
+
+    def advance(self, most: int, wait: float) -> None:
+        """Fetch up to ``most`` records, waiting ``wait`` seconds for the first, and make ready what may be delivered."""
+        if self._unsettled and self._clock() >= self._settle_at:
+            self._patiently(self._settle)
+        if self.delivery.held:
+            wait = min(wait, max(0.0, self._layout_at - self._clock()))
+        self._receive(most, wait)
+        self._sort()
+        now = self._clock()
+        if self.delivery.held and (now >= self._layout_at or self.delivery.held >= _MOST_HELD):
+            self._patiently(lambda: self._check_layouts(self.delivery.held_topics()))
+        elif now >= self._layout_at + _IDLE_INTERVAL:
+            self._patiently(lambda: self._check_layouts(set(self._topics)))
+        if now >= self._group_at:
+            self._patiently(self._check_group)
+        if now >= self._strays_at:
+            self.tell_strays()
+
+    def _patiently(self, step: Callable[[], None]) -> None:
+        """Run a step; when a server does not answer, nothing is delivered meanwhile and it is tried again later."""
+        try:
+            step()
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+            if not self._is_stalled:
+                _LOG.warning("no progress until this is known: %s", error)
+            self._is_stalled = True
+            self._layout_at = self._group_at = self._settle_at = self._clock() + _RETRY_INTERVAL
+        else:
+            self._is_stalled = False
+
+    def _settle(self) -> None:
+        for name in list(self._unsettled):
+            # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
+            self._list_topic(name)
+            self._topics[name] = self._joining.join(name, self._unsettled[name])
+            self._claim_at[name] = self._clock() + _CLAIM_TIMEOUT
+        self._unsettled = {}
+        self._assign()
+
+    def _assign(self) -> None:
+        """Let librdkafka fetch from where each partition was received to."""
+        places = [
+            TopicPartition(name, p, progress.received)
+            for name, topic in self._topics.items()
+            for p, progress in topic.own.items()
+        ]
+        self._consumer.assign(places)
+        # What was paused when it was revoked would stay so.
+        self._consumer.resume(places)
+        for topic in self._topics.values():
+            for progress in topic.own.values():
+                progress.paused = False
+
+    def _receive(self, most: int, wait: float) -> None:
+        try:
+            first = self._consumer.poll(wait)
+            # What is there already is taken without waiting.
+            fetched = [] if first is None else [first, *self._consumer.consume(most - 1, 0)]
+        except KafkaException as error:
+            raise translate(error.args[0], "fetching") from error
+        if not [message for message in fetched if message.error() is not None]:
+            self.delivery.receive(fetched)
+            return
+        records: list[Message] = []
+        for message in fetched:
+            error_of = message.error()
+            if error_of is None:
+                records.append(message)
+                continue
+            self.delivery.receive(records)
+            records = []
+            self._take_event(message, error_of)
+        self.delivery.receive(records)
+
+    def _take_event(self, message: Message, error: KafkaError) -> None:
+        progress = self._progress(message.topic(), message.partition())
+        if error.code() == KafkaError._PARTITION_EOF:
+            if progress is not None and not progress.paused:
+                progress.end = offset_of(message)
+                if self._options.show_ends:
+                    self.delivery.event(message)
+        elif error.code() in _OUT_OF_RANGE:
+            if progress is not None:
+                self._out_of_range(cast(str, message.topic()), cast(int, message.partition()), progress)
+        elif error.code() in STALE_METADATA and message.topic() is not None:
+            self._list_topic(cast(str, message.topic()))
+        else:
+            translated = translate(error, "fetching")
+            if error.fatal() or not (translated.retriable or error.code() == KafkaError._MAX_POLL_EXCEEDED):
+                raise translated
+            _LOG.warning("%s", translated)
+
+    def _out_of_range(self, topic: str, partition: int, progress: Progress) -> None:
+        place, position = TopicPartition(topic, partition), progress.received
+        low, high = self._consumer.get_watermark_offsets(place, TIMEOUT)
+        if position > high:
+            raise DataLossError(
+                f"the log of {topic}-{partition} was truncated: it ends at {high}, the group has read to {position};"
+                " reset the group's offset to go on"
+            )
+        if position < low:
+            lost = f"offsets {position} to {low - 1} of {topic}-{partition} are gone before they were read"
+            if self._options.reset == "error":
+                raise DataLossError(f"{lost} (set auto.offset.reset to earliest to go on without them)")
+            _LOG.warning("%s; going on at offset %d", lost, low)
+            progress.received = low
+        self._assign()
+
+    def _sort(self) -> None:
+        closed = self.delivery.sort()
+        if closed:
+            self._consumer.pause([TopicPartition(*place) for place in closed])
+            for name, p in closed:
+                self._topics[name].own[p].paused = True
+            self._group_at = min(self._group_at, self._clock())
+
+    # -- layouts and the gate -----------------------------------------------------------------------------------
+
+    def _check_layouts(self, names: Iterable[str]) -> None:
+        """Ask for the layouts of what was fetched by now."""
+        begun = self._clock()
+        for name in names:
+            topic = self._topics[name]
+            ends = {p: self._seen_end(name, p, progress) for p, progress in topic.own.items()}
+            layouts = self._directory.refresh(name)
+            if layouts.topic_id != topic.layouts.topic_id:
+                raise DataLossError(f"topic {name!r} was deleted and created again; begin with a new group")
+            for p, end in ends.items():
+                topic.own[p].validated = max(topic.own[p].validated, end)
+            if layouts is not topic.layouts:
+                topic.follow(layouts)
+                self._group_at = begun
+            self._open(name)
+            self._claim_partitions(name)
+        now = self._clock()
+        self._layout_at = now + max(_LEAST_INTERVAL, _SHARE * (now - begun))
+
+    def _seen_end(self, topic: str, partition: int, progress: Progress) -> int:
+        """An offset that the log has reached for certain."""
+        found = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+        return max(progress.received, progress.end, -1 if found is None else found[1])
+
+    def _check_group(self) -> None:
+        """See whether what blocked partitions wait for is committed by now."""
+        self._group_at = self._clock() + _BLOCKED_INTERVAL
+        for name, topic in self._topics.items():
+            awaited = topic.awaited()
+            if awaited:
+                topic.learn(self._offsets.read(name, awaited))
+            self._open(name)
+
+    def _open(self, name: str) -> None:
+        topic = self._topics[name]
+        topic.gate()
+        for p, progress in topic.own.items():
+            if progress.paused and progress.limit > progress.received:
+                progress.paused = False
+                place = TopicPartition(name, p, progress.received)
+                try:
+                    self._consumer.resume([place])
+                    self._consumer.seek(place)
+                except KafkaException:
+                    # Of a partition that is not being fetched, such as one without a leader.
+                    self._assign()
+        self._sort()
+
+    def _claim_partitions(self, name: str) -> None:
+        """Let the group take up partitions that an expansion has added."""
+        topic = self._topics[name]
+        unclaimed = topic.unclaimed()
+        if not unclaimed:
+            self._claim_at[name] = 0.0
+            return
+        if self._clock() < self._claim_at[name]:
+            return
+        topic.learn(self._offsets.read(name, unclaimed))
+        if topic.unclaimed():
+            self._claim_at[name] = self._clock() + _CLAIM_TIMEOUT
+            self._rejoin()
+
+    def _list_topic(self, name: str) -> None:
+        try:
+            self._consumer.list_topics(name, TIMEOUT)
+        except KafkaException as error:
+            raise translate(error.args[0], f"asking for topic {name!r}") from error
+
+    # -- offsets ------------------------------------------------------------------------------------------------
+
+    def position(self, topic: str, partition: int) -> TopicPartition:
+        """The offset of the next record to be delivered."""
+        progress = self._progress(topic, partition)
+        return TopicPartition(topic, partition, OFFSET_INVALID if progress is None else progress.position)
+
+    def due(self, *, processed: bool) -> Releases:
+        """What others may wait for and may be committed; ``processed``: what was delivered is processed."""
+        return {
+            name: {p: topic.release(p) for p in due}
+            for name, topic in self._topics.items()
+            if (due := [p for p in topic.due() if processed or not topic.own[p].dirty])
+        }
+
+    def releases(self, wanted: Sequence[TopicPartition] | None) -> Releases:
+        """What to commit when everything delivered is processed, or everything below the offsets ``wanted``.
+
+        Raises ConfigError for an offset that is not the consumer's to commit.
+        """
+        if wanted is not None:
+            found: dict[str, dict[int, Release]] = defaultdict(dict)
+            for one in wanted:
+                self._check_wanted(one)
+                found[one.topic][one.partition] = self._topics[one.topic].release(one.partition, one.offset)
+            return found
+        return {name: topic.uncommitted() for name, topic in self._topics.items()}
+
+    def let_go(self, releases: Releases) -> list[TopicPartition]:
+        """What is to be committed, after the listener was told which keys may go."""
+        releases = {name: self._topics[name].in_order(wanted) for name, wanted in releases.items()}
+        leaving = [
+            TopicPartition(name, p)
+            for name, wanted in releases.items()
+            for p in self._topics[name].leaving(wanted)
+        ]
+        if leaving and self._listener is not None:
+            self._listener.on_partition_key_maybe_revoked(leaving)
+        return [
+            self._committable(name, p, release)
+            for name, wanted in releases.items()
+            for p, release in wanted.items()
+        ]
+
+    def commit(self, releases: Releases) -> list[TopicPartition]:
+        """Let go of keys and commit; raises as :meth:`GroupOffsets.commit`."""
+        offsets = self.let_go(releases)
+        if not offsets:
+            return []
+        done = self._offsets.commit(offsets)
+        self.note(offsets)
+        return done
+
+    def note(self, offsets: Iterable[TopicPartition]) -> None:
+        """These offsets are committed."""
+        for one in offsets:
+            topic = self._topics.get(one.topic)
+            if topic is not None and one.partition in topic.own:
+                topic.committed({one.partition: Release.parse(one.offset, one.metadata)})
+        self._group_at = min(self._group_at, self._clock())
+
+    def tell_strays(self) -> None:
+        """Report misrouted records."""
+        self._strays_at = self._clock() + _STRAYS_INTERVAL
+        tell_strays(self._options.connection, self._strays.take())
+
+    def _tell_assigned(self, topic: str, partition: int) -> None:
+        if self._listener is not None:
+            self._listener.on_partition_key_assigned([TopicPartition(topic, partition)])
+
+    def _progress(self, topic: str | None, partition: int | None) -> Progress | None:
+        if topic is None or partition is None or topic not in self._topics:
+            return None
+        return self._topics[topic].own.get(partition)
+
+    def _check_wanted(self, one: TopicPartition) -> None:
+        progress = self._progress(one.topic, one.partition)
+        shown = f"{one.topic}-{one.partition} at {one.offset}"
+        if progress is None:
+            raise ConfigError("offsets", shown, "only assigned partitions can be committed")
+        if not 0 <= one.offset <= progress.position:
+            raise ConfigError("offsets", shown, f"from 0 to {progress.position}, what was delivered")
+        if one.metadata:
+            raise ConfigError("offsets", shown, "the metadata of offsets is the consumer's own; leave it out")
+
+    def _committable(self, topic: str, partition: int, release: Release) -> TopicPartition:
+        epoch = self._topics[topic].own[partition].leader_epoch
+        if epoch is None:
+            return TopicPartition(topic, partition, release.offset, metadata=release.metadata())
+        return TopicPartition(
+            topic, partition, release.offset, metadata=release.metadata(), leader_epoch=epoch
+        )

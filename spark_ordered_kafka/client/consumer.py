@@ -1,0 +1,382 @@
+"""A plain Python consumer whose group keeps every key in order through partition changes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from spark_ordered_kafka.client.assignment import Assignment, Releases
+from spark_ordered_kafka.client.joining import GroupOffsets
+from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
+from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options
+from spark_ordered_kafka.client.topics import TopicDirectory
+from spark_ordered_kafka.client.transactions import TransactionOffsets
+from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, RebalancedError
+from spark_ordered_kafka.kafka.clients import client_properties
+from spark_ordered_kafka.parsing import topic_name
+
+OnRebalance = Callable[["OrderedConsumer", list[TopicPartition]], Any]
+
+_LOG = logging.getLogger(__name__)
+_FOREVER = float("inf")
+# A round of a longer wait, so that signals and what is due are seen to.
+_ROUND = 0.1
+_LEAST_FETCH, _MOST_FETCH = 500, 10_000
+# Seconds after which a consumer with records in hand serves the group, lest it be taken for dead.
+_SERVE_INTERVAL = 1.0
+_DEFAULTS = {
+    # Members learn of a rebalance, which every expansion brings, by a heartbeat.
+    "heartbeat.interval.ms": "1000",
+    # The end of a partition is known when a fetch comes back empty; others may wait for that.
+    "fetch.wait.max.ms": "100",
+    "isolation.level": "read_committed",
+}
+
+
+class OrderedConsumer:
+    """A member of a consumer group, as ``confluent_kafka.Consumer``, for topics whose partition count changes.
+
+    Each key's records reach the group's members in the order of writing, through expansions and shrinks. A member does
+    not deliver a record before all earlier records of its key are processed: by itself, or by the member that has them,
+    which its committed offsets tell. Until then the partition is paused.
+
+    Delivery is at least once with offsets committed after processing. With ``enable.auto.commit`` (the default) a
+    record counts as processed when the next call of :meth:`poll`, :meth:`consume` or :meth:`close` begins; without it,
+    call :meth:`commit`, or :meth:`OrderedProducer.send_offsets` for exactly once.
+
+    Not to be shared between threads.
+
+    Args:
+        conf: librdkafka's configuration, ``controller.url`` (http URLs separated by commas) included.
+
+    Raises:
+        ConfigError: an option is unknown or wrong.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
+        self._options: ConsumerOptions = consumer_options(conf)
+        self._clock = clock
+        self._consumer = Consumer(
+            client_properties(
+                {**_DEFAULTS, **self._options.connection.kafka},
+                enable_auto_commit=False,
+                enable_auto_offset_store=False,
+                enable_partition_eof=True,
+                partition_assignment_strategy="roundrobin",
+                auto_offset_reset="error",
+            )
+        )
+        self._directory = TopicDirectory(self._options.connection)
+        self._assignment = self._new_assignment(None)
+        self._subscription: list[str] = []
+        self._user: dict[str, OnRebalance | None] = {}
+        self._failure: BaseException | None = None
+        self._is_closed = False
+        self._commits_on_revoke = True
+        self._lost_unsent = False
+        self._committed_at = clock()
+        self._served_at = clock()
+
+    def __enter__(self) -> OrderedConsumer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            # What was delivered last is not processed.
+            self._commits_on_revoke = False
+        self.close()
+
+    # -- subscription -------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        on_assign: OnRebalance | None = None,
+        on_revoke: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+        *,
+        partition_key_listener: PartitionKeyRebalanceListener | None = None,
+    ) -> None:
+        """Join the group for these topics, in place of those before. Partitions are assigned round-robin.
+
+        The callbacks are those of ``confluent_kafka.Consumer.subscribe`` and get this consumer and the partitions;
+        they may call :meth:`commit` and :meth:`position`. ``partition_key_listener`` is told of keys that come and go
+        without a rebalance (KIP-253).
+
+        Raises:
+            ConfigError: not a list of topic names; patterns are not supported.
+            RequestError: UNKNOWN_TOPIC_OR_PARTITION for a topic that is not managed.
+            UnavailableError: no controller answers.
+        """
+        self._check_usable()
+        names = _topic_names(topics)
+        for name in names:
+            self._directory.refresh(name)
+        self._assignment = self._new_assignment(partition_key_listener)
+        self._user = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
+        self._subscription = names
+        self._join()
+
+    def unsubscribe(self) -> None:
+        """Leave the group."""
+        self._check_usable()
+        self._commit_processed()
+        self._consumer.unsubscribe()
+        self._assignment = self._new_assignment(None)
+
+    def assignment(self) -> list[TopicPartition]:
+        """The assigned partitions."""
+        self._check_usable()
+        return [TopicPartition(*place) for place in self._assignment.places()]
+
+    def _new_assignment(self, listener: PartitionKeyRebalanceListener | None) -> Assignment:
+        offsets = GroupOffsets(self._consumer, self._options.group)
+        return Assignment(
+            self._consumer, offsets, self._directory, self._options, listener, self._join, self._clock
+        )
+
+    def _join(self) -> None:
+        self._consumer.subscribe(
+            self._subscription, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout: float | None = None) -> Message | None:
+        """The next record, or None if there is none within ``timeout`` seconds (None, or negative: wait for ever).
+
+        Raises:
+            OrderedKafkaError: the consumer cannot go on: DataLossError, RequestError, or what a listener raised. Every
+                later call raises it again; records that were not returned will be delivered to the group again.
+        """
+        found = self._take(1, timeout)
+        return found[0] if found else None
+
+    def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
+        """Up to ``num_messages`` records: as many as there are within ``timeout`` seconds. Raises as :meth:`poll`."""
+        if (
+            isinstance(num_messages, bool)
+            or not isinstance(num_messages, int)
+            or not 0 <= num_messages <= 1_000_000
+        ):
+            raise ConfigError("num_messages", num_messages, "a whole number from 0 to 1000000")
+        return self._take(num_messages, timeout)
+
+    def _take(self, count: int, timeout: float | None) -> list[Message]:
+        self._check_usable()
+        endless = timeout is None or timeout < 0
+        deadline = self._clock() + (_FOREVER if endless or timeout is None else timeout)
+        with _Ending(self):
+            self._see_to_commits()
+            delivery = self._assignment.delivery
+            if delivery.ready < count or self._clock() - self._served_at > _SERVE_INTERVAL:
+                self._await(count, deadline)
+            return self._assignment.take(count)
+
+    def _await(self, count: int, deadline: float) -> None:
+        """Fetch until ``count`` records are ready or the deadline has passed, once at least."""
+        while True:
+            ready = self._assignment.delivery.ready
+            left = deadline - self._clock()
+            wait = 0.0 if ready >= count else max(0.0, min(left, _ROUND))
+            self._assignment.advance(min(max(count - ready, _LEAST_FETCH), _MOST_FETCH), wait)
+            self._served_at = self._clock()
+            if self._assignment.delivery.ready >= count or self._clock() >= deadline:
+                return
+            # Positions have moved without a record being delivered: the ends of partitions, a new layout.
+            self._see_to_commits()
+
+    # -- offsets ------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: Sequence[TopicPartition] | None = None,
+        asynchronous: bool = False,
+    ) -> list[TopicPartition] | None:
+        """Commit what is processed: everything delivered, or up to ``message``, or ``offsets``.
+
+        Always waits for the answer, since others rely on what is committed; ``asynchronous`` only leaves it out of
+        the result. A listener is told before that keys may go. What would let a successor get a key's later records
+        before its earlier ones is not committed yet.
+
+        Raises:
+            RebalancedError: the group has given the partitions to others, who will get the records again.
+            UnavailableError: the group's coordinator does not answer.
+            ConfigError: an offset is not of the assignment, or beyond what was delivered.
+        """
+        self._check_usable()
+        if message is not None and offsets is not None:
+            raise ConfigError("offsets", offsets, "give message or offsets, not both")
+        wanted = offsets
+        if message is not None:
+            wanted = [
+                TopicPartition(message.topic() or "", message.partition() or 0, (message.offset() or 0) + 1)
+            ]
+        with _Ending(self):
+            releases = self._assignment.releases(wanted)
+            done = self._assignment.commit(releases)
+        return None if asynchronous else done
+
+    def committed(self, partitions: Sequence[TopicPartition], timeout: float = 10.0) -> list[TopicPartition]:
+        """What the group has committed, as ``confluent_kafka.Consumer.committed``."""
+        self._check_usable()
+        return self._consumer.committed(list(partitions), timeout)
+
+    def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """The offset of the next record of each partition; ``OFFSET_INVALID`` of those that are not assigned."""
+        self._check_usable()
+        return [self._assignment.position(one.topic, one.partition) for one in partitions]
+
+    def consumer_group_metadata(self) -> Any:
+        """The group's metadata, as ``confluent_kafka.Consumer.consumer_group_metadata``."""
+        self._check_usable()
+        return self._consumer.consumer_group_metadata()
+
+    def memberid(self) -> str | None:
+        """The id that the group's coordinator has given to this member."""
+        self._check_usable()
+        return self._consumer.memberid()
+
+    def _see_to_commits(self) -> None:
+        """Commit what others wait for, and with ``enable.auto.commit`` from time to time everything processed."""
+        interval = self._options.commit_interval
+        due = self._assignment.due(processed=interval is not None)
+        if interval is not None and self._clock() - self._committed_at >= interval:
+            due = self._assignment.releases(None)
+        if not due:
+            return
+        self._committed_at = self._clock()
+        self._commit_or_wait(due)
+
+    def _commit_or_wait(self, releases: Releases) -> None:
+        try:
+            self._assignment.commit(releases)
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+            # It is tried again at the next interval, or the records are delivered again.
+            _LOG.warning("%s", error)
+
+    def _commit_processed(self) -> None:
+        if self._options.commit_interval is not None and self._failure is None and self._commits_on_revoke:
+            self._commit_or_wait(self._assignment.releases(None))
+
+    # -- transactions -------------------------------------------------------------------------------------------
+
+    def transaction_offsets(self) -> TransactionOffsets:
+        """What :meth:`OrderedProducer.send_offsets` commits: everything delivered. A listener is told before.
+
+        Raises RebalancedError when something delivered belongs to others by now, so that it must not be committed.
+        """
+        self._check_usable()
+        if self._options.commit_interval is not None:
+            raise ConfigError(
+                "enable.auto.commit", True, "set it to false: the producer's transaction commits"
+            )
+        if self._lost_unsent:
+            self._lost_unsent = False
+            raise RebalancedError(
+                "the group gave partitions to others while their records were being processed"
+            )
+        with _Ending(self):
+            return TransactionOffsets(
+                self._assignment.let_go(self._assignment.releases(None)),
+                self._consumer.consumer_group_metadata(),
+            )
+
+    def transaction_committed(self, sent: TransactionOffsets) -> None:
+        """The transaction with these offsets is committed."""
+        self._assignment.note(sent.offsets)
+
+    def transaction_aborted(self) -> None:
+        """The transaction is not committed: what it was made from is delivered again."""
+        self._lost_unsent = False
+        self._assignment.rewind()
+
+    # -- the group ----------------------------------------------------------------------------------------------
+
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        # Where to begin takes questions that may fail: they are asked outside of librdkafka's callback.
+        self._consumer.assign([])
+        self._assignment.assigned(partitions)
+        self._call("assign", partitions)
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        try:
+            if self._failure is None:
+                self._assignment.stop_delivery()
+                self._call("revoke", partitions)
+                self._commit_processed()
+        finally:
+            self._forget()
+
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        try:
+            if self._failure is None:
+                self._call("lost", partitions)
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._lost_unsent = self._lost_unsent or self._assignment.is_dirty()
+        self._assignment.clear()
+        self._consumer.unassign()
+
+    def _call(self, name: str, partitions: list[TopicPartition]) -> None:
+        callback = self._user.get(name)
+        if callback is not None:
+            callback(self, [TopicPartition(one.topic, one.partition) for one in partitions])
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Commit what is processed, with ``enable.auto.commit``, and leave the group. May be called twice."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            # Calls on_revoke, which commits.
+            self._consumer.close()
+        finally:
+            self._assignment.tell_strays()
+            self._directory.close()
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the consumer is closed")
+        if self._failure is not None:
+            raise self._failure
+
+
+class _Ending:
+    """Whatever ends a block but a retriable error ends the consumer: later calls raise it again."""
+
+    def __init__(self, consumer: OrderedConsumer) -> None:
+        self._consumer = consumer
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        retriable = isinstance(error, OrderedKafkaError) and error.retriable
+        if isinstance(error, Exception) and not retriable and not isinstance(error, ConfigError):
+            self._consumer._failure = error
+
+
+def _topic_names(topics: Any) -> list[str]:
+    expected = "a list of topic names, such as ['orders']"
+    if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
+        raise ConfigError("topics", topics, expected)
+    names = list(topics)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError("topics", topics, expected)
+    for name in names:
+        if name.startswith("^"):
+            raise ConfigError("topics", name, "patterns are not supported: name the topics")
+        topic_name("topics", name)
+    return names

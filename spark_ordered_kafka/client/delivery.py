@@ -1,0 +1,196 @@
+"""Records on their way from librdkafka to the application: held until they may be delivered, then in runs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import methodcaller
+from typing import cast
+
+from confluent_kafka import Message
+
+from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.kafka.segments import Segment, offset_of
+from spark_ordered_kafka.kafka.strays import StrayCounter
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+_partition = methodcaller("partition")
+
+OnOpened = Callable[[str, int], None]
+"""Is told topic and partition before the first record is delivered whose key may be new there."""
+
+
+class _Run:
+    """Messages of one partition and, once they may be delivered, of one layout epoch; ``epoch`` None: an event.
+
+    Those before ``at`` are delivered already.
+    """
+
+    def __init__(self, place: Place, messages: list[Message], epoch: int | None = None) -> None:
+        self.place = place
+        self.messages = messages
+        self.epoch = epoch
+        self.at = 0
+
+    def __len__(self) -> int:
+        return len(self.messages) - self.at
+
+
+class Delivery:
+    """Keeps the order of each partition; delivers nothing beyond a partition's limit.
+
+    ``topics``: the topics of the current assignment, by name; whatever is of none of them is dropped.
+    """
+
+    def __init__(self, topics: Mapping[str, TopicProgress], strays: StrayCounter) -> None:
+        self._topics = topics
+        self._strays = strays
+        self._held: deque[_Run] = deque()
+        self._ready: deque[_Run] = deque()
+        self.ready = 0
+        self.held = 0
+
+    def receive(self, messages: Sequence[Message]) -> None:
+        """Take records from librdkafka."""
+        # One call less for each record where the partition says it all.
+        for _, run in groupby(messages, _place if len(self._topics) > 1 else _partition):
+            found = list(run)
+            place = _place(found[0])
+            progress = self._progress(place)
+            if progress is None or progress.paused:
+                continue
+            progress.received = offset_of(found[-1]) + 1
+            progress.pending += len(found)
+            self._hold(_Run(place, found))
+
+    def event(self, message: Message) -> None:
+        """Take an event to be delivered after what was received before it, such as the end of a partition."""
+        self._hold(_Run(_place(message), [message]))
+
+    def sort(self) -> set[Place]:
+        """Make ready what may be delivered; the partitions whose next record is beyond a closed gate.
+
+        What is beyond the gate is dropped, to be fetched again; what lies in a layout that is not known yet is kept.
+        """
+        closed: set[Place] = set()
+        held, self._held, self.held = self._held, deque(), 0
+        unknown: set[Place] = set()
+        for run in held:
+            progress = self._progress(run.place)
+            if progress is None or run.place in closed:
+                continue
+            if run.place in unknown:
+                self._hold(run)
+                continue
+            if offset_of(run.messages[-1]) < progress.limit or self._is_event(run):
+                self._make_ready(run)
+                continue
+            cut = bisect_left(run.messages, progress.limit, key=offset_of)
+            if cut > 0:
+                self._make_ready(_Run(run.place, run.messages[:cut]))
+            if offset_of(run.messages[cut]) < progress.validated:
+                closed.add(run.place)
+            else:
+                unknown.add(run.place)
+                self._hold(_Run(run.place, run.messages[cut:]))
+        for place in closed:
+            self._forget_beyond_limit(place)
+        return closed
+
+    def take(self, count: int, on_opened: OnOpened) -> list[Message]:
+        """Up to ``count`` messages, which count as delivered. When ``on_opened`` raises, none does."""
+        wanted, runs = count, 0
+        for run in self._ready:
+            if wanted <= 0:
+                break
+            self._open(run, on_opened)
+            wanted -= len(run)
+            runs += 1
+        taken: list[Message] = []
+        for _ in range(runs):
+            taken += self._deliver(self._ready[0], count - len(taken))
+        return taken
+
+    def drop(self, places: Collection[Place]) -> None:
+        """Forget what is of these partitions."""
+        self._held = deque(run for run in self._held if run.place not in places)
+        self._ready = deque(run for run in self._ready if run.place not in places)
+        self.held = sum(map(len, self._held))
+        self.ready = sum(map(len, self._ready))
+
+    def held_topics(self) -> set[str]:
+        """Topics with records in layouts that are not known yet."""
+        return {run.place[0] for run in self._held}
+
+    def _progress(self, place: Place) -> Progress | None:
+        topic = self._topics.get(place[0])
+        return None if topic is None else topic.own.get(place[1])
+
+    def _hold(self, run: _Run) -> None:
+        self._held.append(run)
+        self.held += len(run)
+
+    @staticmethod
+    def _is_event(run: _Run) -> bool:
+        return run.messages[0].error() is not None
+
+    def _make_ready(self, run: _Run) -> None:
+        pieces = [run] if self._is_event(run) else list(self._judged(run))
+        self._ready.extend(pieces)
+        self.ready += sum(map(len, pieces))
+
+    def _judged(self, run: _Run) -> Iterator[_Run]:
+        """The run by epochs, without the tombstones that writers of a compacted topic put into other partitions."""
+        name, partition = run.place
+        layouts = self._topics[name].layouts
+        first, last = offset_of(run.messages[0]), offset_of(run.messages[-1]) + 1
+        for epoch, start, end in layouts.history.segments(partition, first, last):
+            messages = run.messages
+            if (start, end) != (first, last):
+                low, high = (bisect_left(messages, at, key=offset_of) for at in (start, end))
+                messages = messages[low:high]
+            segment = Segment(name, partition, epoch, start, end, layouts.routings[epoch])
+            kept = self._strays.judge(messages, segment)
+            self._topics[name].own[partition].pending -= len(messages) - len(kept)
+            if kept:
+                yield _Run(run.place, kept, epoch)
+
+    def _forget_beyond_limit(self, place: Place) -> None:
+        progress = self._topics[place[0]].own[place[1]]
+        progress.pending = sum(
+            len(run) for run in self._ready if run.place == place and run.epoch is not None
+        )
+        progress.received = progress.limit
+        progress.end = 0
+
+    def _open(self, run: _Run, on_opened: OnOpened) -> None:
+        if run.epoch is None:
+            return
+        topic = self._topics[run.place[0]]
+        progress = topic.own[run.place[1]]
+        if run.epoch > progress.opened:
+            if topic.opens(run.place[1], run.epoch):
+                on_opened(*run.place)
+            progress.opened = run.epoch
+
+    def _deliver(self, run: _Run, most: int) -> list[Message]:
+        messages = run.messages[run.at : run.at + most]
+        run.at += len(messages)
+        self.ready -= len(messages)
+        if len(run) == 0:
+            self._ready.popleft()
+        if run.epoch is not None:
+            progress = self._topics[run.place[0]].own[run.place[1]]
+            progress.position = offset_of(messages[-1]) + 1
+            progress.leader_epoch = messages[-1].leader_epoch()
+            progress.pending -= len(messages)
+            progress.dirty = True
+        return messages
+
+
+def _place(message: Message) -> Place:
+    return cast(str, message.topic()), cast(int, message.partition())

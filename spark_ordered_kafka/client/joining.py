@@ -1,0 +1,145 @@
+"""Where an ordered consumer begins in the partitions that its group has assigned to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from spark_ordered_kafka.client.options import Reset
+from spark_ordered_kafka.client.progress import Progress, TopicProgress, oldest_since, opened_before
+from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts
+from spark_ordered_kafka.errors import DataLossError, UnavailableError
+from spark_ordered_kafka.kafka.clients import TopicLog, translate
+from spark_ordered_kafka.ordering import blockers
+from spark_ordered_kafka.ordering.handover import Release, released
+
+TIMEOUT = 10.0
+"""Seconds for the group's coordinator to read or take offsets."""
+
+_ROUNDS = 5
+
+
+class GroupOffsets:
+    """The committed offsets of a consumer's own group."""
+
+    def __init__(self, consumer: Consumer, group: str) -> None:
+        self._consumer = consumer
+        self._group = group
+
+    def read(self, topic: str, partitions: Collection[int]) -> dict[int, Release]:
+        """What the group has committed, where it has; raises UnavailableError when its coordinator does not answer."""
+        if not partitions:
+            return {}
+        try:
+            found = self._consumer.committed([TopicPartition(topic, p) for p in partitions], TIMEOUT)
+        except KafkaException as error:
+            raise translate(error.args[0], f"reading the offsets of group {self._group!r}") from error
+        for one in found:
+            if one.error is not None:
+                raise translate(one.error, f"reading the offset of {topic}-{one.partition}")
+        return {one.partition: Release.parse(one.offset, one.metadata) for one in found if one.offset >= 0}
+
+    def commit(self, offsets: list[TopicPartition]) -> list[TopicPartition]:
+        """Commit, once more where the coordinator moves; raises RebalancedError when the group took the partitions."""
+        retrying = Retrying(
+            stop=stop_after_delay(TIMEOUT),
+            wait=wait_exponential(0.05, max=0.5),
+            retry=retry_if_exception_type(UnavailableError),
+            reraise=True,
+        )
+        return retrying(self._commit, offsets)
+
+    def _commit(self, offsets: list[TopicPartition]) -> list[TopicPartition]:
+        doing = f"committing offsets to group {self._group!r}"
+        try:
+            done = self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            raise translate(error.args[0], doing) from error
+        for one in done or ():
+            if one.error is not None:
+                raise translate(one.error, f"{doing}, {one.topic}-{one.partition}")
+        return done or []
+
+
+class Joining:
+    """Finds the start of assigned partitions, and commits it: what others wait for is then known to them."""
+
+    def __init__(
+        self, offsets: GroupOffsets, directory: TopicDirectory, reset: Reset, keeps_state: bool
+    ) -> None:
+        self._offsets = offsets
+        self._directory = directory
+        self._reset = reset
+        self._keeps_state = keeps_state
+
+    def join(self, topic: str, partitions: Collection[int]) -> TopicProgress:
+        """The progress of newly assigned partitions of a topic.
+
+        Raises:
+            UnavailableError: a broker, the group's coordinator or the controller does not answer.
+            RebalancedError: the assignment is out of date already.
+            DataLossError: there is no offset to begin with, and ``auto.offset.reset`` is ``error``.
+        """
+        for _ in range(_ROUNDS):
+            layouts = self._directory.refresh(topic)
+            everything = {*range(layouts.history.partition_count), *partitions}
+            group = self._offsets.read(topic, everything)
+            since = oldest_since(group.values(), layouts.history.current.epoch)
+            log = self._log(topic, [p for p in partitions if p not in group])
+            begun = {p: r.offset for p, r in group.items() if p in partitions}
+            begun |= self._starts(layouts, group, log, since)
+            claims = {p: Release(at, layouts.history.current.epoch, since) for p, at in begun.items()}
+            self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
+            # An end that was taken under another layout than other members' ends leaves a gap inside a key.
+            if self._reset != "latest" or not log.ends or self._directory.refresh(topic) is layouts:
+                own = {
+                    p: Progress.starting(claim.offset, claim, opened_before(layouts, p, claim.offset))
+                    for p, claim in claims.items()
+                }
+                return TopicProgress(layouts, own, group, since, self._keeps_state)
+        raise UnavailableError(f"the layout of {topic!r} changed {_ROUNDS} times while its ends were read")
+
+    def _log(self, topic: str, partitions: Collection[int]) -> TopicLog:
+        if not partitions:
+            return TopicLog("", {}, {}, {})
+        if self._reset == "error":
+            raise DataLossError(
+                f"the group has committed no offset of {topic!r}, partition {min(partitions)}, and auto.offset.reset is error"
+            )
+        return self._directory.ranges.log(topic, partitions)
+
+    def _starts(
+        self, layouts: TopicLayouts, group: Mapping[int, Release], log: TopicLog, since: int
+    ) -> dict[int, int]:
+        """Of partitions without a committed offset: the log start, or the end if the group is to begin there."""
+        if self._reset != "latest":
+            return dict(log.starts)
+        history = layouts.history
+        # What a layout has added since the group began is read from its start: nothing of it may be missed.
+        known = len(history.layouts[since].starts) if since > 0 else history.counts[0]
+        known = max(known, history.counts[since])
+        ends = {p: end if p < known else log.starts[p] for p, end in log.ends.items()}
+        # A member that began under an earlier layout still has records of keys that lie here now.
+        waiting = blockers(
+            history, {**_nothing_missing(history.partition_count), **released(history, group), **ends}
+        )
+        return {
+            p: max(log.starts[p], history.layouts[history.epoch_of(p, end)].start(p)) if p in waiting else end
+            for p, end in ends.items()
+        }
+
+    def _claim(self, topic: str, claims: Mapping[int, Release]) -> None:
+        if claims:
+            self._offsets.commit(
+                [
+                    TopicPartition(topic, p, claim.offset, metadata=claim.metadata())
+                    for p, claim in claims.items()
+                ]
+            )
+
+
+def _nothing_missing(partitions: int) -> dict[int, int]:
+    # Members that have not committed yet take their ends later, hence under this layout or a newer one.
+    return dict.fromkeys(range(partitions), 2**62)

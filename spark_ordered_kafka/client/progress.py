@@ -1,0 +1,219 @@
+"""How far an ordered consumer has got with the partitions of a topic, and how far it may go. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.ordering import blockers, readable
+from spark_ordered_kafka.ordering.handover import Release, gains, is_due, leaves, released
+
+
+@dataclass
+class Progress:
+    """One assigned partition; every offset is that of a next record.
+
+    Attributes:
+        position: the next record to be delivered.
+        committed: what the group has committed.
+        opened: layout epoch whose keys the application knows to be here.
+        received: behind the last record taken from librdkafka.
+        validated: records below it lie in layouts that are known.
+        limit: records below it may be delivered; behind ``validated`` where the gate is closed.
+        end: the log's end, when it was met last.
+        pending: records received and not delivered yet.
+        dirty: whether something was delivered and not committed.
+        paused: whether the gate keeps librdkafka from fetching.
+        leader_epoch: that of the last record delivered (KIP-320), if known.
+    """
+
+    position: int
+    committed: Release
+    opened: int
+    received: int
+    validated: int = 0
+    limit: int = 0
+    end: int = 0
+    pending: int = 0
+    dirty: bool = False
+    paused: bool = False
+    leader_epoch: int | None = None
+
+    @classmethod
+    def starting(cls, position: int, committed: Release, opened: int) -> Progress:
+        """Nothing is delivered yet."""
+        return cls(position, committed, opened, received=position, validated=position, limit=position)
+
+    @property
+    def reached(self) -> int:
+        """Below it no record is left to deliver: the position, or what markers, gaps and dropped records follow it."""
+        return self.position if self.pending else max(self.position, self.received, self.end)
+
+    def forget_pending(self) -> None:
+        """What was received and not delivered has been dropped."""
+        if self.pending:
+            self.received, self.end, self.pending = self.position, 0, 0
+
+
+class TopicProgress:
+    """The assigned partitions of one topic, and what the group's other members have let go.
+
+    Args:
+        layouts: the topic's layouts.
+        own: the assigned partitions.
+        group: what the group has committed, by partition.
+        since: the newest layout epoch when the group began to read the topic.
+        keeps_state: whether the application is told of keys that come and go. Then even its own partitions wait for
+            each other's commits; otherwise what was delivered to it came in order, committed or not.
+    """
+
+    def __init__(
+        self,
+        layouts: TopicLayouts,
+        own: dict[int, Progress],
+        group: Mapping[int, Release],
+        since: int,
+        keeps_state: bool,
+    ) -> None:
+        self.layouts = layouts
+        self.own = own
+        self.since = since
+        self._keeps_state = keeps_state
+        self._group = dict(group)
+        self._is_open = False
+        self._unreleased: set[int] = set()
+        self.follow(layouts)
+
+    @property
+    def epoch(self) -> int:
+        """The newest layout epoch that is known."""
+        return self.layouts.history.current.epoch
+
+    def follow(self, layouts: TopicLayouts) -> None:
+        """Go on with newer layouts."""
+        self.layouts = layouts
+        self._is_open = False
+        self._unreleased = {p for p in self.own if self._is_unreleased(p)}
+
+    def learn(self, group: Mapping[int, Release]) -> None:
+        """What the group has committed by now."""
+        self._group.update(group)
+
+    # -- the gate -----------------------------------------------------------------------------------------------
+
+    def gate(self) -> None:
+        """Set the limits. The layouts must have been asked for after what is validated was seen."""
+        ends = {p: progress.validated for p, progress in self.own.items()}
+        if not self._is_open and self.layouts.ordered:
+            ends = readable(self.layouts.history, self._released(), ends)
+        for p, progress in self.own.items():
+            progress.limit = max(progress.limit, ends[p])
+        if not self._is_open:
+            newest = self.layouts.history.current
+            # An open segment stays open, so that until the next layout there is nothing to compute.
+            self._is_open = not self.blocked() and all(
+                progress.limit >= newest.start(p) for p, progress in self.own.items()
+            )
+
+    def blocked(self) -> list[int]:
+        """The assigned partitions that the gate holds back."""
+        if self._is_open:
+            return []
+        return [p for p, progress in self.own.items() if progress.limit < progress.validated]
+
+    def awaited(self) -> set[int]:
+        """The partitions of other members that blocked ones wait for."""
+        stopped = {p: self.own[p].limit for p in self.blocked()}
+        if not stopped:
+            return set()
+        waits = blockers(self.layouts.history, {**self._released(), **stopped})
+        return {q for p in stopped for q, _ in waits.get(p, ())} - self.own.keys()
+
+    def unclaimed(self) -> list[int]:
+        """Partitions of the newest layout that no member has taken up yet."""
+        return [
+            p for p in range(self.layouts.history.current.count) if p not in self._group and p not in self.own
+        ]
+
+    def _released(self) -> dict[int, int]:
+        own = {
+            p: progress.committed if self._keeps_state else self.release(p)
+            for p, progress in self.own.items()
+        }
+        return released(self.layouts.history, {**self._group, **own})
+
+    # -- commits ------------------------------------------------------------------------------------------------
+
+    def release(self, partition: int, offset: int | None = None) -> Release:
+        """What to commit once everything below ``offset`` (by default all that was delivered) is processed."""
+        progress = self.own[partition]
+        reached = progress.reached if offset is None or offset == progress.position else offset
+        return Release(reached, self.epoch, self.since)
+
+    def in_order(self, releases: Mapping[int, Release]) -> dict[int, Release]:
+        """The releases, cut back to where a successor would not get a key's later records before its earlier ones."""
+        history = self.layouts.history
+        if self._is_open or not self.layouts.ordered:
+            return dict(releases)
+        own = {p: progress.committed for p, progress in self.own.items()}
+        positions = released(history, {**self._group, **own, **releases})
+        ends = readable(history, positions, {p: release.offset for p, release in releases.items()})
+        return {
+            p: replace(release, offset=min(release.offset, max(ends[p], own[p].offset)))
+            for p, release in releases.items()
+        }
+
+    def uncommitted(self) -> dict[int, Release]:
+        """The releases that go beyond what is committed."""
+        found = {p: self.release(p) for p in self.own}
+        return {
+            p: release
+            for p, release in found.items()
+            if release.offset != self.own[p].committed.offset or p in self._unreleased
+        }
+
+    def due(self) -> list[int]:
+        """Partitions whose commit would let go of keys that others may wait for."""
+        history = self.layouts.history
+        return [p for p in self._unreleased if is_due(history, p, self.own[p].committed, self.release(p))]
+
+    def leaving(self, releases: Mapping[int, Release]) -> list[int]:
+        """The partitions of these commits from which keys go to others."""
+        history = self.layouts.history
+        return [p for p, release in releases.items() if leaves(history, p, self.own[p].committed, release)]
+
+    def committed(self, releases: Mapping[int, Release]) -> None:
+        """These commits were done."""
+        for p, release in releases.items():
+            progress = self.own[p]
+            progress.committed = release
+            progress.dirty = progress.position > release.offset
+            if not self._is_unreleased(p):
+                self._unreleased.discard(p)
+
+    def _is_unreleased(self, partition: int) -> bool:
+        return self.own[partition].committed.level(self.layouts.history, partition) < self.epoch
+
+    # -- delivery -----------------------------------------------------------------------------------------------
+
+    def opens(self, partition: int, epoch: int) -> bool:
+        """Whether records of ``epoch`` may have keys that the application does not know to be in ``partition``."""
+        return gains(self.layouts.history, partition, self.own[partition].opened, epoch)
+
+
+def opened_before(layouts: TopicLayouts, partition: int, position: int) -> int:
+    """The layout epoch whose keys whoever starts at ``position`` has been told of by its assignment.
+
+    At the very start of a segment nobody has read a record of it: it is still to be opened.
+    """
+    history = layouts.history
+    epoch = history.epoch_of(partition, position)
+    while epoch > 0 and history.layouts[epoch].start(partition) == position:
+        epoch -= 1
+    return epoch
+
+
+def oldest_since(group: Iterable[Release], newest: int) -> int:
+    """The layout epoch when the group began to read, ``newest`` if it has not yet."""
+    return min((release.since for release in group), default=newest)

@@ -1,0 +1,96 @@
+"""Handing keys over between the members of a consumer group, by what the group has committed.
+
+A member commits with every offset the newest layout epoch that it knew (:class:`Release`): "below this offset everything
+is processed, and whatever the layouts up to that epoch take away from this partition, I have let go". It plays the part
+of KIP-253's ConsumerGroupPosition: other members open their new segments by it. An offset alone would not do: a member
+that is caught up stands at the boundary of the next layout before that layout exists, with the keys' state still in
+its hands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_ordered_kafka.ordering.layout import LayoutHistory
+from spark_ordered_kafka.ordering.tombstones import vacated
+
+UNKNOWN_EPOCH = -1
+"""Layout epoch of an offset that something else than an ordered consumer committed: nothing was let go."""
+
+_Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A committed offset. ``since`` is the newest layout epoch when the group began to read the topic."""
+
+    offset: int
+    layout_epoch: int = UNKNOWN_EPOCH
+    since: int = 0
+
+    def metadata(self) -> str:
+        """The metadata to commit with the offset."""
+        return json.dumps({"layout_epoch": self.layout_epoch, "since": self.since}, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, offset: int, metadata: str | None) -> Release:
+        """The inverse of :meth:`metadata`; of anything else the layout epoch is unknown."""
+        try:
+            said = json.loads(metadata or "")
+            return cls(offset, int(said["layout_epoch"]), int(said["since"]))
+        except (ValueError, TypeError, KeyError):
+            return cls(offset)
+
+    def level(self, history: LayoutHistory, partition: int) -> int:
+        """The epoch whose keys the committer holds at most: those of all earlier ones were let go."""
+        return max(min(history.epoch_of(partition, self.offset), self.layout_epoch), 0)
+
+
+def released(history: LayoutHistory, releases: Mapping[int, Release]) -> dict[int, int]:
+    """Positions for the gate: a partition whose boundary is reached but not let go counts as just before it."""
+    newest = history.current.epoch
+    positions = {}
+    for partition, release in releases.items():
+        positions[partition] = release.offset
+        if release.layout_epoch < newest:
+            level = release.level(history, partition)
+            if level < history.epoch_of(partition, release.offset):
+                positions[partition] = max(history.layouts[level + 1].start(partition) - 1, 0)
+    return positions
+
+
+def is_due(history: LayoutHistory, partition: int, before: Release, after: Release) -> bool:
+    """Whether committing ``after`` lets go of more layouts than ``before`` did, so that others may wait for it."""
+    return after.level(history, partition) > before.level(history, partition)
+
+
+def leaves(history: LayoutHistory, partition: int, before: Release, after: Release) -> bool:
+    """Whether keys whose records were read from ``partition`` are let go by committing ``after``."""
+    return any(
+        partition < history.counts[epoch]
+        and history.layouts[epoch + 1].start(partition) > 0
+        and _moves(history, epoch, epoch + 1)[partition]
+        for epoch in range(before.level(history, partition), after.level(history, partition))
+    )
+
+
+def gains(history: LayoutHistory, partition: int, since: int, epoch: int) -> bool:
+    """Whether records of ``partition`` under ``epoch`` may have keys that it did not have under ``since``."""
+    return any(
+        partition < history.counts[later] and _moves(history, later, later - 1)[partition]
+        for later in range(max(since, 0) + 1, epoch + 1)
+    )
+
+
+def _moves(history: LayoutHistory, epoch: int, other: int) -> _Bools:
+    """Which partitions of ``epoch`` have keys that lie elsewhere under ``other``, be that earlier or later."""
+    return _vacated(history.initial_count, history.counts[epoch], history.counts[other])
+
+
+_vacated = lru_cache(maxsize=256)(vacated)
