@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -14,6 +14,7 @@ from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.schemas import TruncationsRequest
 from spark_ordered_kafka.client.strays import tell_strays
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ConfigError, DataLossError, OrderedKafkaError
@@ -34,9 +35,10 @@ _RETRY_INTERVAL = 0.5
 _BLOCKED_INTERVAL = 0.1
 # Records in hand beyond which the layout is asked for at once.
 _MOST_HELD = 10_000
-# Seconds in which members take up new partitions before one of them calls for another rebalance.
-_CLAIM_TIMEOUT = 10.0
+# Seconds in which members take up new partitions before they call for another rebalance; each time twice as many.
+_FIRST_CLAIM, _LAST_CLAIM = 1.0, 16.0
 _STRAYS_INTERVAL = 60.0
+_TRUNCATION_INTERVAL = 10.0
 
 Releases = Mapping[str, Mapping[int, Release]]
 """Per topic and partition what is to be committed."""
@@ -52,6 +54,7 @@ class Assignment:
         consumer: librdkafka's, a member of the group.
         offsets: the group's committed offsets.
         directory: layouts of topics.
+        subscription: the topics.
         options: the consumer's configuration.
         listener: is told of keys that come and go.
         rejoin: makes the group assign its partitions anew.
@@ -63,6 +66,7 @@ class Assignment:
         consumer: Consumer,
         offsets: GroupOffsets,
         directory: TopicDirectory,
+        subscription: Sequence[str],
         options: ConsumerOptions,
         listener: PartitionKeyRebalanceListener | None,
         rejoin: Callable[[], None],
@@ -71,6 +75,7 @@ class Assignment:
         self._consumer = consumer
         self._offsets = offsets
         self._directory = directory
+        self._subscription = subscription
         self._options = options
         self._listener = listener
         self._rejoin = rejoin
@@ -82,7 +87,9 @@ class Assignment:
         self.delivery = Delivery(self._topics, self._strays)
         self._layout_at = self._group_at = self._settle_at = clock()
         self._strays_at = clock() + _STRAYS_INTERVAL
-        self._claim_at: dict[str, float] = {}
+        self._truncation_at = clock() + _TRUNCATION_INTERVAL
+        self._claim_at = 0.0
+        self._claim_interval = _FIRST_CLAIM
         self._is_stalled = False
 
     # -- the group's decisions ----------------------------------------------------------------------------------
@@ -95,10 +102,10 @@ class Assignment:
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions in place of those before; where to begin is found by :meth:`advance`."""
         self.clear()
-        unsettled: dict[str, list[int]] = defaultdict(list)
+        # Whoever has no partition of a topic follows it all the same: it may be the one that assigns new ones.
+        self._unsettled = {name: [] for name in self._subscription}
         for one in partitions:
-            unsettled[one.topic].append(one.partition)
-        self._unsettled = dict(unsettled)
+            self._unsettled[one.topic].append(one.partition)
         self._settle_at = self._clock()
 
     def clear(self) -> None:
@@ -166,7 +173,7 @@ class Assignment:
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
             self._list_topic(name)
             self._topics[name] = self._joining.join(name, self._unsettled[name])
-            self._claim_at[name] = self._clock() + _CLAIM_TIMEOUT
+        self._claim_at = self._clock() + self._claim_interval
         self._unsettled = {}
         self._assign()
 
@@ -208,10 +215,8 @@ class Assignment:
     def _take_event(self, message: Message, error: KafkaError) -> None:
         progress = self._progress(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
-            if progress is not None and not progress.paused:
-                progress.end = offset_of(message)
-                if self._options.show_ends:
-                    self.delivery.event(message)
+            if progress is not None and progress.meet_end(offset_of(message)) and self._options.show_ends:
+                self.delivery.event(message)
         elif error.code() in _OUT_OF_RANGE:
             if progress is not None:
                 self._out_of_range(cast(str, message.topic()), cast(int, message.partition()), progress)
@@ -236,7 +241,7 @@ class Assignment:
             if self._options.reset == "error":
                 raise DataLossError(f"{lost} (set auto.offset.reset to earliest to go on without them)")
             _LOG.warning("%s; going on at offset %d", lost, low)
-            progress.received = low
+            progress.received, progress.dropped = low, None
         self._assign()
 
     def _sort(self) -> None:
@@ -280,7 +285,21 @@ class Assignment:
             awaited = topic.awaited()
             if awaited:
                 topic.learn(self._offsets.read(name, awaited))
+                self._check_truncation(name, awaited)
             self._open(name)
+
+    def _check_truncation(self, name: str, awaited: Collection[int]) -> None:
+        """A boundary beyond what an unclean election left of a log would be waited for until it is wrong."""
+        if self._clock() < self._truncation_at:
+            return
+        self._truncation_at = self._clock() + _TRUNCATION_INTERVAL
+        found = self._directory.controller.truncations(name, TruncationsRequest()).truncations
+        for one in found:
+            if one.layout_epoch is not None and one.partition in awaited:
+                raise DataLossError(
+                    f"offsets {one.end_offset} to {one.offset - 1} of {name}-{one.partition}, which others wait for, were"
+                    " lost in a leader election: their keys' order is unknown; reset the group's offsets to go on"
+                )
 
     def _open(self, name: str) -> None:
         topic = self._topics[name]
@@ -290,8 +309,9 @@ class Assignment:
                 progress.paused = False
                 place = TopicPartition(name, p, progress.received)
                 try:
-                    self._consumer.resume([place])
+                    # In this order: otherwise it would first fetch from where it was stopped, and meet the log's end.
                     self._consumer.seek(place)
+                    self._consumer.resume([place])
                 except KafkaException:
                     # Of a partition that is not being fetched, such as one without a leader.
                     self._assign()
@@ -301,15 +321,18 @@ class Assignment:
         """Let the group take up partitions that an expansion has added."""
         topic = self._topics[name]
         unclaimed = topic.unclaimed()
-        if not unclaimed:
-            self._claim_at[name] = 0.0
-            return
-        if self._clock() < self._claim_at[name]:
+        if not unclaimed or self._clock() < self._claim_at:
             return
         topic.learn(self._offsets.read(name, unclaimed))
-        if topic.unclaimed():
-            self._claim_at[name] = self._clock() + _CLAIM_TIMEOUT
-            self._rejoin()
+        if not topic.unclaimed():
+            self._claim_interval = _FIRST_CLAIM
+            return
+        # The member that assigns partitions goes by what it knows of the topic, and that may be any of them: so all find
+        # out first, and where one was too late, the next rebalance has them.
+        self._list_topic(name)
+        self._claim_at = self._clock() + self._claim_interval
+        self._claim_interval = min(2 * self._claim_interval, _LAST_CLAIM)
+        self._rejoin()
 
     def _list_topic(self, name: str) -> None:
         try:

@@ -71,8 +71,8 @@ class OrderedConsumer:
             )
         )
         self._directory = TopicDirectory(self._options.connection)
-        self._assignment = self._new_assignment(None)
         self._subscription: list[str] = []
+        self._assignment = self._new_assignment(None)
         self._user: dict[str, OnRebalance | None] = {}
         self._failure: BaseException | None = None
         self._is_closed = False
@@ -116,9 +116,9 @@ class OrderedConsumer:
         names = _topic_names(topics)
         for name in names:
             self._directory.refresh(name)
+        self._subscription = names
         self._assignment = self._new_assignment(partition_key_listener)
         self._user = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
-        self._subscription = names
         self._join()
 
     def unsubscribe(self) -> None:
@@ -126,6 +126,7 @@ class OrderedConsumer:
         self._check_usable()
         self._commit_processed()
         self._consumer.unsubscribe()
+        self._subscription = []
         self._assignment = self._new_assignment(None)
 
     def assignment(self) -> list[TopicPartition]:
@@ -136,7 +137,14 @@ class OrderedConsumer:
     def _new_assignment(self, listener: PartitionKeyRebalanceListener | None) -> Assignment:
         offsets = GroupOffsets(self._consumer, self._options.group)
         return Assignment(
-            self._consumer, offsets, self._directory, self._options, listener, self._join, self._clock
+            self._consumer,
+            offsets,
+            self._directory,
+            self._subscription,
+            self._options,
+            listener,
+            self._join,
+            self._clock,
         )
 
     def _join(self) -> None:
@@ -338,11 +346,11 @@ class OrderedConsumer:
         """Commit what is processed, with ``enable.auto.commit``, and leave the group. May be called twice."""
         if self._is_closed:
             return
-        self._is_closed = True
         try:
             # Calls on_revoke, which commits.
             self._consumer.close()
         finally:
+            self._is_closed = True
             self._assignment.tell_strays()
             self._directory.close()
 

@@ -63,8 +63,7 @@ class Delivery:
             progress = self._progress(place)
             if progress is None or progress.paused:
                 continue
-            progress.received = offset_of(found[-1]) + 1
-            progress.pending += len(found)
+            progress.receive(offset_of(found[0]), offset_of(found[-1]), len(found))
             self._hold(_Run(place, found))
 
     def event(self, message: Message) -> None:
@@ -76,7 +75,7 @@ class Delivery:
 
         What is beyond the gate is dropped, to be fetched again; what lies in a layout that is not known yet is kept.
         """
-        closed: set[Place] = set()
+        closed: dict[Place, int] = {}
         held, self._held, self.held = self._held, deque(), 0
         unknown: set[Place] = set()
         for run in held:
@@ -93,13 +92,14 @@ class Delivery:
             if cut > 0:
                 self._make_ready(_Run(run.place, run.messages[:cut]))
             if offset_of(run.messages[cut]) < progress.validated:
-                closed.add(run.place)
+                closed[run.place] = offset_of(run.messages[cut])
             else:
                 unknown.add(run.place)
                 self._hold(_Run(run.place, run.messages[cut:]))
-        for place in closed:
-            self._forget_beyond_limit(place)
-        return closed
+        for place, dropped in closed.items():
+            ready = sum(len(run) for run in self._ready if run.place == place and run.epoch is not None)
+            self._topics[place[0]].own[place[1]].close_gate(ready, dropped)
+        return set(closed)
 
     def take(self, count: int, on_opened: OnOpened) -> list[Message]:
         """Up to ``count`` messages, which count as delivered. When ``on_opened`` raises, none does."""
@@ -159,14 +159,6 @@ class Delivery:
             if kept:
                 yield _Run(run.place, kept, epoch)
 
-    def _forget_beyond_limit(self, place: Place) -> None:
-        progress = self._topics[place[0]].own[place[1]]
-        progress.pending = sum(
-            len(run) for run in self._ready if run.place == place and run.epoch is not None
-        )
-        progress.received = progress.limit
-        progress.end = 0
-
     def _open(self, run: _Run, on_opened: OnOpened) -> None:
         if run.epoch is None:
             return
@@ -188,8 +180,16 @@ class Delivery:
             progress.position = offset_of(messages[-1]) + 1
             progress.leader_epoch = messages[-1].leader_epoch()
             progress.pending -= len(messages)
+            progress.following = self._following(run)
             progress.dirty = True
         return messages
+
+    def _following(self, run: _Run) -> int:
+        """The offset of the partition's next record in hand; 0 if there is none."""
+        for other in (run, *self._ready, *self._held):
+            if other.place == run.place and len(other) > 0 and not self._is_event(other):
+                return offset_of(other.messages[other.at])
+        return 0
 
 
 def _place(message: Message) -> Place:

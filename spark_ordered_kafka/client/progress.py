@@ -22,7 +22,9 @@ class Progress:
         validated: records below it lie in layouts that are known.
         limit: records below it may be delivered; behind ``validated`` where the gate is closed.
         end: the log's end, when it was met last.
+        dropped: the first record beyond the closed gate, which will be fetched again; None if there is none.
         pending: records received and not delivered yet.
+        following: the offset of the first of them.
         dirty: whether something was delivered and not committed.
         paused: whether the gate keeps librdkafka from fetching.
         leader_epoch: that of the last record delivered (KIP-320), if known.
@@ -35,7 +37,9 @@ class Progress:
     validated: int = 0
     limit: int = 0
     end: int = 0
+    dropped: int | None = None
     pending: int = 0
+    following: int = 0
     dirty: bool = False
     paused: bool = False
     leader_epoch: int | None = None
@@ -48,7 +52,28 @@ class Progress:
     @property
     def reached(self) -> int:
         """Below it no record is left to deliver: the position, or what markers, gaps and dropped records follow it."""
-        return self.position if self.pending else max(self.position, self.received, self.end)
+        ahead = (self.following,) if self.pending else (self.received, self.end)
+        return max(self.position, *ahead)
+
+    def receive(self, first: int, last: int, count: int) -> None:
+        """Take ``count`` records, the offsets of the first and the last of which are given."""
+        if self.pending == 0:
+            self.following = first
+        self.received = last + 1
+        self.pending += count
+        self.dropped = None
+
+    def meet_end(self, end: int) -> bool:
+        """Whether librdkafka, which met the log's end, has handed out all before it. No: it was to go back first."""
+        if self.paused or self.dropped is not None:
+            return False
+        self.end = end
+        return True
+
+    def close_gate(self, pending: int, dropped: int) -> None:
+        """What was received beyond the limit has been dropped; ``pending`` records before it are left."""
+        self.pending, self.dropped = pending, dropped
+        self.received, self.end = self.limit, 0
 
     def forget_pending(self) -> None:
         """What was received and not delivered has been dropped."""
@@ -104,17 +129,18 @@ class TopicProgress:
 
     def gate(self) -> None:
         """Set the limits. The layouts must have been asked for after what is validated was seen."""
-        ends = {p: progress.validated for p, progress in self.own.items()}
-        if not self._is_open and self.layouts.ordered:
-            ends = readable(self.layouts.history, self._released(), ends)
+        if self._is_open or not self.layouts.ordered:
+            for progress in self.own.values():
+                progress.limit = max(progress.limit, progress.validated)
+            return
+        newest = self.layouts.history.current
+        # Asked for a record of the newest layout that need not be there yet: a gate may be closed before an empty segment.
+        ends = {p: max(progress.validated, newest.start(p) + 1) for p, progress in self.own.items()}
+        allowed = readable(self.layouts.history, self._released(), ends)
         for p, progress in self.own.items():
-            progress.limit = max(progress.limit, ends[p])
-        if not self._is_open:
-            newest = self.layouts.history.current
-            # An open segment stays open, so that until the next layout there is nothing to compute.
-            self._is_open = not self.blocked() and all(
-                progress.limit >= newest.start(p) for p, progress in self.own.items()
-            )
+            progress.limit = max(progress.limit, min(allowed[p], progress.validated))
+        # An open segment stays open, so that until the next layout there is nothing to compute.
+        self._is_open = allowed == ends
 
     def blocked(self) -> list[int]:
         """The assigned partitions that the gate holds back."""
@@ -131,10 +157,9 @@ class TopicProgress:
         return {q for p in stopped for q, _ in waits.get(p, ())} - self.own.keys()
 
     def unclaimed(self) -> list[int]:
-        """Partitions of the newest layout that no member has taken up yet."""
-        return [
-            p for p in range(self.layouts.history.current.count) if p not in self._group and p not in self.own
-        ]
+        """Partitions that no member has taken up yet."""
+        known = range(self.layouts.history.partition_count)
+        return [p for p in known if p not in self._group and p not in self.own]
 
     def _released(self) -> dict[int, int]:
         own = {
@@ -148,21 +173,23 @@ class TopicProgress:
     def release(self, partition: int, offset: int | None = None) -> Release:
         """What to commit once everything below ``offset`` (by default all that was delivered) is processed."""
         progress = self.own[partition]
-        reached = progress.reached if offset is None or offset == progress.position else offset
-        return Release(reached, self.epoch, self.since)
+        if offset is None or offset == progress.position:
+            offset = max(progress.reached, progress.committed.offset)
+        return Release(offset, self.epoch, self.since)
 
     def in_order(self, releases: Mapping[int, Release]) -> dict[int, Release]:
         """The releases, cut back to where a successor would not get a key's later records before its earlier ones."""
-        history = self.layouts.history
-        if self._is_open or not self.layouts.ordered:
+        if self._keeps_state or not self.layouts.ordered or not self._unreleased:
             return dict(releases)
-        own = {p: progress.committed for p, progress in self.own.items()}
-        positions = released(history, {**self._group, **own, **releases})
-        ends = readable(history, positions, {p: release.offset for p, release in releases.items()})
-        return {
-            p: replace(release, offset=min(release.offset, max(ends[p], own[p].offset)))
-            for p, release in releases.items()
-        }
+        committed = {p: release.offset for p, release in self._group.items()}
+        committed |= {p: progress.committed.offset for p, progress in self.own.items()}
+        while True:
+            # As a reader would go on from what is committed: each round may open what the next one reads.
+            ends = {p: max(release.offset, committed[p]) for p, release in releases.items()}
+            reached = readable(self.layouts.history, committed, ends)
+            if all(committed[p] == offset for p, offset in reached.items()):
+                return {p: replace(releases[p], offset=offset) for p, offset in reached.items()}
+            committed |= reached
 
     def uncommitted(self) -> dict[int, Release]:
         """The releases that go beyond what is committed."""
