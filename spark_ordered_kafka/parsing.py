@@ -125,9 +125,14 @@ def is_topic_name(name: str) -> bool:
 
 
 def is_http_url(url: str) -> bool:
-    """Whether ``url`` is one a controller can have: http or https, with a host."""
-    parts = urlsplit(url)
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    """Whether ``url`` is one a controller can have: http or https, with a host, without query and fragment."""
+    try:
+        parts = urlsplit(url)
+        is_port = parts.port != 0
+    except ValueError:
+        return False  # of a port or an IPv6 address
+    named = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return named and is_port and not parts.query and not parts.fragment
 
 
 def servers(option: str, value: str) -> str:

@@ -96,10 +96,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     """Rows in columns, without lines around them; cut to no width when stdout is not a terminal."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*["-" if cell is None else str(cell) for cell in row])
+        # As text, for names of groups may hold what rich takes for markup.
+        table.add_row(*[Text("-" if cell is None else str(cell)) for cell in row])
     console = Console()
     if not console.is_terminal:
         console = Console(width=10_000)

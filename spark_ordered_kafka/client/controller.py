@@ -2,67 +2,50 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TypeVar
 from urllib.parse import quote
 
-import httpx
-from pydantic import BaseModel, ValidationError
-
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.config import is_http_url
-from spark_ordered_kafka.errors import (
-    ConfigError,
-    ErrorCode,
-    LayoutChangingError,
-    OrderedKafkaError,
-    RequestError,
-    UnavailableError,
-)
+from spark_ordered_kafka.client.transport import Transport
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
 
 _LAYOUT_RETRY = 0.05
 """Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
 _DRAIN_TIMEOUT = 30.0
 """Seconds that a controller may take to ask brokers and group coordinators before it answers."""
 
-_AnswerT = TypeVar("_AnswerT", bound=BaseModel)
-
-
-def parse_urls(value: str) -> tuple[str, ...]:
-    """Controller URLs from a comma-separated list, e.g. ``http://c1:8090,http://c2:8090``.
-
-    Raises ConfigError when the list is empty or an item is not an http(s) URL.
-    """
-    urls = tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip())
-    expected = "a comma-separated list of controller URLs such as http://host:8090"
-    if not urls:
-        raise ConfigError("controller.url", value, expected)
-    for url in urls:
-        if not is_http_url(url):
-            raise ConfigError("controller.url", url, expected)
-    return urls
-
 
 class ControllerClient:
-    """Typed, synchronous client of the controller.
+    """Typed, synchronous client of the controller. Safe to share between threads.
 
-    Tries the URLs in turn, starting with the one that answered last. ``timeout`` (seconds) bounds each attempt.
-    Raises UnavailableError when no controller answers, LayoutChangingError while a change is closing, RequestError
-    with the answer's code for every other refusal. Safe to share between threads.
+    Of several controllers it follows the active one. While none is active, or none answers, it asks again for
+    ``retry_for`` seconds. What may have been done and must not be done twice is never sent again.
+
+    Args:
+        urls: of the controllers, separated by commas, or one by one.
+        timeout: seconds for a controller to accept a connection, and then to answer.
+        retry_for: seconds in which the URLs are asked again and again; 0: each once.
+
+    Every method raises UnavailableError when no active controller answers (or, where its message says so, when it is not
+    known whether it did what was asked), LayoutChangingError while a change is closing, RequestError with the answer's code
+    for every other refusal, ConfigError for an argument that cannot be sent, ClosedError after :meth:`close`.
     """
 
-    def __init__(self, urls: str | Sequence[str], *, timeout: float = 10.0) -> None:
-        self.urls = parse_urls(urls if isinstance(urls, str) else ",".join(urls))
-        self._preferred = 0
-        self._timeout = timeout
-        self._http = httpx.Client(timeout=timeout, trust_env=False)
+    def __init__(self, urls: str | Sequence[str], *, timeout: float = 10.0, retry_for: float = 0.0) -> None:
+        self._transport = Transport(urls, timeout=timeout, retry_for=retry_for)
+        self._call = self._transport.ask
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The controllers' URLs."""
+        return self._transport.urls
 
     def close(self) -> None:
         """Close the connections; the client cannot be used afterwards."""
-        self._http.close()
+        self._transport.close()
 
     def __enter__(self) -> ControllerClient:
         return self
@@ -155,7 +138,7 @@ class ControllerClient:
             schemas.TopicResult,
             "PATCH",
             _topic_path(topic),
-            params={} if wait is None else {"wait": f"{wait:g}"},
+            params=_wait_params(wait),
             body=request,
             extra_timeout=wait,
         )
@@ -172,7 +155,9 @@ class ControllerClient:
 
     def truncations(self, topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
         """Which positions and layout starts lie beyond what the logs still have of their leader epoch (KIP-320)."""
-        return self._call(schemas.Truncations, "POST", _topic_path(topic, "truncations"), body=request)
+        return self._call(
+            schemas.Truncations, "POST", _topic_path(topic, "truncations"), body=request, repeatable=True
+        )
 
     def report_misrouted(self, topic: str, records: int) -> None:
         """Let the controller count records that lie where their keys do not belong."""
@@ -185,12 +170,11 @@ class ControllerClient:
         self, request: schemas.PartitionCountsRequest, *, wait: float | None = None
     ) -> schemas.TopicResults:
         """Start partition changes; a result per topic. ``wait`` (seconds) waits for their end."""
-        params = {} if wait is None else {"wait": f"{wait:g}"}
         return self._call(
             schemas.TopicResults,
             "POST",
             "/v1/partition-counts",
-            params=params,
+            params=_wait_params(wait),
             body=request,
             extra_timeout=wait,
         )
@@ -207,79 +191,51 @@ class ControllerClient:
         """Brokers with racks, hosted replicas and capacity."""
         return self._call(schemas.BrokerList, "GET", "/v1/brokers")
 
-    # -- transport ----------------------------------------------------------------------------------------------
+    # -- groups -------------------------------------------------------------------------------------------------
 
-    def _call(
-        self,
-        answer: type[_AnswerT],
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: BaseModel | None = None,
-        topic: str = "",
-        extra_timeout: float | None = None,
-    ) -> _AnswerT:
-        content = None if body is None else body.model_dump_json(exclude_none=True)
-        timeout = httpx.Timeout(self._timeout, read=self._timeout + (extra_timeout or 0.0))
-        failures = []
-        for attempt in range(len(self.urls)):
-            index = (self._preferred + attempt) % len(self.urls)
-            url = self.urls[index]
-            try:
-                response = self._http.request(
-                    method,
-                    url + path,
-                    params=params,
-                    content=content,
-                    headers={"content-type": "application/json"},
-                    timeout=timeout,
-                )
-            except httpx.HTTPError as error:
-                failures.append(f"{url}: {error or type(error).__name__}")
-                continue
-            if _is_standby(response):
-                failures.append(f"{url}: is not the active controller")
-                continue
-            self._preferred = index
-            return _read(answer, response, topic)
-        raise UnavailableError(f"no controller answered {method} {path}: {'; '.join(failures)}")
+    def group_positions(self, group: str, topic: str | None = None) -> schemas.GroupPositions:
+        """How far a consumer group has read, and what its blocked partitions wait for (KIP-253 ConsumerGroupPosition).
+
+        ``topic`` None: in all topics under management that it has committed for, or is assigned.
+        """
+        return self._call(
+            schemas.GroupPositions,
+            "GET",
+            f"/v1/groups/{_segment(group)}/positions",
+            params={} if topic is None else {"topic": topic},
+            extra_timeout=_DRAIN_TIMEOUT,
+        )
+
+    # -- health -------------------------------------------------------------------------------------------------
+
+    def healthz(self) -> schemas.Result:
+        """Whether a controller's process answers, active or not; raises if none does."""
+        return self._call(schemas.Result, "GET", "/healthz")
+
+    def readyz(self) -> schemas.Result:
+        """Whether there is an active controller that reaches Kafka and ZooKeeper; raises the reason if not."""
+        return self._call(schemas.Result, "GET", "/readyz")
+
+    def metrics(self) -> str:
+        """Counters of the controller that answered last, in Prometheus' text format."""
+        return self._transport.text("/metrics")
 
 
 def _topic_path(topic: str, *rest: str) -> str:
-    return "/".join(["/v1/topics", quote(topic, safe=""), *rest])
+    return "/".join(["/v1/topics", _segment(topic), *rest])
 
 
-def _is_standby(response: httpx.Response) -> bool:
-    """Whether another controller is to be asked: this one has done nothing."""
-    if response.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
-        return False
+def _segment(name: str) -> str:
     try:
-        return schemas.Result.model_validate_json(response.content).error_code == ErrorCode.NOT_CONTROLLER
-    except ValidationError:
-        return False
+        # Dots too: a name of one or two would be taken for a step in the path.
+        return quote(name, safe="").replace(".", "%2E")
+    except UnicodeEncodeError as error:
+        raise ConfigError("the name", name, f"it must be text ({error.reason})") from error
 
 
-def _read(answer: type[_AnswerT], response: httpx.Response, topic: str) -> _AnswerT:
-    if response.is_success:
-        try:
-            return answer.model_validate_json(response.content)
-        except ValidationError as error:
-            raise UnavailableError(
-                f"{response.request.url} answered something that is not a {answer.__name__}: {error}"
-            ) from error
-    try:
-        result = schemas.Result.model_validate_json(response.content)
-    except ValidationError:
-        raise UnavailableError(
-            f"{response.request.url} answered {response.status_code}: {response.text[:200]}"
-        ) from None
-    if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-        if result.error_code == ErrorCode.INVALID_PARTITION_METADATA:
-            raise LayoutChangingError(topic, float(response.headers.get("retry-after", "0.2")))
-        raise UnavailableError(f"{response.request.url}: {result.error_message}")
-    try:
-        code = ErrorCode(result.error_code)
-    except ValueError:
-        code = ErrorCode.UNKNOWN_SERVER_ERROR
-    raise RequestError(code, result.error_message or "no reason given")
+def _wait_params(wait: float | None) -> dict[str, str]:
+    if wait is None:
+        return {}
+    if not 0.0 < wait < math.inf:
+        raise ConfigError("wait", wait, "a number of seconds above 0 is needed")
+    return {"wait": f"{wait:g}"}

@@ -26,6 +26,7 @@ MAX_WAIT = 600.0  # seconds a request may wait for its changes
 
 _STATUS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
+    ErrorCode.GROUP_ID_NOT_FOUND: HTTPStatus.NOT_FOUND,
     ErrorCode.TOPIC_ALREADY_EXISTS: HTTPStatus.CONFLICT,
     ErrorCode.PARTITION_CHANGE_IN_PROGRESS: HTTPStatus.CONFLICT,
     ErrorCode.LOG_TRUNCATED: HTTPStatus.CONFLICT,
@@ -56,6 +57,7 @@ def create_app(service: ControllerService) -> FastAPI:
     _add_metrics(app, service)
     _add_topics(app, service)
     _add_changes(app, service)
+    _add_groups(app, service)
     return app
 
 
@@ -191,6 +193,14 @@ def _add_changes(app: FastAPI, service: ControllerService) -> None:
     def cancel_change(topic: str) -> schemas.TopicResult:
         """Ask for the change in progress to be taken back."""
         return service.changes.cancel(topic)
+
+
+def _add_groups(app: FastAPI, service: ControllerService) -> None:
+    # A group's name may hold anything, slashes included.
+    @app.get("/v1/groups/{group:path}/positions", dependencies=[Depends(service.require_active)])
+    def get_group_positions(group: str, topic: str | None = None) -> schemas.GroupPositions:
+        """A group's committed positions, and what each blocked partition waits for (KIP-253 ConsumerGroupPosition)."""
+        return service.positions.describe(group, topic)
 
 
 async def _await_changes(

@@ -12,6 +12,7 @@ from typing import get_args
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas import HashName
 from spark_ordered_kafka.config import is_topic_name
+from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.placement import place
 from spark_ordered_kafka.controller.records import CreationRecord, LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.znodes import Znodes
@@ -155,7 +156,8 @@ class TopicCreator:
                 ordered_delivery=creation.ordered_delivery,
                 now=self._clock(),
             )
-        except UnavailableError as error:
+        except (UnavailableError, DeposedError) as error:
+            # Not DeposedError: it tells clients that nothing was done, and that the next controller is to be asked.
             raise UnavailableError(
                 f"topic {topic!r} is created in Kafka but not yet under management; send the same request again, or "
                 f"the next start of a controller ends it: {error}"

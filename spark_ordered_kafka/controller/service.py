@@ -18,6 +18,7 @@ from spark_ordered_kafka.controller.drain import Drain
 from spark_ordered_kafka.controller.election import DeposedError, Session
 from spark_ordered_kafka.controller.instructions import Instruction
 from spark_ordered_kafka.controller.metrics import Metrics
+from spark_ordered_kafka.controller.positions import GroupPositions
 from spark_ordered_kafka.controller.retirement import Retirement
 from spark_ordered_kafka.controller.runner import Runner
 from spark_ordered_kafka.controller.settings import ControllerSettings
@@ -92,6 +93,7 @@ class ControllerService:
             replication_factor=settings.retire_replication_factor,
         )
         self.drain = Drain(self.admin, self.topics, self._retirement, settings.request_timeout)
+        self.positions = GroupPositions(self.admin, znodes, self.topics, settings.request_timeout)
         self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
         self._thread.start()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetSpec
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
 
 from spark_ordered_kafka.kafka.leaders import CHUNK, NO_LEADER, existing_topics, read_from_leaders
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, was_not_executed
@@ -175,6 +175,13 @@ class KafkaAdmin:
         found = self._offsets(topic, partitions, OffsetSpec.EARLIEST, "log starts")
         return {row.partition_index: row.offset for row in found}
 
+    def stable_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """Last stable offset of each partition, where a ``read_committed`` reader ends. Raises as :meth:`log_ends`."""
+        found = self._offsets(
+            topic, partitions, OffsetSpec.LATEST, "last stable offsets", IsolationLevel.READ_COMMITTED
+        )
+        return {row.partition_index: row.offset for row in found}
+
     def hosted_replicas(self) -> dict[int, int]:
         """Replicas of all topics, internal ones and those being added included, by broker.
 
@@ -221,7 +228,14 @@ class KafkaAdmin:
         deadline = time.monotonic() + self._timeout
         self.requests.retry(attempt, deadline, what, transient=was_not_executed)
 
-    def _offsets(self, topic: str, partitions: Sequence[int], spec: OffsetSpec, what: str) -> list[Any]:
+    def _offsets(
+        self,
+        topic: str,
+        partitions: Sequence[int],
+        spec: OffsetSpec,
+        what: str,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> list[Any]:
         asked = ListOffsetsRequest.ListOffsetsTopic
 
         def build(rows: Sequence[tuple[int, int]]) -> Any:
@@ -231,7 +245,9 @@ class KafkaAdmin:
                 )
                 for partition, leader_epoch in rows
             ]
-            return ListOffsetsRequest(topics=[asked(name=topic, partitions=wanted)])
+            return ListOffsetsRequest(
+                topics=[asked(name=topic, partitions=wanted)], isolation_level=isolation.value
+            )
 
         what = f"read the {what} of topic {topic!r}"
         deadline = time.monotonic() + self._timeout

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from kafka import errors as kafka_errors
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolType
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
+from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
 
@@ -17,6 +25,38 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 # Groups in one OffsetFetch request: each answers with all it has committed.
 _GROUPS_CHUNK = 100
+
+
+# Versions of OffsetFetch that fit: 8 is the first with several groups, version 10 knows topics by their ids only.
+_OFFSET_FETCH = {"min_version": 8, "max_version": 9}
+
+_DEAD = "Dead"
+
+
+@dataclass(frozen=True)
+class CommittedOffset:
+    """What a group has committed for a partition: the next offset to read, and the text that went with it."""
+
+    offset: int
+    metadata: str | None
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """A member of a consumer group, as its coordinator shows it; ``host`` begins with a slash."""
+
+    consumer_id: str
+    client_id: str
+    host: str
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """A consumer group: Kafka's name of its state, topic -> partition -> committed offset, and who reads what."""
+
+    state: str
+    committed: Mapping[str, Mapping[int, CommittedOffset]]
+    members: Mapping[tuple[str, int], GroupMember]
 
 
 class _IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
@@ -50,6 +90,72 @@ class ConsumerGroups:
         deadline = time.monotonic() + self._timeout
         what = f"read the committed offsets of topic {topic!r}"
         return self._requests.retry(partial(self._committed, topic, without), deadline, what)
+
+    def describe(self, group: str) -> GroupDescription | None:
+        """Offsets and members of one group, from its coordinator; None when there is no such group.
+
+        What a transaction is about to commit does not count yet.
+
+        Raises:
+            RequestError: the group may not be described.
+            UnavailableError: the coordinator does not answer in time.
+        """
+        deadline = time.monotonic() + self._timeout
+        found = self._requests.retry(partial(self._describe, group), deadline, f"describe group {group!r}")
+        if found is None or found.state != _DEAD:
+            return found
+        state, members = self._consumer_protocol_group(group, deadline)
+        if state == _DEAD and not found.committed:
+            return None
+        return GroupDescription(state, found.committed, members)
+
+    def _consumer_protocol_group(
+        self, group: str, deadline: float
+    ) -> tuple[str, dict[tuple[str, int], GroupMember]]:
+        """State and members of a group of the new protocol (KIP-848), which kafka-python cannot describe."""
+        admin = AdminClient(client_properties({"bootstrap.servers": self._requests.servers}))
+        remaining = max(deadline - time.monotonic(), 1.0)
+        try:
+            found = admin.describe_consumer_groups([group], request_timeout=remaining)[group].result()
+        except KafkaException as error:
+            raise translate(error.args[0], f"describing group {group!r}") from error
+        return found.state.name.capitalize(), {
+            (tp.topic, tp.partition): GroupMember(member.member_id, member.client_id, member.host)
+            for member in found.members
+            for tp in member.assignment.topic_partitions
+        }
+
+    async def _describe(self, group: str, deadline: float) -> GroupDescription | None:
+        # Looking for a coordinator would create the topic.
+        if not existing_topics(await self._requests.metadata([OFFSETS_TOPIC], None, deadline)):
+            return None
+        coordinator = await self._coordinator(group, deadline)
+        asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
+        # A broker that is not the coordinator any more refuses both.
+        offsets, described = await self._requests.gather(
+            [
+                self._requests.send(
+                    OffsetFetchRequest(groups=[asked], **_OFFSET_FETCH), coordinator, deadline
+                ),
+                self._requests.send(DescribeGroupsRequest(groups=[group]), coordinator, deadline),
+            ]
+        )
+        committed: dict[str, dict[int, CommittedOffset]] = defaultdict(dict)
+        for topic, row in _committed_rows(offsets.groups[0]):
+            # librdkafka ends the text with a zero byte.
+            metadata = None if row.metadata is None else row.metadata.rstrip("\0")
+            committed[topic][row.partition_index] = CommittedOffset(row.committed_offset, metadata)
+        state, members = _members(described.groups[0])
+        return GroupDescription(state, committed, members)
+
+    async def _coordinator(self, group: str, deadline: float) -> int:
+        request = FindCoordinatorRequest(
+            key_type=CoordinatorType.GROUP.value, coordinator_keys=[group], min_version=4
+        )
+        (found,) = (await self._requests.send(request, None, deadline)).coordinators
+        if found.error_code != 0:
+            raise broker_error(found.error_code, found.error_message)
+        return int(found.node_id)
 
     async def _committed(self, topic: str, without: str, deadline: float) -> dict[str, dict[int, int]]:
         brokers, before = await self._coordinators(deadline)
@@ -86,22 +192,46 @@ class ConsumerGroups:
         asked = OffsetFetchRequest.OffsetFetchRequestGroup
         for start in range(0, len(names), _GROUPS_CHUNK):
             groups = [asked(group_id=name, topics=None) for name in names[start : start + _GROUPS_CHUNK]]
-            # Version 8 is the first with several groups, version 10 knows topics by their ids only.
-            request = OffsetFetchRequest(groups=groups, min_version=8, max_version=9)
+            request = OffsetFetchRequest(groups=groups, **_OFFSET_FETCH)
             answer = await self._requests.send(request, broker, deadline)
             found |= {row.group_id: offsets for row in answer.groups if (offsets := _offsets(row, topic))}
         return found
 
 
 def _offsets(group: Any, topic: str) -> dict[int, int]:
+    return {row.partition_index: row.committed_offset for _, row in _committed_rows(group, topic)}
+
+
+def _committed_rows(group: Any, topic: str | None = None) -> Iterator[tuple[str, Any]]:
+    """Topic and row of every partition that the group has committed for, of one topic or of all."""
     if group.error_code == kafka_errors.GroupIdNotFoundError.errno:
-        return {}  # deleted since it was listed, or of a kind that commits no offsets
+        return  # deleted since it was listed, or of a kind that commits no offsets
     if group.error_code != 0:
         raise broker_error(group.error_code, f"group {group.group_id!r}")
-    offsets: dict[int, int] = {}
-    for row in (row for found in group.topics if found.name == topic for row in found.partitions):
-        if row.error_code != 0:
-            raise broker_error(row.error_code, f"group {group.group_id!r}, partition {row.partition_index}")
-        if row.committed_offset >= 0:
-            offsets[row.partition_index] = row.committed_offset
-    return offsets
+    for found in group.topics:
+        for row in found.partitions if topic in (None, found.name) else ():
+            if row.error_code != 0:
+                raise broker_error(
+                    row.error_code, f"group {group.group_id!r}, partition {row.partition_index}"
+                )
+            if row.committed_offset >= 0:
+                yield found.name, row
+
+
+def _members(group: Any) -> tuple[str, dict[tuple[str, int], GroupMember]]:
+    """State of a group, and (topic, partition) -> the member it is assigned to."""
+    if group.error_code == kafka_errors.GroupIdNotFoundError.errno:
+        return _DEAD, {}  # brokers before KIP-1043 say so by the state
+    if group.error_code != 0:
+        raise broker_error(group.error_code, f"group {group.group_id!r}")
+    members: dict[tuple[str, int], GroupMember] = {}
+    for row in group.members if group.protocol_type == ConsumerProtocolType else ():
+        member = GroupMember(row.member_id, row.client_id, row.client_host)
+        # Without an assignment while the group rebalances.
+        assigned = (
+            ConsumerProtocolAssignment.decode(row.member_assignment).assigned_partitions
+            if row.member_assignment
+            else ()
+        )
+        members |= {(topic.topic, partition): member for topic in assigned for partition in topic.partitions}
+    return str(group.group_state), members

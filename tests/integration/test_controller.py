@@ -209,6 +209,21 @@ def test_creation_cut_off_is_ended_by_the_next_controller(kafka_cluster: LocalCl
         assert second.service.creator._znodes.creations() == [written]
 
 
+def test_controller_deposed_amid_a_creation_does_not_say_that_nothing_was_done(
+    controller: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deposed(*_: object) -> None:
+        raise DeposedError
+
+    body = {"topic": unique_name("deposed"), "partitions": 1}
+    with monkeypatch.context() as patch:
+        patch.setattr(controller.service.creator._znodes, "create_topic", deposed)
+        answer = controller.http.post("/v1/topics", json=body)
+    assert (answer.status_code, answer.json()["error"]) == (503, "REQUEST_TIMED_OUT")
+    assert "is created in Kafka but not yet under management" in answer.json()["error_message"]
+    assert controller.http.post("/v1/topics", json=body).status_code == 201
+
+
 def test_leader_epochs_follow_the_layouts(controller: InProcess) -> None:
     topic = controller.create(1)
     for count in (3, 2):

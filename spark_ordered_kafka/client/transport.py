@@ -1,0 +1,260 @@
+"""Requests to whichever of several controllers is active."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
+from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
+
+from spark_ordered_kafka.client.schemas import Result
+from spark_ordered_kafka.config import is_http_url
+from spark_ordered_kafka.errors import (
+    ClosedError,
+    ConfigError,
+    ErrorCode,
+    LayoutChangingError,
+    RequestError,
+    UnavailableError,
+)
+
+_REPEATABLE = frozenset({"GET", "PUT"})
+_FIRST_BACKOFF, _LAST_BACKOFF = 0.1, 1.0
+_RETRY_AFTER = 0.2
+# Below uvicorn's 5 s, so that a request is not sent into a connection that the controller is closing.
+_KEEPALIVE = 2.0
+_SHOWN = 200
+# The request has not left this process.
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+
+_AnswerT = TypeVar("_AnswerT", bound=BaseModel)
+_ParsedT = TypeVar("_ParsedT")
+
+
+def parse_urls(value: str) -> tuple[str, ...]:
+    """Controller URLs from a comma-separated list, e.g. ``http://c1:8090,http://c2:8090``.
+
+    Raises ConfigError when the list is empty or an item is not an http(s) URL.
+    """
+    urls = tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip())
+    expected = "a comma-separated list of controller URLs such as http://host:8090"
+    if not urls:
+        raise ConfigError("controller.url", value, expected)
+    for url in urls:
+        if not is_http_url(url):
+            raise ConfigError("controller.url", url, expected)
+    return urls
+
+
+class _NoAnswerError(Exception):
+    """A URL gave no controller's answer; ``in_doubt``: what was asked for may have been done all the same."""
+
+    def __init__(self, reason: str, *, in_doubt: bool) -> None:
+        super().__init__(reason)
+        self.in_doubt = in_doubt
+
+
+class _NoControllerError(UnavailableError):
+    """None of the URLs is an active controller, and asking again does no harm."""
+
+
+class Transport:
+    """Sends requests to the active one of several controllers. Safe to share between threads.
+
+    Asks the URLs in turn, beginning with the one that answered last. Another one is asked only if it is certain that
+    nothing was done yet, or if doing it twice is the same as once.
+
+    Args:
+        urls: of the controllers, see :func:`parse_urls`.
+        timeout: seconds for a controller to accept a connection, and then to answer.
+        retry_for: seconds in which further rounds through all URLs begin while none is an active controller.
+
+    Raises:
+        ConfigError: an argument is wrong, or a request cannot be written down as one.
+    """
+
+    def __init__(self, urls: str | Sequence[str], *, timeout: float, retry_for: float) -> None:
+        self.urls = parse_urls(urls if isinstance(urls, str) else ",".join(urls))
+        _require_seconds("timeout", timeout, timeout > 0.0)
+        _require_seconds("retry_for", retry_for, retry_for >= 0.0)
+        self._timeout = timeout
+        self._retry_for = retry_for
+        self._preferred = 0
+        self._http = httpx.Client(trust_env=False, limits=httpx.Limits(keepalive_expiry=_KEEPALIVE))
+
+    def close(self) -> None:
+        """Close the connections. Requests after that raise ClosedError."""
+        self._http.close()
+
+    def ask(
+        self,
+        answer: type[_AnswerT],
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: BaseModel | None = None,
+        topic: str = "",
+        extra_timeout: float | None = None,
+        repeatable: bool | None = None,
+    ) -> _AnswerT:
+        """The controller's answer.
+
+        Args:
+            topic: which one a LayoutChangingError names.
+            extra_timeout: seconds that the controller may take beyond ``timeout``.
+            repeatable: whether sending it twice does the same as once; None: as the method says.
+
+        Raises:
+            UnavailableError: no active controller answered, or it is not known whether it did what was asked.
+            LayoutChangingError: a change of the topic is closing.
+            RequestError: the controller refused.
+            ClosedError: after :meth:`close`.
+        """
+
+        def parse(response: httpx.Response) -> _AnswerT:
+            try:
+                return answer.model_validate_json(response.content)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                what = ".".join(map(str, first["loc"])) or "the body"
+                raise _NoAnswerError(
+                    f"answered something that is not a {answer.__name__}: {what}: {first['msg']}",
+                    in_doubt=True,
+                ) from error
+
+        return self._ask(parse, method, path, params, body, topic, extra_timeout, repeatable)
+
+    def text(self, path: str) -> str:
+        """The answer to a GET as it is. Raises as :meth:`ask`."""
+        return self._ask(lambda response: response.text, "GET", path)
+
+    def _ask(
+        self,
+        parse: Callable[[httpx.Response], _ParsedT],
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        body: BaseModel | None = None,
+        topic: str = "",
+        extra_timeout: float | None = None,
+        repeatable: bool | None = None,
+    ) -> _ParsedT:
+        requests = [self._request(method, url, path, params, body, extra_timeout) for url in self.urls]
+        may_repeat = method in _REPEATABLE if repeatable is None else repeatable
+        retrying = Retrying(
+            retry=retry_if_exception_type(_NoControllerError),
+            wait=wait_random_exponential(multiplier=_FIRST_BACKOFF, max=_LAST_BACKOFF),
+            stop=stop_before_delay(self._retry_for),
+            reraise=True,
+        )
+        answer: _ParsedT = retrying(self._ask_in_turn, f"{method} {path}", requests, parse, topic, may_repeat)
+        return answer
+
+    def _request(
+        self,
+        method: str,
+        url: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: BaseModel | None,
+        extra_timeout: float | None,
+    ) -> httpx.Request:
+        try:
+            return self._http.build_request(
+                method,
+                url + path,
+                params=params,
+                content=None if body is None else body.model_dump_json(exclude_none=True),
+                headers={"content-type": "application/json"},
+                timeout=httpx.Timeout(self._timeout, read=self._timeout + (extra_timeout or 0.0)),
+            )
+        except (httpx.InvalidURL, UnicodeError, PydanticSerializationError) as error:
+            raise ConfigError("the request", f"{method} {url}{path}", f"cannot be sent: {error}") from error
+
+    def _ask_in_turn(
+        self,
+        what: str,
+        requests: Sequence[httpx.Request],
+        parse: Callable[[httpx.Response], _ParsedT],
+        topic: str,
+        may_repeat: bool,
+    ) -> _ParsedT:
+        failures = []
+        first = self._preferred
+        for turn in range(len(requests)):
+            index = (first + turn) % len(requests)
+            try:
+                answer = self._answer(requests[index], parse, topic)
+            except _NoAnswerError as error:
+                if error.in_doubt and not may_repeat:
+                    raise UnavailableError(
+                        f"{what} was sent to {self.urls[index]}, which {error}. It may have been carried out: look before "
+                        "asking for it again"
+                    ) from error
+                failures.append(f"{self.urls[index]} {error}")
+                continue
+            self._preferred = index
+            return answer
+        raise _NoControllerError(f"no controller answered {what}: {'; '.join(failures)}")
+
+    def _answer(
+        self, request: httpx.Request, parse: Callable[[httpx.Response], _ParsedT], topic: str
+    ) -> _ParsedT:
+        if self._http.is_closed:
+            raise ClosedError("the client of the controller is closed")
+        try:
+            response = self._http.send(request)
+        except httpx.HTTPError as error:
+            in_doubt = not isinstance(error, _NOT_SENT)
+            raise _NoAnswerError(f"failed: {error or type(error).__name__}", in_doubt=in_doubt) from error
+        except RuntimeError as error:
+            if self._http.is_closed:
+                raise ClosedError("the client of the controller was closed") from error
+            raise
+        if response.is_success:
+            return parse(response)
+        raise _refusal(response, topic)
+
+
+def _refusal(response: httpx.Response, topic: str) -> Exception:
+    """What a response other than a success means; _NoAnswerError when it is not an active controller's."""
+    try:
+        result = Result.model_validate_json(response.content)
+    except ValidationError:
+        result = Result()
+    if result.error_code == ErrorCode.NONE:
+        # Of a proxy, or of another server. Its own errors do not tell whether a controller behind it was asked.
+        return _NoAnswerError(
+            f"answered {response.status_code}: {response.text[:_SHOWN]}", in_doubt=response.status_code >= 500
+        )
+    if result.error_code == ErrorCode.NOT_CONTROLLER:
+        return _NoAnswerError("is not the active controller", in_doubt=False)
+    if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        if result.error_code == ErrorCode.INVALID_PARTITION_METADATA:
+            return LayoutChangingError(topic, _seconds(response.headers.get("retry-after")))
+        return UnavailableError(f"{response.request.url}: {result.error_message}")
+    try:
+        code = ErrorCode(result.error_code)
+    except ValueError:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return RequestError(code, result.error_message or "no reason given")
+
+
+def _seconds(retry_after: str | None) -> float:
+    """Of a Retry-After header, which may also be a date."""
+    try:
+        seconds = float(retry_after or _RETRY_AFTER)
+    except ValueError:
+        return _RETRY_AFTER
+    return seconds if 0.0 <= seconds < math.inf else _RETRY_AFTER
+
+
+def _require_seconds(name: str, value: float, in_range: bool) -> None:
+    if not in_range or not math.isfinite(value):
+        raise ConfigError(name, value, "a number of seconds is needed")

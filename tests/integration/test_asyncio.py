@@ -1,0 +1,87 @@
+"""The plain clients in an asyncio service, as the README shows it: blocking calls in a thread, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from spark_ordered_kafka.client.consumer import OrderedConsumer
+from spark_ordered_kafka.client.producer import OrderedProducer
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, unique_name
+from tests.streams import change, create
+
+KEYS, NUMBERS = 5, 40
+
+
+def conf(cluster: LocalCluster, **more: Any) -> dict[str, Any]:
+    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
+    return servers | {name.replace("_", "."): value for name, value in more.items()}
+
+
+async def write(producer: OrderedProducer, topic: str, numbers: range) -> list[Message]:
+    """One task per key; each awaits the commit of its records."""
+
+    def send(key: int, number: int) -> asyncio.Future[Message]:
+        delivered: Future[Message] = Future()
+        delivered.set_running_or_notify_cancel()
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            """Called in whichever thread polls or flushes."""
+            if error is None:
+                delivered.set_result(message)
+            else:
+                delivered.set_exception(KafkaException(error))
+
+        producer.produce(topic, str(number), f"k{key}", on_delivery=report)
+        return asyncio.wrap_future(delivered)
+
+    async def one(key: int) -> list[Message]:
+        sent = []
+        for number in numbers:
+            sent.append(send(key, number))
+            await asyncio.sleep(0)
+        return await asyncio.gather(*sent)
+
+    async def serve() -> None:
+        while True:
+            await asyncio.to_thread(producer.poll, 0.05)
+
+    serving = asyncio.create_task(serve())
+    try:
+        found = await asyncio.wait_for(asyncio.gather(*map(one, range(KEYS))), TIMEOUT)
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    return [message for messages in found for message in messages]
+
+
+async def read(consumer: OrderedConsumer, count: int) -> list[Message]:
+    found: list[Message] = []
+    while len(found) < count:
+        found += await asyncio.to_thread(consumer.consume, 100, 0.2)
+    return found
+
+
+def test_an_asyncio_service_writes_and_reads_through_a_change(cluster: LocalCluster) -> None:
+    topic = create(cluster, unique_name("asyncio"), 1)
+
+    async def service() -> list[Message]:
+        with OrderedProducer(conf(cluster, commit_interval_ms=50)) as producer:
+            written = await write(producer, topic, range(NUMBERS))
+            await asyncio.to_thread(change, cluster, topic, 3)
+            written += await write(producer, topic, range(NUMBERS, 2 * NUMBERS))
+            await asyncio.to_thread(producer.flush)
+        assert {message.partition() for message in written} > {0}
+        consumer_conf = conf(cluster, group_id=topic, auto_offset_reset="earliest")
+        with OrderedConsumer(consumer_conf) as consumer:
+            await asyncio.to_thread(consumer.subscribe, [topic])
+            return await asyncio.wait_for(read(consumer, len(written)), TIMEOUT)
+
+    by_key: dict[bytes | None, list[int]] = {}
+    for message in asyncio.run(service()):
+        by_key.setdefault(message.key(), []).append(int(message.value() or b""))
+    assert by_key == {f"k{key}".encode(): list(range(2 * NUMBERS)) for key in range(KEYS)}
