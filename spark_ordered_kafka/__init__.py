@@ -6,17 +6,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_ordered_kafka.client.consumer import OrderedConsumer
     from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
+    from spark_ordered_kafka.client.producer import OrderedProducer
     from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
     from spark_ordered_kafka.spark.datasource import register
 
-__all__ = ["ControllerClient", "ErrorCode", "OrderedKafkaError", "register"]
+__all__ = [
+    "ControllerClient",
+    "ErrorCode",
+    "OrderedConsumer",
+    "OrderedKafkaError",
+    "OrderedProducer",
+    "PartitionKeyRebalanceListener",
+    "register",
+]
 
 # Imported on first use (PEP 562): Spark and httpx take a second, which the command line need not pay.
 _HOMES = {
     "ControllerClient": "spark_ordered_kafka.client.controller",
     "ErrorCode": "spark_ordered_kafka.errors",
+    "OrderedConsumer": "spark_ordered_kafka.client.consumer",
     "OrderedKafkaError": "spark_ordered_kafka.errors",
+    "OrderedProducer": "spark_ordered_kafka.client.producer",
+    "PartitionKeyRebalanceListener": "spark_ordered_kafka.client.listener",
     "register": "spark_ordered_kafka.spark.datasource",
 }
 

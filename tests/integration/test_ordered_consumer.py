@@ -1,0 +1,487 @@
+"""OrderedConsumer on real servers: order across members, hand-over, commits, starts, losses, refusals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka import ControllerClient, OrderedConsumer, PartitionKeyRebalanceListener
+from spark_ordered_kafka.checker import check
+from spark_ordered_kafka.errors import (
+    ClosedError,
+    ConfigError,
+    DataLossError,
+    ErrorCode,
+    RebalancedError,
+    RequestError,
+    UnavailableError,
+)
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, unique_name
+from tests.streams import NumberedWriter, change, create
+
+
+def conf(cluster: LocalCluster, group: str, **more: Any) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "controller.url": cluster.controller_url,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 200,
+    } | {name.replace("_", "."): value for name, value in more.items()}
+
+
+class Recorder(PartitionKeyRebalanceListener):
+    """Notes what it is told, in order, with whatever else the test notes."""
+
+    def __init__(self, story: list[Any]) -> None:
+        self.story = story
+
+    def on_partition_key_maybe_revoked(self, partitions: list[TopicPartition]) -> None:
+        self.story.append(("revoked", sorted(one.partition for one in partitions)))
+
+    def on_partition_key_assigned(self, partitions: list[TopicPartition]) -> None:
+        self.story.append(("assigned", sorted(one.partition for one in partitions)))
+
+
+class Member:
+    """A consumer and all it has delivered."""
+
+    def __init__(self, consumer: OrderedConsumer) -> None:
+        self.consumer = consumer
+        self.messages: list[Message] = []
+
+    def read(self, timeout: float = 0.05, count: int = 100) -> list[Message]:
+        found = self.consumer.consume(count, timeout)
+        self.messages += found
+        return found
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted(one.partition for one in self.consumer.assignment())
+
+
+class Room:
+    """Opens consumers of one group and closes them at the end."""
+
+    def __init__(self, cluster: LocalCluster, stack: ExitStack) -> None:
+        self.cluster = cluster
+        self.group = unique_name("group")
+        self._stack = stack
+
+    def member(self, *topics: str, listener: Any = None, **more: Any) -> Member:
+        consumer = OrderedConsumer(conf(self.cluster, self.group, **more))
+        self._stack.callback(consumer.close)
+        if topics:
+            consumer.subscribe(list(topics), partition_key_listener=listener)
+        return Member(consumer)
+
+
+@pytest.fixture
+def room(cluster: LocalCluster) -> Iterator[Room]:
+    with ExitStack() as stack:
+        yield Room(cluster, stack)
+
+
+def read_until(members: Sequence[Member], done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not done():
+        assert time.monotonic() < deadline, what
+        for member in members:
+            member.read()
+
+
+def settle(members: Sequence[Member], partitions: int) -> None:
+    """Until all partitions are assigned, some to everyone."""
+
+    def settled() -> bool:
+        shares = [member.partitions for member in members]
+        return sum(map(bool, shares)) == min(len(members), partitions) and sorted(
+            p for share in shares for p in share
+        ) == list(range(partitions))
+
+    read_until(members, settled, f"{partitions} partitions are not assigned")
+
+
+def distinct(members: Sequence[Member]) -> int:
+    """Records delivered, those again after a rebalance counted once."""
+    return len({(m.topic(), m.partition(), m.offset()) for member in members for m in member.messages})
+
+
+def numbers(messages: Sequence[Message]) -> tuple[Any, Any]:
+    rows = [cast(bytes, message.value()).decode().split(":") for message in messages]
+    return np.array([key for key, _ in rows]), np.array([int(number) for _, number in rows])
+
+
+def exact(messages: Sequence[Message], written: int) -> None:
+    report = check(*numbers(messages), written)
+    assert report.violations == 0, report
+
+
+def committed(room: Room, topic: str, partitions: int) -> list[int]:
+    found = room.member(enable_auto_commit=False).consumer.committed(
+        [TopicPartition(topic, p) for p in range(partitions)]
+    )
+    return [one.offset for one in found]
+
+
+@pytest.mark.parametrize("commits", ["automatically", "never", "by hand"])
+def test_one_consumer_behind_several_changes(room: Room, topic_name: str, commits: str) -> None:
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    for count in (5, 3, 7, 2):
+        writer.write(3)
+        change(room.cluster, topic_name, count)
+    writer.write(3)
+    member = room.member(topic_name, enable_auto_commit=commits == "automatically")
+
+    def done() -> bool:
+        if commits == "by hand":
+            member.consumer.commit()
+        return len(member.messages) >= writer.written
+
+    read_until([member], done, "not all was delivered")
+    exact(member.messages, writer.written)
+
+
+def test_poll_follows_a_live_topic(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name, keys=7)
+    consumer = room.member(topic_name).consumer
+    found: list[Message] = []
+    with writer.under_load():
+        for count in (3, 2, 4):
+            change(room.cluster, topic_name, count)
+            reached = writer.written
+            while len(found) < reached:
+                message = consumer.poll(TIMEOUT)
+                assert message is not None
+                found.append(message)
+    while len(found) < writer.written:
+        message = consumer.poll(TIMEOUT)
+        assert message is not None
+        found.append(message)
+    exact(found, writer.written)
+    assert consumer.poll(0) is None
+
+
+def test_members_share_a_live_topic(room: Room, topic_name: str) -> None:
+    other = create(room.cluster, f"{topic_name}-other", 2)
+    create(room.cluster, topic_name, 2)
+    writer, second = NumberedWriter(room.cluster, topic_name), NumberedWriter(room.cluster, other, keys=5)
+    members = [room.member(topic_name, other) for _ in range(3)]
+
+    def has(count: int) -> bool:
+        return sum(len(member.messages) for member in members) >= count
+
+    with writer.under_load(), second.under_load():
+        for count in (5, 2):
+            change(room.cluster, topic_name, count)
+            goal = writer.written + second.written + 200
+            read_until(members, partial(has, goal), "the load")
+    places: dict[tuple[str, int], dict[int, Message]] = {}
+
+    def done() -> bool:
+        for member in members:
+            for message in member.messages:
+                place = (cast(str, message.topic()), cast(int, message.partition()))
+                places.setdefault(place, {})[cast(int, message.offset())] = message
+        return sum(map(len, places.values())) >= writer.written + second.written
+
+    read_until(members, done, "not all was delivered")
+    assert sum(map(len, places.values())) == writer.written + second.written
+
+
+def test_keys_are_handed_over_before_they_are_read_elsewhere(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    story: list[Any] = []
+    members = [room.member(topic_name, listener=Recorder(story), enable_auto_commit=False) for _ in range(3)]
+    settle(members, 2)
+    read_until(members, lambda: distinct(members) == writer.written, "the first records")
+    for member in members:
+        member.consumer.commit()
+    change(room.cluster, topic_name, 3)
+    settle(members, 3)
+    # Both stand at the boundary with nothing unprocessed: they let go by themselves, and the split partition opens.
+    writer.write()
+    read_until(members, lambda: distinct(members) == writer.written, "the second records")
+    change(room.cluster, topic_name, 2)
+    writer.write()
+    owner = next(member for member in members if 0 in member.partitions)
+    holder = next(member for member in members if 2 in member.partitions)
+    assert owner is not holder
+    # The records of partition 2 are not committed, so partition 0 stays closed, and is paused rather than buffered.
+    deadline = time.monotonic() + TIMEOUT
+    while not owner.consumer._assignment._topics[topic_name].own[0].paused:
+        assert time.monotonic() < deadline, "the gate did not close"
+        owner.read()
+    assert owner.consumer._assignment.delivery.held == 0
+    assert ("assigned", [0]) not in story
+    holder.consumer.commit()
+    read_until(members, lambda: distinct(members) == writer.written, "the last records")
+    assert story.index(("revoked", [0])) < story.index(("assigned", [2]))
+    assert story.index(("revoked", [2])) < story.index(("assigned", [0]))
+
+
+def test_partitions_are_spread_evenly_in_both_halves(room: Room, topic_name: str) -> None:
+    shapes = [(1, 1), (1, 2), (3, 7), (5, 9), (2, 8), (4, 4)]
+    topics = {}
+    for number, (live, all_) in enumerate(shapes):
+        topic = create(room.cluster, f"{topic_name}-{number}", live)
+        if all_ > live:
+            change(room.cluster, topic, all_)
+            change(room.cluster, topic, live)
+        topics[topic] = (live, all_)
+    members = [room.member(*topics) for _ in range(3)]
+
+    def shares() -> list[set[tuple[str, int]]]:
+        return [{(one.topic, one.partition) for one in member.consumer.assignment()} for member in members]
+
+    total = sum(all_ for _, all_ in shapes)
+    read_until(members, lambda: sum(map(len, shares())) == total and all(shares()), "nobody has them")
+    assert len(set().union(*shares())) == total
+    for topic, (live, all_) in topics.items():
+        for half in (range(live), range(live, all_)):
+            spread = [sum((topic, p) in share for p in half) for share in shares()]
+            assert max(spread) - min(spread) <= 1, (topic, half, spread)
+
+
+class Refusing(PartitionKeyRebalanceListener):
+    def on_partition_key_maybe_revoked(self, partitions: list[TopicPartition]) -> None:
+        raise ZeroDivisionError("flush failed")
+
+
+class Unable(PartitionKeyRebalanceListener):
+    def on_partition_key_assigned(self, partitions: list[TopicPartition]) -> None:
+        raise ZeroDivisionError("load failed")
+
+
+@pytest.mark.parametrize("listener", [Refusing(), Unable()], ids=["flush", "load"])
+def test_a_listener_that_raises_stops_the_consumer_and_loses_nothing(
+    room: Room, topic_name: str, listener: PartitionKeyRebalanceListener
+) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    change(room.cluster, topic_name, 3)
+    writer.write()
+    member = room.member(topic_name, listener=listener)
+    with pytest.raises(ZeroDivisionError):
+        read_until([member], lambda: False, "the listener was not told")
+    for call in (member.consumer.poll, member.consumer.commit):
+        with pytest.raises(ZeroDivisionError):
+            call()
+    member.consumer.close()
+    successor = room.member(topic_name)
+    everything: set[tuple[Any, Any]] = set()
+
+    def done() -> bool:
+        for message in member.messages + successor.messages:
+            everything.add((message.partition(), message.offset()))
+        return len(everything) == writer.written
+
+    read_until([successor], done, "records were lost")
+    # Delivered again at most, and still in order.
+    report = check(*numbers(successor.messages))
+    assert (report.out_of_order, report.duplicated) == (0, 0), report
+
+
+def test_a_group_that_begins_at_the_end_misses_nothing_new(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    change(room.cluster, topic_name, 4)
+    writer.write()
+    skipped = writer.written
+    members = [room.member(topic_name, auto_offset_reset="latest") for _ in range(2)]
+    settle(members, 4)
+    read_until(members, lambda: min(committed(room, topic_name, 4)) >= 0, "the start is not committed")
+    writer.write()
+    change(room.cluster, topic_name, 7)
+    # Written before anyone can have been assigned the new partitions.
+    writer.write()
+    read_until(
+        members,
+        lambda: distinct(members) >= writer.written - skipped,
+        "the records since the start",
+    )
+    found = numbers([message for member in members for message in member.messages])
+    assert min(found[1]) == 2 * writer.step
+    assert len(set(zip(*found, strict=True))) == writer.written - skipped
+
+
+def test_without_a_start_the_consumer_says_so(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    member = room.member(topic_name, auto_offset_reset="error")
+    with pytest.raises(DataLossError, match=r"no offset of .* partition 0, and auto\.offset\.reset is error"):
+        read_until([member], lambda: False, "no error")
+
+
+@pytest.mark.parametrize("reset", ["earliest", "error"])
+def test_records_that_are_gone(room: Room, topic_name: str, reset: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    first = room.member(topic_name)
+    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
+    first.consumer.close()
+    writer.write(2)
+    admin = AdminClient({"bootstrap.servers": room.cluster.bootstrap_servers})
+    (future,) = admin.delete_records([TopicPartition(topic_name, 0, 250)]).values()
+    future.result(TIMEOUT)
+    member = room.member(topic_name, auto_offset_reset=reset)
+    if reset == "error":
+        with pytest.raises(DataLossError, match=r"offsets 10[01] to 249 of .*-0 are gone"):
+            read_until([member], lambda: False, "no error")
+        return
+    read_until([member], lambda: len(member.messages) == 52, "what is left")
+    assert member.messages[0].offset() == 250
+
+
+def test_what_may_be_committed(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    member = room.member(topic_name, enable_auto_commit=False)
+    read_until([member], lambda: len(member.messages) >= 50, "records")
+    consumer, tenth = member.consumer, member.messages[9]
+    (position,) = consumer.position([TopicPartition(topic_name, 0)])
+    assert position.offset == len(member.messages)
+    done = consumer.commit(message=tenth)
+    assert done is not None
+    assert [one.offset for one in done] == [10]
+    assert committed(room, topic_name, 1) == [10]
+    assert consumer.commit(offsets=[TopicPartition(topic_name, 0, 5)], asynchronous=True) is None
+    assert committed(room, topic_name, 1) == [5]
+    for wrong, words in (
+        (TopicPartition(topic_name, 0, 1000), "what was delivered"),
+        (TopicPartition(topic_name, 7, 0), "only assigned"),
+        (TopicPartition(topic_name, 0, 1, metadata="mine"), "consumer's own"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            consumer.commit(offsets=[wrong])
+    with pytest.raises(ConfigError, match="not both"):
+        consumer.commit(message=tenth, offsets=[])
+    read_until([member], lambda: len(member.messages) == writer.written, "all records")
+    behind_the_marker = writer.written + 1
+    read_until(
+        [member],
+        lambda: consumer.commit() is not None and committed(room, topic_name, 1) == [behind_the_marker],
+        "the marker of the transaction is not passed",
+    )
+
+
+def test_what_was_not_processed_is_delivered_again(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    seen: list[Message] = []
+
+    def fail() -> None:
+        with OrderedConsumer(conf(room.cluster, room.group)) as consumer:
+            consumer.subscribe([topic_name])
+            while len(seen) < 20:
+                seen.extend(consumer.consume(10, 1.0))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    member = room.member(topic_name)
+    read_until([member], lambda: len(member.messages) == writer.written, "the records")
+    exact(member.messages, writer.written)
+
+
+def test_the_end_of_a_partition_is_shown_on_request(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    NumberedWriter(room.cluster, topic_name, keys=3, step=1).write()
+    consumer = room.member(topic_name, enable_partition_eof=True).consumer
+    found = consumer.consume(4, TIMEOUT)
+    error = found[-1].error()
+    assert error is not None
+    assert (error.code(), found[-1].offset()) == (KafkaError._PARTITION_EOF, 4)
+    assert [message.error() is None for message in found[:-1]] == [True] * 3
+
+
+def test_offsets_of_a_lost_partition_do_not_go_into_a_transaction(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    first = room.member(topic_name, enable_auto_commit=False)
+    read_until([first], lambda: len(first.messages) == writer.written, "records")
+    sent = first.consumer.transaction_offsets()
+    assert {(one.partition, one.offset > 0) for one in sent.offsets} == {(0, True), (1, True)}
+    second = room.member(topic_name, enable_auto_commit=False)
+    settle([first, second], 2)
+    with pytest.raises(RebalancedError):
+        first.consumer.transaction_offsets()
+    first.consumer.transaction_aborted()
+    first.messages.clear()
+    read_until([first, second], lambda: distinct([first, second]) >= writer.written, "again")
+    assert first.consumer.transaction_offsets().offsets
+
+
+def test_use_before_and_after(cluster: LocalCluster, room: Room, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    consumer = room.member().consumer
+    assert consumer.poll(0) is None
+    assert consumer.assignment() == []
+    for topics, words in (
+        ("orders", "a list of topic names"),
+        ([], "a list of topic names"),
+        (["^orders.*"], "patterns are not supported"),
+        (["no such/name"], "a topic name has"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            consumer.subscribe(topics)
+    with pytest.raises(RequestError) as refused:
+        consumer.subscribe([topic_name, "not-managed"])
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "not-managed" in str(refused.value)
+    with pytest.raises(ConfigError, match="num_messages"):
+        consumer.consume(-1)
+    consumer.subscribe([topic_name])
+    consumer.unsubscribe()
+    consumer.close()
+    consumer.close()
+    for call in (
+        consumer.poll,
+        consumer.commit,
+        consumer.assignment,
+        lambda: consumer.subscribe([topic_name]),
+    ):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_without_a_controller_nothing_new_is_delivered(
+    cluster: LocalCluster, room: Room, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(UnavailableError):
+        room.member(topic_name, controller_url="http://127.0.0.1:1")
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name)
+    writer.write()
+    member = room.member(topic_name)
+    read_until([member], lambda: len(member.messages) == writer.written, "the first records")
+    directory = member.consumer._directory
+    with ControllerClient("http://127.0.0.1:1", timeout=1.0) as gone:
+        present, directory.controller = directory.controller, gone
+        writer.write()
+        deadline = time.monotonic() + TIMEOUT
+        while "no progress" not in caplog.text:
+            assert time.monotonic() < deadline, "no warning"
+            assert member.read() == []
+        directory.controller = present
+    read_until([member], lambda: len(member.messages) == writer.written, "the records after")
+    exact(member.messages, writer.written)
