@@ -1,14 +1,14 @@
-"""What an ordered consumer does with the partitions that its group has assigned to it."""
+"""What an ordered consumer reads of the partitions that its group has assigned to it, and when."""
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import cast
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from spark_ordered_kafka.client.committing import Commits
 from spark_ordered_kafka.client.delivery import Delivery, Place
 from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
@@ -17,11 +17,10 @@ from spark_ordered_kafka.client.progress import Progress, TopicProgress
 from spark_ordered_kafka.client.schemas import TruncationsRequest
 from spark_ordered_kafka.client.strays import tell_strays
 from spark_ordered_kafka.client.topics import TopicDirectory
-from spark_ordered_kafka.errors import ConfigError, DataLossError, OrderedKafkaError
+from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import STALE_METADATA, translate
 from spark_ordered_kafka.kafka.segments import offset_of
 from spark_ordered_kafka.kafka.strays import StrayCounter
-from spark_ordered_kafka.ordering.handover import Release
 
 _LOG = logging.getLogger(__name__)
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
@@ -40,12 +39,9 @@ _FIRST_CLAIM, _LAST_CLAIM = 1.0, 16.0
 _STRAYS_INTERVAL = 60.0
 _TRUNCATION_INTERVAL = 10.0
 
-Releases = Mapping[str, Mapping[int, Release]]
-"""Per topic and partition what is to be committed."""
-
 
 class Assignment:
-    """Fetches, gates, delivers and commits the assigned partitions, all in the thread of the application.
+    """Fetches, gates and delivers the assigned partitions, all in the thread of the application.
 
     Records are fetched first and the layout is asked for second (a linearizable read): all of them then lie in layouts
     that are known.
@@ -88,6 +84,7 @@ class Assignment:
         self._layout_at = self._group_at = self._settle_at = clock()
         self._strays_at = clock() + _STRAYS_INTERVAL
         self._truncation_at = clock() + _TRUNCATION_INTERVAL
+        self.commits = Commits(self._topics, offsets, listener, self._look_at_group)
         self._claim_at = 0.0
         self._claim_interval = _FIRST_CLAIM
         self._is_stalled = False
@@ -125,10 +122,6 @@ class Assignment:
         """Begin again at the committed offsets."""
         self._consumer.assign([])
         self.assigned([TopicPartition(*place) for place in self.places()])
-
-    def is_dirty(self) -> bool:
-        """Whether something was delivered and not committed."""
-        return any(progress.dirty for topic in self._topics.values() for progress in topic.own.values())
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -230,7 +223,10 @@ class Assignment:
 
     def _out_of_range(self, topic: str, partition: int, progress: Progress) -> None:
         place, position = TopicPartition(topic, partition), progress.received
-        low, high = self._consumer.get_watermark_offsets(place, TIMEOUT)
+        try:
+            low, high = self._consumer.get_watermark_offsets(place, TIMEOUT)
+        except KafkaException as error:
+            raise translate(error.args[0], f"asking for the log range of {topic}-{partition}") from error
         if position > high:
             raise DataLossError(
                 f"the log of {topic}-{partition} was truncated: it ends at {high}, the group has read to {position};"
@@ -250,7 +246,7 @@ class Assignment:
             self._consumer.pause([TopicPartition(*place) for place in closed])
             for name, p in closed:
                 self._topics[name].own[p].paused = True
-            self._group_at = min(self._group_at, self._clock())
+            self._look_at_group()
 
     # -- layouts and the gate -----------------------------------------------------------------------------------
 
@@ -277,6 +273,9 @@ class Assignment:
         """An offset that the log has reached for certain."""
         found = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
         return max(progress.received, progress.end, -1 if found is None else found[1])
+
+    def _look_at_group(self) -> None:
+        self._group_at = min(self._group_at, self._clock())
 
     def _check_group(self) -> None:
         """See whether what blocked partitions wait for is committed by now."""
@@ -340,67 +339,6 @@ class Assignment:
         except KafkaException as error:
             raise translate(error.args[0], f"asking for topic {name!r}") from error
 
-    # -- offsets ------------------------------------------------------------------------------------------------
-
-    def position(self, topic: str, partition: int) -> TopicPartition:
-        """The offset of the next record to be delivered."""
-        progress = self._progress(topic, partition)
-        return TopicPartition(topic, partition, OFFSET_INVALID if progress is None else progress.position)
-
-    def due(self, *, processed: bool) -> Releases:
-        """What others may wait for and may be committed; ``processed``: what was delivered is processed."""
-        return {
-            name: {p: topic.release(p) for p in due}
-            for name, topic in self._topics.items()
-            if (due := [p for p in topic.due() if processed or not topic.own[p].dirty])
-        }
-
-    def releases(self, wanted: Sequence[TopicPartition] | None) -> Releases:
-        """What to commit when everything delivered is processed, or everything below the offsets ``wanted``.
-
-        Raises ConfigError for an offset that is not the consumer's to commit.
-        """
-        if wanted is not None:
-            found: dict[str, dict[int, Release]] = defaultdict(dict)
-            for one in wanted:
-                self._check_wanted(one)
-                found[one.topic][one.partition] = self._topics[one.topic].release(one.partition, one.offset)
-            return found
-        return {name: topic.uncommitted() for name, topic in self._topics.items()}
-
-    def let_go(self, releases: Releases) -> list[TopicPartition]:
-        """What is to be committed, after the listener was told which keys may go."""
-        releases = {name: self._topics[name].in_order(wanted) for name, wanted in releases.items()}
-        leaving = [
-            TopicPartition(name, p)
-            for name, wanted in releases.items()
-            for p in self._topics[name].leaving(wanted)
-        ]
-        if leaving and self._listener is not None:
-            self._listener.on_partition_key_maybe_revoked(leaving)
-        return [
-            self._committable(name, p, release)
-            for name, wanted in releases.items()
-            for p, release in wanted.items()
-        ]
-
-    def commit(self, releases: Releases) -> list[TopicPartition]:
-        """Let go of keys and commit; raises as :meth:`GroupOffsets.commit`."""
-        offsets = self.let_go(releases)
-        if not offsets:
-            return []
-        done = self._offsets.commit(offsets)
-        self.note(offsets)
-        return done
-
-    def note(self, offsets: Iterable[TopicPartition]) -> None:
-        """These offsets are committed."""
-        for one in offsets:
-            topic = self._topics.get(one.topic)
-            if topic is not None and one.partition in topic.own:
-                topic.committed({one.partition: Release.parse(one.offset, one.metadata)})
-        self._group_at = min(self._group_at, self._clock())
-
     def tell_strays(self) -> None:
         """Report misrouted records."""
         self._strays_at = self._clock() + _STRAYS_INTERVAL
@@ -414,21 +352,3 @@ class Assignment:
         if topic is None or partition is None or topic not in self._topics:
             return None
         return self._topics[topic].own.get(partition)
-
-    def _check_wanted(self, one: TopicPartition) -> None:
-        progress = self._progress(one.topic, one.partition)
-        shown = f"{one.topic}-{one.partition} at {one.offset}"
-        if progress is None:
-            raise ConfigError("offsets", shown, "only assigned partitions can be committed")
-        if not 0 <= one.offset <= progress.position:
-            raise ConfigError("offsets", shown, f"from 0 to {progress.position}, what was delivered")
-        if one.metadata:
-            raise ConfigError("offsets", shown, "the metadata of offsets is the consumer's own; leave it out")
-
-    def _committable(self, topic: str, partition: int, release: Release) -> TopicPartition:
-        epoch = self._topics[topic].own[partition].leader_epoch
-        if epoch is None:
-            return TopicPartition(topic, partition, release.offset, metadata=release.metadata())
-        return TopicPartition(
-            topic, partition, release.offset, metadata=release.metadata(), leader_epoch=epoch
-        )

@@ -9,7 +9,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from spark_ordered_kafka.client.assignment import Assignment, Releases
+from spark_ordered_kafka.client.assignment import Assignment
+from spark_ordered_kafka.client.committing import Releases
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options
@@ -226,8 +227,8 @@ class OrderedConsumer:
                 TopicPartition(message.topic() or "", message.partition() or 0, (message.offset() or 0) + 1)
             ]
         with _Ending(self):
-            releases = self._assignment.releases(wanted)
-            done = self._assignment.commit(releases)
+            releases = self._assignment.commits.releases(wanted)
+            done = self._assignment.commits.commit(releases)
         return None if asynchronous else done
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = 10.0) -> list[TopicPartition]:
@@ -238,7 +239,7 @@ class OrderedConsumer:
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The offset of the next record of each partition; ``OFFSET_INVALID`` of those that are not assigned."""
         self._check_usable()
-        return [self._assignment.position(one.topic, one.partition) for one in partitions]
+        return [self._assignment.commits.position(one.topic, one.partition) for one in partitions]
 
     def consumer_group_metadata(self) -> Any:
         """The group's metadata, as ``confluent_kafka.Consumer.consumer_group_metadata``."""
@@ -253,9 +254,9 @@ class OrderedConsumer:
     def _see_to_commits(self) -> None:
         """Commit what others wait for, and with ``enable.auto.commit`` from time to time everything processed."""
         interval = self._options.commit_interval
-        due = self._assignment.due(processed=interval is not None)
+        due = self._assignment.commits.due(processed=interval is not None)
         if interval is not None and self._clock() - self._committed_at >= interval:
-            due = self._assignment.releases(None)
+            due = self._assignment.commits.releases(None)
         if not due:
             return
         self._committed_at = self._clock()
@@ -263,7 +264,7 @@ class OrderedConsumer:
 
     def _commit_or_wait(self, releases: Releases) -> None:
         try:
-            self._assignment.commit(releases)
+            self._assignment.commits.commit(releases)
         except OrderedKafkaError as error:
             if not error.retriable:
                 raise
@@ -272,7 +273,7 @@ class OrderedConsumer:
 
     def _commit_processed(self) -> None:
         if self._options.commit_interval is not None and self._failure is None and self._commits_on_revoke:
-            self._commit_or_wait(self._assignment.releases(None))
+            self._commit_or_wait(self._assignment.commits.releases(None))
 
     # -- transactions -------------------------------------------------------------------------------------------
 
@@ -293,13 +294,13 @@ class OrderedConsumer:
             )
         with _Ending(self):
             return TransactionOffsets(
-                self._assignment.let_go(self._assignment.releases(None)),
+                self._assignment.commits.let_go(self._assignment.commits.releases(None)),
                 self._consumer.consumer_group_metadata(),
             )
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """The transaction with these offsets is committed."""
-        self._assignment.note(sent.offsets)
+        self._assignment.commits.note(sent.offsets)
 
     def transaction_aborted(self) -> None:
         """The transaction is not committed: what it was made from is delivered again."""
@@ -331,7 +332,7 @@ class OrderedConsumer:
             self._forget()
 
     def _forget(self) -> None:
-        self._lost_unsent = self._lost_unsent or self._assignment.is_dirty()
+        self._lost_unsent = self._lost_unsent or self._assignment.commits.is_dirty()
         self._assignment.clear()
         self._consumer.unassign()
 

@@ -1,0 +1,126 @@
+"""What an ordered consumer commits, and when: what is processed, after the listener has let go of keys."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from confluent_kafka import OFFSET_INVALID, TopicPartition
+
+from spark_ordered_kafka.client.joining import GroupOffsets
+from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
+from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.ordering.handover import Release
+
+Releases = Mapping[str, Mapping[int, Release]]
+"""Per topic and partition what is to be committed."""
+
+
+class Commits:
+    """Commits of the assigned partitions.
+
+    Args:
+        topics: the progress of the current assignment, by topic.
+        offsets: the group's committed offsets.
+        listener: is told which keys may go.
+        on_committed: is called after each commit, which may open partitions.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, TopicProgress],
+        offsets: GroupOffsets,
+        listener: PartitionKeyRebalanceListener | None,
+        on_committed: Callable[[], None],
+    ) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._listener = listener
+        self._on_committed = on_committed
+
+    def is_dirty(self) -> bool:
+        """Whether something was delivered and not committed."""
+        return any(progress.dirty for topic in self._topics.values() for progress in topic.own.values())
+
+    def position(self, topic: str, partition: int) -> TopicPartition:
+        """The offset of the next record to be delivered."""
+        progress = self._progress(topic, partition)
+        return TopicPartition(topic, partition, OFFSET_INVALID if progress is None else progress.position)
+
+    def due(self, *, processed: bool) -> Releases:
+        """What others may wait for and may be committed; ``processed``: what was delivered is processed."""
+        return {
+            name: {p: topic.release(p) for p in due}
+            for name, topic in self._topics.items()
+            if (due := [p for p in topic.due() if processed or not topic.own[p].dirty])
+        }
+
+    def releases(self, wanted: Sequence[TopicPartition] | None) -> Releases:
+        """What to commit when everything delivered is processed, or everything below the offsets ``wanted``.
+
+        Raises ConfigError for an offset that is not the consumer's to commit.
+        """
+        if wanted is not None:
+            found: dict[str, dict[int, Release]] = defaultdict(dict)
+            for one in wanted:
+                self._check_wanted(one)
+                found[one.topic][one.partition] = self._topics[one.topic].release(one.partition, one.offset)
+            return found
+        return {name: topic.uncommitted() for name, topic in self._topics.items()}
+
+    def let_go(self, releases: Releases) -> list[TopicPartition]:
+        """What is to be committed, after the listener was told which keys may go."""
+        releases = {name: self._topics[name].in_order(wanted) for name, wanted in releases.items()}
+        leaving = [
+            TopicPartition(name, p)
+            for name, wanted in releases.items()
+            for p in self._topics[name].leaving(wanted)
+        ]
+        if leaving and self._listener is not None:
+            self._listener.on_partition_key_maybe_revoked(leaving)
+        return [
+            self._committable(name, p, release)
+            for name, wanted in releases.items()
+            for p, release in wanted.items()
+        ]
+
+    def commit(self, releases: Releases) -> list[TopicPartition]:
+        """Let go of keys and commit; raises as :meth:`GroupOffsets.commit`."""
+        offsets = self.let_go(releases)
+        if not offsets:
+            return []
+        done = self._offsets.commit(offsets)
+        self.note(offsets)
+        return done
+
+    def note(self, offsets: Iterable[TopicPartition]) -> None:
+        """These offsets are committed."""
+        for one in offsets:
+            topic = self._topics.get(one.topic)
+            if topic is not None and one.partition in topic.own:
+                topic.committed({one.partition: Release.parse(one.offset, one.metadata)})
+        self._on_committed()
+
+    def _progress(self, topic: str | None, partition: int | None) -> Progress | None:
+        if topic is None or partition is None or topic not in self._topics:
+            return None
+        return self._topics[topic].own.get(partition)
+
+    def _check_wanted(self, one: TopicPartition) -> None:
+        progress = self._progress(one.topic, one.partition)
+        shown = f"{one.topic}-{one.partition} at {one.offset}"
+        if progress is None:
+            raise ConfigError("offsets", shown, "only assigned partitions can be committed")
+        if not 0 <= one.offset <= progress.position:
+            raise ConfigError("offsets", shown, f"from 0 to {progress.position}, what was delivered")
+        if one.metadata:
+            raise ConfigError("offsets", shown, "the metadata of offsets is the consumer's own; leave it out")
+
+    def _committable(self, topic: str, partition: int, release: Release) -> TopicPartition:
+        epoch = self._topics[topic].own[partition].leader_epoch
+        if epoch is None:
+            return TopicPartition(topic, partition, release.offset, metadata=release.metadata())
+        return TopicPartition(
+            topic, partition, release.offset, metadata=release.metadata(), leader_epoch=epoch
+        )
