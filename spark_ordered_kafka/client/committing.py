@@ -50,11 +50,12 @@ class Commits:
 
     def due(self, *, processed: bool) -> Releases:
         """What others may wait for and may be committed; ``processed``: what was delivered is processed."""
-        return {
-            name: {p: topic.release(p) for p in due}
-            for name, topic in self._topics.items()
-            if (due := [p for p in topic.due() if processed or not topic.own[p].dirty])
-        }
+        found = {}
+        for name, topic in self._topics.items():
+            due = [p for p in topic.due() if processed or not topic.own[p].dirty]
+            if due:
+                found[name] = {p: topic.release(p) for p in due}
+        return found
 
     def releases(self, wanted: Sequence[TopicPartition] | None) -> Releases:
         """What to commit when everything delivered is processed, or everything below the offsets ``wanted``.

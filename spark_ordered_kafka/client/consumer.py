@@ -177,14 +177,15 @@ class OrderedConsumer:
 
     def _take(self, count: int, timeout: float | None) -> list[Message]:
         self._check_usable()
-        endless = timeout is None or timeout < 0
-        deadline = self._clock() + (_FOREVER if endless or timeout is None else timeout)
-        with _Ending(self):
+        try:
             self._see_to_commits()
-            delivery = self._assignment.delivery
-            if delivery.ready < count or self._clock() - self._served_at > _SERVE_INTERVAL:
-                self._await(count, deadline)
+            now = self._clock()
+            if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
+                self._await(count, _FOREVER if timeout is None or timeout < 0 else now + timeout)
             return self._assignment.take(count)
+        except Exception as error:
+            self._end_with(error)
+            raise
 
     def _await(self, count: int, deadline: float) -> None:
         """Fetch until ``count`` records are ready or the deadline has passed, once at least."""
@@ -226,9 +227,11 @@ class OrderedConsumer:
             wanted = [
                 TopicPartition(message.topic() or "", message.partition() or 0, (message.offset() or 0) + 1)
             ]
-        with _Ending(self):
-            releases = self._assignment.commits.releases(wanted)
-            done = self._assignment.commits.commit(releases)
+        try:
+            done = self._assignment.commits.commit(self._assignment.commits.releases(wanted))
+        except Exception as error:
+            self._end_with(error)
+            raise
         return None if asynchronous else done
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = 10.0) -> list[TopicPartition]:
@@ -292,11 +295,12 @@ class OrderedConsumer:
             raise RebalancedError(
                 "the group gave partitions to others while their records were being processed"
             )
-        with _Ending(self):
-            return TransactionOffsets(
-                self._assignment.commits.let_go(self._assignment.commits.releases(None)),
-                self._consumer.consumer_group_metadata(),
-            )
+        try:
+            offsets = self._assignment.commits.let_go(self._assignment.commits.releases(None))
+        except Exception as error:
+            self._end_with(error)
+            raise
+        return TransactionOffsets(offsets, self._consumer.consumer_group_metadata())
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """The transaction with these offsets is committed."""
@@ -355,26 +359,17 @@ class OrderedConsumer:
             self._assignment.tell_strays()
             self._directory.close()
 
+    def _end_with(self, error: Exception) -> None:
+        """Whatever is neither retriable nor a wrong argument ends the consumer: later calls raise it again."""
+        retriable = isinstance(error, OrderedKafkaError) and error.retriable
+        if not retriable and not isinstance(error, ConfigError):
+            self._failure = error
+
     def _check_usable(self) -> None:
         if self._is_closed:
             raise ClosedError("the consumer is closed")
         if self._failure is not None:
             raise self._failure
-
-
-class _Ending:
-    """Whatever ends a block but a retriable error ends the consumer: later calls raise it again."""
-
-    def __init__(self, consumer: OrderedConsumer) -> None:
-        self._consumer = consumer
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        retriable = isinstance(error, OrderedKafkaError) and error.retriable
-        if isinstance(error, Exception) and not retriable and not isinstance(error, ConfigError):
-            self._consumer._failure = error
 
 
 def _topic_names(topics: Any) -> list[str]:

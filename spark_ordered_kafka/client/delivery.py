@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import methodcaller
 from typing import cast
 
@@ -186,8 +186,10 @@ class Delivery:
 
     def _following(self, run: _Run) -> int:
         """The offset of the partition's next record in hand; 0 if there is none."""
-        for other in (run, *self._ready, *self._held):
-            if other.place == run.place and len(other) > 0 and not self._is_event(other):
+        if run.at < len(run.messages):
+            return offset_of(run.messages[run.at])
+        for other in chain(self._ready, self._held):
+            if other.place == run.place and not self._is_event(other):
                 return offset_of(other.messages[other.at])
         return 0
 

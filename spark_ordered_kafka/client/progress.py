@@ -202,6 +202,8 @@ class TopicProgress:
 
     def due(self) -> list[int]:
         """Partitions whose commit would let go of keys that others may wait for."""
+        if not self._unreleased:
+            return []
         history = self.layouts.history
         return [p for p in self._unreleased if is_due(history, p, self.own[p].committed, self.release(p))]
 
