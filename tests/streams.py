@@ -189,9 +189,13 @@ def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[
             "fetch.wait.max.ms": 10,
         }
     )
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
     unfinished = set(range(partitions))
     try:
+        # Without it the consumer asks for the first offset before it knows a leader, and again only after 0.5 s.
+        consumer.list_topics(topic, 30)
+        consumer.assign(
+            [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)]
+        )
         while unfinished:
             message = consumer.poll(30)
             assert message is not None, f"no end of {topic}, partitions {unfinished}, within 30 s"

@@ -80,7 +80,9 @@ class _Run:
             for number in range(history.writers)
         ]
         # One thread each: a writer's actions happen one after another, those of several at the same time.
-        self._threads = [ThreadPoolExecutor(1, f"writer-{number}") for number in range(history.writers)]
+        self._threads = [
+            ThreadPoolExecutor(1, f"{self.topic}-writer-{number}") for number in range(history.writers)
+        ]
         self._pending: list[tuple[int, Future[None]]] = []
         self._readers: list[_Reader] = []
         self._change: Change | None = None
@@ -163,7 +165,7 @@ class _Run:
         except FutureTimeoutError:
             raise AssertionError(
                 f"writer {writer} does not end within {_PATIENCE:g} s; {self._client.change(self.topic)};"
-                f" it stands at\n{stacks(f'writer-{writer}_')}"
+                f" it stands at\n{stacks(f'{self.topic}-writer-{writer}_')}"
             ) from None
 
     def _await_writers(self) -> None:

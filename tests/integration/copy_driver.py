@@ -6,15 +6,19 @@ Run as a process of its own: ``copy_driver.py BOOTSTRAP CONTROLLER SOURCE TARGET
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from tests.servers import start_spark
 
 
-def main(bootstrap: str, controller: str, source: str, target: str, checkpoint: str) -> None:
-    """Copy with ``Trigger.AvailableNow``; ends when the source as it was at the start is copied."""
-    servers = {"kafka.bootstrap.servers": bootstrap, "controller.url": controller}
-    spark = start_spark(Path(checkpoint).parent)
+def copy(
+    spark: SparkSession, servers: Mapping[str, str], source: str, target: str, checkpoint: str
+) -> StreamingQuery:
+    """Begin to copy with ``Trigger.AvailableNow``: ends when the source as it was at the start is copied."""
     rows = (
         spark.readStream.format("ordered-kafka")
         .options(**servers, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="400")
@@ -22,13 +26,19 @@ def main(bootstrap: str, controller: str, source: str, target: str, checkpoint: 
         .selectExpr("concat('group-', crc32(key) % 7) AS key", "value")
         .repartition(3, "key")
     )
-    query = (
+    return (
         rows.writeStream.format("ordered-kafka")
         .options(**servers, topic=target, checkpointLocation=checkpoint)
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+
+
+def main(bootstrap: str, controller: str, source: str, target: str, checkpoint: str) -> None:
+    """Copy in a Spark session of this process's own."""
+    spark = start_spark(Path(checkpoint).parent)
+    servers = {"kafka.bootstrap.servers": bootstrap, "controller.url": controller}
+    copy(spark, servers, source, target, checkpoint).awaitTermination()
     spark.stop()
 
 

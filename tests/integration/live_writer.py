@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import LayoutHistoryView
@@ -74,8 +74,11 @@ class LiveWriter(threading.Thread):
             initial, count = layout.initial_partition_count, layout.undeleted_partition_count
             while not self._stopping.is_set():
                 self._transaction(producer, layout.layout_epoch, initial, count)
-        except KafkaException as error:
-            if not (error.args[0].fatal() or error.args[0].txn_requires_abort() or error.args[0].retriable()):
+        except KafkaException as raised:
+            error = raised.args[0]
+            # _FATAL: produce() of an instance that has heard of its fencing already.
+            fenced = error.fatal() or error.code() == KafkaError._FATAL
+            if not (fenced or error.txn_requires_abort() or error.retriable()):
                 raise
             self.fenced += 1
             _serve_reports(producer)

@@ -8,6 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from confluent_kafka.admin import (
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import ControllerClient
+from spark_ordered_kafka.client.schemas import LayoutHistoryView
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -32,6 +34,7 @@ from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import Layout, LayoutHistory, bucket, key_hash
+from tests.integration.test_changes import CrashingController
 from tests.servers import TIMEOUT
 from tests.streams import FORMAT, change, create, options, writer_context
 
@@ -47,12 +50,29 @@ COMPACT = {
 State = dict[bytes, bytes]
 
 
+class Cleaning(LocalCluster):
+    """A cluster whose log cleaner looks for work all the time, instead of every 15 s.
+
+    Its controller soon fences the writers that these tests leave in the middle of a transaction.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, controllers=0, broker_config={"log.cleaner.backoff.ms": "100"})
+        self.controller: CrashingController | None = None
+
+    @property
+    def controller_url(self) -> str:
+        assert self.controller is not None
+        return self.controller.url
+
+
 @pytest.fixture(scope="module")
 def cleaning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A cluster whose log cleaner looks for work all the time, instead of every 15 s."""
-    directory = tmp_path_factory.mktemp("cleaning")
-    with LocalCluster(directory, broker_config={"log.cleaner.backoff.ms": "100"}) as cluster:
-        yield cluster
+    cluster = Cleaning(tmp_path_factory.mktemp("cleaning"))
+    with cluster:
+        cluster.controller = CrashingController(cluster, cluster.directory, drain=0.3)
+        with cluster.controller.running():
+            yield cluster
 
 
 class WatchedPool(ProducerPool):
@@ -139,14 +159,24 @@ class Table:
         change(self.cluster, self.topic, count)
         self.counts.append(count)
 
+    def told(self) -> LayoutHistoryView:
+        """The layouts as the controller tells them."""
+        with ControllerClient(self.cluster.controller_url) as controller:
+            return controller.layout(self.topic)
+
     def owed(self) -> Counter[tuple[int, int, bytes]]:
-        """The tombstones that must be there, by brute force: each instance's own, once per key and partition."""
+        """The tombstones that must be there, by brute force: each instance's own, once per key and partition.
+
+        A partition to which nothing at all was sent before an epoch's end owes none for it.
+        """
+        ends = [layout.starts for layout in self.told().layouts[1:]]
         found: Counter[tuple[int, int, bytes]] = Counter()
         for instance in self.instances.values():
             for key in instance.keys:
                 places = [bucket(key_hash("murmur3", key), self.counts[0], count) for count in self.counts]
-                now = places[instance.epoch]
-                found.update((instance.epoch, was, key) for was in set(places[: instance.epoch]) - {now})
+                earlier = range(instance.epoch)
+                held = {places[epoch] for epoch in earlier if ends[epoch][places[epoch]] > 0}
+                found.update((instance.epoch, was, key) for was in held - {places[instance.epoch]})
         return found
 
 
@@ -210,8 +240,7 @@ def live_by_partition(records: Mapping[int, list[Message]]) -> dict[bytes, list[
 
 def tombstones_by_epoch(table: Table) -> Counter[tuple[int, int, bytes]]:
     """Tombstones in partitions that their key does not belong to: (epoch, partition, key) -> how many."""
-    with ControllerClient(table.cluster.controller_url) as controller:
-        told = controller.layout(table.topic)
+    told = table.told()
     history = LayoutHistory(
         told.initial_partition_count,
         [Layout(view.epoch, view.undeleted_partition_count, view.starts) for view in told.layouts],
@@ -326,6 +355,25 @@ def test_once_per_key_and_producer(cleaning: LocalCluster, topic_name: str) -> N
     while not any(instance.transactions > 2 for instance in rows.instances.values()):
         assert time.monotonic() < deadline, "no producer was used again"
         rows.put(names(0, 20))
+    assert tombstones_by_epoch(rows) == rows.owed()
+
+
+def test_partitions_without_a_record_owe_nothing(cleaning: LocalCluster, topic_name: str) -> None:
+    rows = table(cleaning, topic_name, 1)
+    rows.put(names(0, 20))
+    rows.resize(4)
+    by_place: dict[int, list[bytes]] = {}
+    for key in names(0, 20):
+        by_place.setdefault(bucket(key_hash("murmur3", key), 1, 4), []).append(key)
+    assert len(by_place) == 4
+    rows.put(by_place[3])
+    rows.resize(2)
+    # Partition 2 has stayed empty, and partition 3 has not.
+    rows.put(names(0, 20))
+    of_partition_3 = {(2, 3, key): 1 for key in by_place[3]}
+    moved = {(2, 0, key): 1 for key in by_place[1] + by_place[3]}
+    first = {(1, 0, key): 1 for key in by_place[3]}
+    assert tombstones_by_epoch(rows) == {**first, **moved, **of_partition_3}
     assert tombstones_by_epoch(rows) == rows.owed()
 
 
