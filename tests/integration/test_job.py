@@ -84,7 +84,7 @@ def test_the_readmes_example_works_in_a_fresh_file(cluster: LocalCluster, tmp_pa
     with ControllerClient(cluster.controller_url) as controller:
         if "orders" not in [topic.topic for topic in controller.topics().topics]:
             create(cluster, "orders", 2)
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (tmp_path / "example.py").write_text(code)
     result = subprocess.run(
         [sys.executable, "example.py", cluster.bootstrap_servers, cluster.controller_url],
