@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import asdict
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, errors_told, print_table
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.bench.clients import ClientsReport
 
 app = typer.Typer(help="Measure the parts whose speed matters.", no_args_is_help=True)
 
@@ -48,3 +53,66 @@ def gate(
             )
         ],
     )
+
+
+@app.command()
+def clients(
+    records: Annotated[int, typer.Option(help="Records per run of a client.")] = 500_000,
+    value_bytes: Annotated[int, typer.Option(help="Bytes of a value.")] = 100,
+    partitions: Annotated[int, typer.Option(help="Partitions of the topics.")] = 4,
+    repeats: Annotated[int, typer.Option(help="Runs per client.")] = 7,
+    producers: Annotated[int, typer.Option(help="Producers that are open at the partition changes.")] = 50,
+    changes: Annotated[int, typer.Option(help="Partition changes, by turns up and down.")] = 6,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """OrderedProducer and OrderedConsumer beside confluent-kafka's own, and the pause of producers at a change.
+
+    Starts ZooKeeper, Kafka and a controller in a temporary directory.
+    """
+    from spark_ordered_kafka.bench.clients import ClientsPlan, run
+    from spark_ordered_kafka.config import Connection
+    from spark_ordered_kafka.local import LocalCluster
+
+    def say(line: str) -> None:
+        typer.echo(line, err=True)
+
+    with errors_told():
+        plan = ClientsPlan(records, value_bytes, partitions, repeats, producers, changes)
+        with (
+            tempfile.TemporaryDirectory(prefix="ordered-kafka-bench-") as directory,
+            LocalCluster(Path(directory), progress=say) as cluster,
+        ):
+            servers = {"bootstrap.servers": cluster.bootstrap_servers}
+            report = run(Connection(servers, cluster.controller_url), plan, say)
+    if output is OutputFormat.JSON:
+        typer.echo(json.dumps(asdict(report), indent=2))
+    else:
+        _print_report(report)
+
+
+def _print_report(report: ClientsReport) -> None:
+    from spark_ordered_kafka.bench.figures import Spread
+
+    def rate(name: str, spread: Spread) -> tuple[str, ...]:
+        return name, *(f"{value:,.0f}/s" for value in (spread.median, spread.min, spread.max))
+
+    def pause(name: str, spread: Spread, goal: str = "") -> tuple[str, ...]:
+        return name, f"{spread.median:.2f} s{goal}", f"{spread.min:.2f} s", f"{spread.max:.2f} s"
+
+    rows = []
+    for kind, compared in (("producer", report.producer), ("consumer", report.consumer)):
+        ratio = compared.ratio
+        median = f"{ratio.median:.2f} (goal {compared.goal:.2f})"
+        rows += [
+            rate(f"plain {kind}", compared.plain),
+            rate(f"ordered {kind}", compared.ordered),
+            (f"{kind}, ordered / plain", median, f"{ratio.min:.2f}", f"{ratio.max:.2f}"),
+        ]
+    pauses = report.pauses
+    rows += [
+        pause(f"pause at {change.source} to {change.target} partitions", Spread.of(change.pauses))
+        for change in pauses.changes
+    ]
+    name = f"pause, {pauses.producers} producers open"
+    rows.append(pause(name, pauses.seconds, f" (goal {pauses.goal:.2f} s)"))
+    print_table(("WHAT", "MEDIAN", "MIN", "MAX"), rows)

@@ -34,6 +34,8 @@ _DEFAULTS = {
     "heartbeat.interval.ms": "1000",
     # The end of a partition is known when a fetch comes back empty; others may wait for that.
     "fetch.wait.max.ms": "100",
+    # A full queue would stop fetching for a second.
+    "fetch.queue.backoff.ms": "10",
     "isolation.level": "read_committed",
 }
 

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, groupby
-from operator import methodcaller
 from typing import cast
 
 from confluent_kafka import Message
@@ -17,8 +16,6 @@ from spark_ordered_kafka.kafka.strays import StrayCounter
 
 Place = tuple[str, int]
 """Topic and partition."""
-
-_partition = methodcaller("partition")
 
 OnOpened = Callable[[str, int], None]
 """Is told topic and partition before the first record is delivered whose key may be new there."""
@@ -57,7 +54,7 @@ class Delivery:
     def receive(self, messages: Sequence[Message]) -> None:
         """Take records from librdkafka."""
         # One call less for each record where the partition says it all.
-        for _, run in groupby(messages, _place if len(self._topics) > 1 else _partition):
+        for _, run in groupby(messages, _place if len(self._topics) > 1 else Message.partition):
             found = list(run)
             place = _place(found[0])
             progress = self._progress(place)

@@ -26,5 +26,6 @@ class Routing:
     def partitions(self, keys: Sequence[bytes | None]) -> npt.NDArray[np.int32]:
         """The partition of each key, ``NO_PARTITION`` for a null key: shape ``(len(keys),)``."""
         found = buckets(key_hashes(self.hash, keys), self.initial_count, self.count)
-        found[[row for row, key in enumerate(keys) if key is None]] = NO_PARTITION
+        if None in keys:
+            found[[row for row, key in enumerate(keys) if key is None]] = NO_PARTITION
         return found
