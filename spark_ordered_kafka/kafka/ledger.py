@@ -68,7 +68,8 @@ def ledger_consumer(connection: Connection, transactional_id: str) -> Consumer:
     """
     return Consumer(
         client_properties(
-            connection.kafka,
+            # No warnings: a writer's properties are a producer's, of which a consumer says that it ignores them.
+            {**connection.kafka, "log_level": "3"},
             group_id=transactional_id,
             isolation_level="read_committed",
             enable_auto_commit=False,

@@ -6,19 +6,21 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, cast
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.tombstones import Tombstones
+from spark_ordered_kafka.native.bulk import Contents, Partitions, best_bulk
 
 STATISTICS_INTERVAL_MS = 100
 QUEUE_RECORDS = 500_000
@@ -40,7 +42,20 @@ class Row(TypedDict, total=False):
 
     key: bytes | None
     value: bytes | None
+    timestamp: int
     headers: Headers
+    callback: Callable[[KafkaError | None, Message], None]
+
+
+@dataclass(frozen=True)
+class TransactionOffsets:
+    """Offsets of a consumer group that a transaction commits (KIP-98, KIP-447).
+
+    ``offsets``: per partition the next one to read. ``group``: the consumer's ``consumer_group_metadata()``.
+    """
+
+    offsets: Sequence[TopicPartition]
+    group: Any
 
 
 class EarlierCount(Protocol):
@@ -104,16 +119,32 @@ class TransactionalProducer:
     """A producer between one ``init_transactions`` and the first trouble.
 
     ``layout`` is the layout checked *after* the initialisation, hence valid until the instance is fenced if the topic
-    is ordered; ``tombstones`` are those it owes under that layout, if any; ``last`` is the last entry of its ledger.
+    is ordered; ``tombstones`` are those it owes under that layout, if any; ``last`` is the last entry of its ledger;
+    ``in_doubt``: a commit was asked for and not confirmed; ``group`` is the ledger's. The ledger is read only if
+    ``predecessors``, of which a commit may be in doubt. Who needs no such look may give the group that an earlier
+    instance of the same id had, which saves a client of its own.
+    ``await_others`` is called once there are connections, and waits for other initialisations of the id: a broker
+    turns one away while it is busy with another, and librdkafka tries again after 500 ms only.
     An instance is never used again after an abort, an error, or a transaction in which a request timed out or was
     retried: before transaction version 2 (KIP-890) a delayed request of one transaction can hit the next one of the
     same producer epoch.
     """
 
-    def __init__(self, connection: Connection, topic: str, transactional_id: str, timeout: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        transactional_id: str,
+        timeout: float,
+        *,
+        predecessors: bool = True,
+        group: Any = None,
+        await_others: Callable[[], object] | None = None,
+    ) -> None:
         self.transactional_id = transactional_id
         self.layout: WriterLayout | None = None
         self.tombstones: Tombstones | None = None
+        self.in_doubt = False
         self._topic = topic
         self._timeout = timeout
         self._statistics = _Statistics()
@@ -128,15 +159,30 @@ class TransactionalProducer:
             )
             | {"stats_cb": self._statistics.take}
         )
+        self.last: LedgerEntry | None = None
+        if group is not None and not predecessors:
+            self.group = group
+            self._initialise(await_others)
+            return
         ledger = ledger_consumer(connection, transactional_id)
         try:
             # The group needs no member: a consumer that never subscribes gives its metadata.
-            self._group = ledger.consumer_group_metadata()
-            self._run("initialising transactions", self._producer.init_transactions, timeout)
+            self.group = ledger.consumer_group_metadata()
+            self._initialise(await_others)
             # Only now: the initialisation has brought a predecessor's commit in doubt to its end.
-            self.last = read_entry(ledger, topic, transactional_id, timeout)
+            if predecessors:
+                self.last = read_entry(ledger, topic, transactional_id, timeout)
         finally:
             ledger.close()
+
+    def _initialise(self, await_others: Callable[[], object] | None) -> None:
+        # librdkafka asks for the coordinator once and, without a connection yet, again after 500 ms only. The first answer
+        # comes by the bootstrap connection, which it gives up then; the second needs one that stays.
+        self.refresh_metadata()
+        self.refresh_metadata()
+        if await_others is not None:
+            await_others()
+        self._run("initialising transactions", self._producer.init_transactions, self._timeout)
 
     def refresh_metadata(self) -> None:
         """Learn of partitions that the topic has got: librdkafka asks by itself every five minutes only."""
@@ -150,20 +196,38 @@ class TransactionalProducer:
     def send(self, partition: int, rows: list[Row], size: int) -> None:
         """Queue rows for a partition, in order; waits for room first, so that none is refused in the middle.
 
-        ``size`` is their size in bytes.
+        ``size`` is their size in bytes; either all or none of them have headers.
         """
-        self._undelivered_bytes += size
-        if len(self._producer) + len(rows) > _DRAIN_RECORDS or self._undelivered_bytes > _DRAIN_BYTES:
+        if not self.has_room(len(rows), size):
             self.flush()
+        self._undelivered_bytes += size
         if rows and "headers" in rows[0]:
             self._run("producing", self._produce_each, partition, rows)
         else:
             self._run("producing", self._produce_batch, partition, rows)
+
+    def send_contents(self, partitions: Partitions, keys: Contents, values: Contents, size: int) -> None:
+        """As :meth:`send`, of records without headers and callbacks that go to several partitions."""
+        if not self.has_room(len(keys), size):
+            self.flush()
+        self._undelivered_bytes += size
+        self._run("producing", best_bulk().produce, self._producer, self._topic, partitions, keys, values)
+
+    def serve(self) -> None:
+        """Take the reports of what is acknowledged. Raises the instance's fatal error, such as having been fenced."""
         self._poll(0)
+
+    def has_room(self, rows: int, size: int) -> bool:
+        """Whether :meth:`send` takes that many rows of ``size`` bytes without waiting."""
+        return len(self._producer) + rows <= _DRAIN_RECORDS and self._undelivered_bytes + size <= _DRAIN_BYTES
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged or failed."""
+        deadline = time.monotonic() + self._timeout
         self._run("flushing", self._producer.flush, self._timeout)
+        # Statistics that have come meanwhile count, too.
+        while len(self._producer) > 0 and time.monotonic() < deadline:
+            self._run("flushing", self._producer.flush, max(0.0, deadline - time.monotonic()))
         if len(self._producer) > 0:
             raise UnavailableError(
                 f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
@@ -171,11 +235,20 @@ class TransactionalProducer:
             )
         self._undelivered_bytes = 0
 
-    def commit(self, entry: LedgerEntry) -> None:
-        """Commit the transaction together with its ledger entry."""
+    def commit(self, entry: LedgerEntry, read: TransactionOffsets | None = None) -> None:
+        """Commit the transaction together with its ledger entry and, if given, the offsets of what was read for it.
+
+        Raises RebalancedError, for which the transaction must be aborted, when the reader's group has moved on.
+        """
+        if read is not None:
+            self._run("committing offsets", self._send_offsets, read)
         offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
-        self._run("committing the ledger", self._send_offsets, [offset])
+        self._run("committing the ledger", self._send_offsets, TransactionOffsets([offset], self.group))
+        # Before the end of the transaction is asked for, nothing can have been committed.
+        self.flush()
+        self.in_doubt = True
         self._run("committing", self._producer.commit_transaction, self._timeout)
+        self.in_doubt = False
         self.last = entry
         if self.tombstones is not None:
             self.tombstones.committed()
@@ -203,38 +276,39 @@ class TransactionalProducer:
             with suppress(KafkaException):
                 self._producer.poll(0.05)
 
-    def is_clean(self) -> bool:
+    def is_clean(self, patience: float = 5 * STATISTICS_INTERVAL_MS / 1000) -> bool:
         """Whether the instance may carry another transaction: no request of it timed out or was retried.
 
-        Waits for statistics younger than the last commit.
+        Waits up to ``patience`` seconds for statistics younger than the last commit.
         """
-        deadline = time.monotonic() + 5 * STATISTICS_INTERVAL_MS / 1000
+        deadline = time.monotonic() + patience
         try:
+            self._poll(0)
             while not self._statistics.fresh and time.monotonic() < deadline:
                 self._poll(STATISTICS_INTERVAL_MS / 1000)
         except FencedError:
             return False
         return self._statistics.fresh and not self._statistics.retried
 
-    def _send_offsets(self, offsets: list[TopicPartition]) -> None:
+    def _send_offsets(self, read: TransactionOffsets) -> None:
         # librdkafka 2.16 ignores this call's timeout (its issue 5456), and may wait for ever after the group's
         # coordinator was away (5511). A thread that hangs there is left behind with its instance.
         done: Future[None] = Future()
-        name = f"ledger of {self.transactional_id}"
-        threading.Thread(target=self._send_into, args=(done, offsets), name=name, daemon=True).start()
+        name = f"offsets of {self.transactional_id}"
+        threading.Thread(target=self._send_into, args=(done, read), name=name, daemon=True).start()
         try:
             done.result(self._timeout)
         except FutureTimeoutError as error:
             raise UnavailableError(
-                f"the ledger of {self.transactional_id!r} took no entry within {self._timeout:g} s"
+                f"the transaction of {self.transactional_id!r} took no offsets within {self._timeout:g} s"
             ) from error
         finally:
             # It holds the error whose traceback leads here: a cycle that would keep the instance alive.
             del done
 
-    def _send_into(self, done: Future[None], offsets: list[TopicPartition]) -> None:
+    def _send_into(self, done: Future[None], read: TransactionOffsets) -> None:
         try:
-            self._producer.send_offsets_to_transaction(offsets, self._group, self._timeout)
+            self._producer.send_offsets_to_transaction(list(read.offsets), read.group, self._timeout)
         except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
             done.set_exception(error.with_traceback(None))
         else:
@@ -260,12 +334,19 @@ class TransactionalProducer:
             call(*arguments)
         except KafkaException as error:
             raise transaction_error(error.args[0], f"{doing} as {self.transactional_id!r}") from error
+        except SystemError as error:
+            # confluent-kafka 2.16 sets a fatal error as Python's current exception and may go on to call a callback,
+            # whose first call into C finds an exception that it did not raise.
+            fatal = error.__cause__
+            if not isinstance(fatal, KafkaException):
+                raise
+            raise transaction_error(fatal.args[0], f"{doing} as {self.transactional_id!r}") from fatal
         except BufferError as error:
             raise UnavailableError(f"while {doing} as {self.transactional_id!r}: {error}") from error
 
 
 def transaction_error(error: KafkaError, doing: str) -> OrderedKafkaError:
-    """As :func:`translate`, but "unknown" is a fence.
+    """As :func:`translate`, but "unknown" is a fence, and what a group says of a former member a rebalance.
 
     When the end of a transaction meets the fence of its id, a broker of Kafka 4.3 answers UNKNOWN_SERVER_ERROR (it logs
     an IllegalStateException of ``TransactionMetadata.prepareTransitionTo``) and goes on with the fence. Whether

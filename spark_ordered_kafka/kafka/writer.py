@@ -8,38 +8,36 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, ReplayMismatchError, UnavailableError
+from spark_ordered_kafka.kafka.attempts import pause_before, retriable_failure
 from spark_ordered_kafka.kafka.buffer import RowBuffer
-from spark_ordered_kafka.kafka.clients import LogRanges
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, ledger_consumer, read_entry
-from spark_ordered_kafka.kafka.producer import Headers, ProducerPool, Row, TransactionalProducer, WriterLayout
-from spark_ordered_kafka.kafka.tombstones import Tombstones
-from spark_ordered_kafka.ordering import buckets, key_hashes, tombstone_targets
+from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, Places, check_layout
+from spark_ordered_kafka.kafka.producer import Headers, ProducerPool, Row, TransactionalProducer
 
 _LOG = logging.getLogger(__name__)
 MAX_FRUITLESS_RESTARTS = 8
-_PART_ROWS = 10_000
+_PART_ROWS = 2_000
+_Headers = list[dict[str, Any]] | None
 
 
 @dataclass(frozen=True)
 class WriterContext:
     """What the transactions of a worker process share.
 
-    ``layout_of(topic, timeout)`` asks the controller for the layout (a linearizable read), waiting up to ``timeout``
-    seconds while a change is closing; ``timeout`` (seconds) bounds each call to a server.
+    ``timeout`` (seconds) bounds each call to a server.
     """
 
     connection: Connection
-    layout_of: Callable[[str, float], WriterLayout]
+    layout_of: LayoutOf
     pool: ProducerPool
     timeout: float = 60.0
     clock: Callable[[], float] = time.monotonic
@@ -70,7 +68,7 @@ class TaskTransaction:
         self._restarts = 0
         self._progress: tuple[int | None, int] | None = None
         self._stuck_since = context.clock()
-        self._null_keys = 0
+        self._placer = Placer()
         self.replays = 0
 
     @property
@@ -123,10 +121,10 @@ class TaskTransaction:
 
     def _with_restarts(self, first: Callable[[], None], again: Callable[[], None]) -> None:
         """Run ``first``; after a retriable error ``again``, which starts over with all rows in the buffer."""
-        failure = _failure(first)
+        failure = retriable_failure(first)
         while failure is not None:
             self._before_restart(failure)
-            failure = _failure(again)
+            failure = retriable_failure(again)
 
     def _before_restart(self, error: OrderedKafkaError) -> None:
         producer, self._producer = self._producer, None
@@ -146,8 +144,7 @@ class TaskTransaction:
                 f" {self._restarts} attempts under one layout; last error: {error}"
             ) from error
         _LOG.info("%s starts over with %d rows: %s", self._transactional_id, self.rows, error)
-        # The first restart follows a partition change at once; later ones give a struggling broker time.
-        self._context.sleep(min(2.0, 0.05 * 2**self._restarts) if self._restarts > 1 else 0.0)
+        self._context.sleep(pause_before(self._restarts))
 
     def _start(self) -> None:
         """A producer with an open transaction and all rows so far in it; or the finding that it was committed."""
@@ -159,9 +156,7 @@ class TaskTransaction:
             producer = TransactionalProducer(
                 context.connection, self._topic, self._transactional_id, context.timeout
             )
-        if producer.layout is None or not producer.layout.ordered_delivery:
-            # A change of an unordered topic fences nobody, so nothing else would tell a cached producer of it.
-            self._check_layout(producer)
+        check_layout(producer, self._topic, context.connection, context.layout_of, context.timeout)
         if producer.last is not None and producer.last.sequence >= self._sequence:
             self._committed = producer.last
             return
@@ -170,26 +165,6 @@ class TaskTransaction:
         for batch in self._buffer:
             self._send(_parts(batch))
 
-    def _check_layout(self, producer: TransactionalProducer) -> None:
-        context = self._context
-        before, layout = producer.layout, context.layout_of(self._topic, context.timeout)
-        if before is not None and before.undeleted_partition_count < layout.undeleted_partition_count:
-            producer.refresh_metadata()
-        producer.layout = layout
-        producer.tombstones = None
-        named = {p for earlier in layout.earlier for p, end in enumerate(earlier.ends) if end > 0}
-        if not named:
-            return
-        # Log starts only grow, so that what is known here may cost needless tombstones and never saves one.
-        log = LogRanges(context.connection, timeout=context.timeout).log(self._topic, named)
-        targets = tombstone_targets(
-            layout.initial_partition_count,
-            layout.undeleted_partition_count,
-            [(earlier.undeleted_partition_count, earlier.ends) for earlier in layout.earlier],
-            log.starts,
-        )
-        producer.tombstones = None if targets.empty else Tombstones(targets)
-
     def _start_and_commit(self) -> None:
         self._start()
         if self._committed is None:
@@ -197,31 +172,12 @@ class TaskTransaction:
 
     def _send(self, parts: Sequence[_Part]) -> None:
         producer = self._open_producer()
-        layout = _checked(producer.layout)
         for part in parts:
-            hashes = key_hashes(layout.hash, part.keys)
-            if producer.tombstones is not None:
-                # One transaction makes tombstones and records visible at once, in other partitions, so their order
-                # is nobody's guarantee. Tombstones go first because a plain consumer that merges partitions by
-                # timestamp then ends at the live value.
-                for partition, keys in producer.tombstones.due(part.keys, hashes):
-                    rows: list[Row] = [{"key": key, "value": None} for key in keys]
-                    producer.send(partition, rows, sum(map(len, keys)))
-            for partition, places in self._placed(part.keys, hashes, layout):
-                producer.send(partition, part.rows(places), part.size * len(places) // len(part.keys))
-
-    def _placed(
-        self, keys: Sequence[bytes | None], hashes: npt.NDArray[np.uint32], layout: WriterLayout
-    ) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
-        """Per partition the places of its rows, in their order. Null keys take turns over the partitions."""
-        count = layout.undeleted_partition_count
-        partitions = buckets(hashes, layout.initial_partition_count, count)
-        for row in (place for place, key in enumerate(keys) if key is None):
-            partitions[row] = self._null_keys % count
-            self._null_keys += 1
-        order = np.argsort(partitions, kind="stable")
-        found, firsts = np.unique(partitions[order], return_index=True)
-        yield from zip(found.tolist(), np.split(order, firsts[1:]), strict=True)
+            if part.headers is None:
+                self._placer.send_contents(producer, part.keys, part.values, part.size)
+            else:
+                self._placer.send(producer, part.keys, partial(part.rows, part.headers), part.size)
+            producer.serve()
 
     def _open_producer(self) -> TransactionalProducer:
         if self._producer is None:
@@ -261,41 +217,22 @@ class TaskTransaction:
             )
 
 
-def _failure(step: Callable[[], None]) -> OrderedKafkaError | None:
-    """The retriable error that ended ``step``, for use outside of its handler.
-
-    confluent-kafka 2.16 never frees an exception during whose handling one of its calls fails, nor the producer that
-    the exception's traceback leads to, with its connections and threads.
-    """
-    try:
-        step()
-    except OrderedKafkaError as error:
-        if error.retriable:
-            return error
-        raise
-    return None
-
-
 @dataclass(frozen=True)
 class _Part:
     """Rows as Python values, a slice of a batch small enough for one call of the producer."""
 
     keys: list[bytes | None]
     values: list[bytes | None]
-    headers: list[list[dict[str, Any]] | None] | None
+    headers: list[_Headers] | None
     size: int
 
-    def rows(self, places: npt.NDArray[np.intp]) -> list[Row]:
+    def rows(self, headers: Sequence[_Headers], places: Places) -> list[Row]:
         """The rows at ``places`` as confluent-kafka takes them."""
         keys, values = self.keys, self.values
-        if self.headers is None:
-            return [{"key": keys[i], "value": values[i]} for i in places.tolist()]
-        return [
-            {"key": keys[i], "value": values[i], "headers": _pairs(self.headers[i])} for i in places.tolist()
-        ]
+        return [{"key": keys[i], "value": values[i], "headers": _pairs(headers[i])} for i in places.tolist()]
 
 
-def _pairs(headers: list[dict[str, Any]] | None) -> Headers:
+def _pairs(headers: _Headers) -> Headers:
     return [(header["key"], header["value"]) for header in headers or ()]
 
 
@@ -308,9 +245,3 @@ def _parts(batch: pa.RecordBatch) -> list[_Part]:
             _Part(part.column("key").to_pylist(), part.column("value").to_pylist(), headers, part.nbytes)
         )
     return parts
-
-
-def _checked(layout: WriterLayout | None) -> WriterLayout:
-    if layout is None:
-        raise UnavailableError("the layout was not checked after the producer's initialisation")
-    return layout

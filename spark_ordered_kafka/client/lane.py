@@ -1,0 +1,387 @@
+"""One topic of a producer: its queue, and the thread that sends and commits it.
+
+Callers append to it; the sender takes what has gathered, places it by the layout and commits it,
+transaction after transaction. Whatever a partition change or a server that is away does to a transaction, its rows are
+kept until they are committed, and sent anew in their order.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from enum import Enum, auto
+
+from confluent_kafka import KafkaError
+
+from spark_ordered_kafka.client.backlog import SMALL_BYTES, Backlog, Chunk, CommitRequest, Extra, Queue
+from spark_ordered_kafka.client.reports import Outbox, kafka_error
+from spark_ordered_kafka.client.sending import LaneSettings, OpenTransaction
+from spark_ordered_kafka.errors import (
+    ClosedError,
+    ErrorCode,
+    OrderedKafkaError,
+    RebalancedError,
+    RequestError,
+    UnavailableError,
+)
+from spark_ordered_kafka.kafka.attempts import failure_of, pause_before, retriable_failure, without_frames
+from spark_ordered_kafka.kafka.producer import TransactionOffsets
+
+_LOG = logging.getLogger(__name__)
+_CHUNK_ROWS = 5_000
+_CHUNK_BYTES = 4 * 1024 * 1024
+_NEVER = 2**63
+_SERVING, _IDLING = 0.05, 1.0
+"""Seconds between looks at what librdkafka reports, while a transaction is open and while none is."""
+_PATIENCE = 0.02
+"""Seconds that a long queue is left to the callers when a commit is due."""
+
+
+class _Task(Enum):
+    SEND = auto()
+    COMMIT = auto()
+    ABORT = auto()
+    REST = auto()
+    END = auto()
+
+
+class Lane:
+    """The transactions of one topic.
+
+    Callers add records of at most ``small`` bytes to ``queue`` as that says, and call :meth:`look` at its limit;
+    others by :meth:`accept`. ``error``: what ended the lane for good; ``told``: it was raised to a caller.
+    """
+
+    def __init__(self, topic: str, settings: LaneSettings, backlog: Backlog, outbox: Outbox) -> None:
+        self.topic = topic
+        self.small = min(SMALL_BYTES, settings.max_message_bytes)
+        self.queue = Queue()
+        self.error: BaseException | None = None
+        self.told = False
+        self._settings = settings
+        self._backlog = backlog
+        self._outbox = outbox
+        self._clock = backlog.clock
+        # Under the lock:
+        self._wake_at = 1
+        self._work = threading.Condition(backlog.lock)
+        self._requests: list[CommitRequest] = []
+        self._aborts: list[CommitRequest] = []
+        self._hurried = False
+        self._closing = False
+        # Records in the open transaction, when the first of them was accepted, and when the last one ended.
+        self._taken = 0
+        self._taken_since = 0.0
+        self._settled_at = 0.0
+        # Held by the thread that works on the open transaction; what ended a caller's work on it.
+        self._sending = threading.Lock()
+        self._failure: BaseException | None = None
+        # The sender's own:
+        self._committing: list[CommitRequest] = []
+        self._transaction = OpenTransaction(topic, settings)
+        with backlog.lock:
+            backlog.queues.append(self.queue)
+        self._thread = threading.Thread(target=self._run, name=f"sender of {topic}", daemon=True)
+        self._thread.start()
+
+    # -- callers ------------------------------------------------------------------------------------------------
+
+    def accept(self, key: bytes | None, content: bytes | Extra | None, size: int) -> bool:
+        """Queue a record of ``size`` bytes; False when there is no room. Raises the error that ended the lane."""
+        with self._backlog.lock:
+            self._check()
+            if not self._backlog.has_room(size):
+                return False
+            self.queue.put(key, content, self._clock())
+            ripe = self._grant()
+        if ripe:
+            self._offer()
+        return True
+
+    def look(self) -> None:
+        """Look after a queue whose limit a caller has reached; raises the error that ended the lane meanwhile."""
+        with self._backlog.lock:
+            if self.error is not None:
+                # What was added meanwhile will never be sent: all who added it come here.
+                self.queue.take(self._clock())
+            self._check()
+            ripe = self._grant()
+        if ripe:
+            self._offer()
+
+    def _check(self) -> None:
+        if self.error is not None:
+            self.told = True
+            raise self.error
+
+    def _grant(self) -> bool:
+        """Let callers go on without the lock; whether the queue is to be offered first."""
+        length = len(self.queue)
+        wanted = min(
+            (mark - length for mark in (self._wake_at, _CHUNK_ROWS) if mark > length), default=_CHUNK_ROWS
+        )
+        self._backlog.grant(self.queue, wanted)
+        return length >= self._wake_at or self._is_ripe()
+
+    def _offer(self) -> None:
+        """Send the queue in this thread, if that need not wait for anything, or wake the sender.
+
+        Handing every chunk to the sender would make two threads fight for Python's lock.
+        """
+        if not self._sending.acquire(blocking=False):
+            # The sender looks again when it is done, and another caller's next record offers again.
+            return
+        failure: BaseException | None = UnavailableError("a caller was interrupted while it sent")
+        try:
+            # confluent-kafka 2.16 leaks when a call fails inside an exception's handler, where callers may be.
+            may_send = self._failure is None and sys.exc_info()[0] is None
+            with self._backlog.lock:
+                may_send = may_send and self._is_ripe() and self._transaction.takes(self.queue)
+                if may_send:
+                    self._take()
+                else:
+                    self.wake()
+            failure = failure_of(self._transaction.send) if may_send else None
+        finally:
+            self._failure = self._failure or failure
+            self._sending.release()
+        if failure is not None:
+            with self._backlog.lock:
+                self.wake()
+
+    def wake(self) -> None:
+        """Let the sender look by itself; the lock is held."""
+        self._wake_at = _NEVER
+        self._work.notify()
+
+    def hurry(self) -> None:
+        """Commit what there is, since callers wait for room; the lock is held."""
+        self._hurried = True
+        self.wake()
+
+    def request_commit(self, read: TransactionOffsets | None = None) -> CommitRequest:
+        """Ask for all accepted so far to be committed, with ``read`` if given; the lock is held."""
+        return self._ask(self._requests, CommitRequest(read))
+
+    def request_abort(self) -> CommitRequest:
+        """Ask for all that is not committed to be dropped; the lock is held."""
+        return self._ask(self._aborts, CommitRequest())
+
+    @property
+    def pending(self) -> int:
+        """Rows that are not committed; the lock is held."""
+        return self._taken + len(self.queue)
+
+    def stop(self) -> None:
+        """Let the sender commit what is pending, and end; the lock is held."""
+        self._closing = True
+        self.request_commit()
+        self.wake()
+
+    def join(self) -> None:
+        """Wait for the sender's end."""
+        self._thread.join()
+
+    def _ask(self, wishes: list[CommitRequest], request: CommitRequest) -> CommitRequest:
+        if self.error is not None:
+            request.done, request.error = True, self.error
+        else:
+            wishes.append(request)
+            self.wake()
+        return request
+
+    # -- the sender ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            while (task := self._next()) is not _Task.END:
+                self._do(task)
+        except BaseException as error:  # noqa: BLE001 - raised in the callers' threads
+            failure = without_frames(error)
+        # Outside of the handler, because confluent-kafka is called.
+        self._transaction.close()
+        if failure is not None:
+            self._fail(failure)
+
+    def _next(self) -> _Task:
+        """Wait for something to do; what there is to send has been taken into the transaction then."""
+        with self._backlog.lock:
+            leave_until: float | None = None
+            while True:
+                now = self._clock()
+                due = self._due()
+                if self._aborts:
+                    return _Task.ABORT
+                if self._failure is not None:
+                    return _Task.SEND
+                ripe = self._is_ripe()
+                if ripe and not self._transaction.is_open:
+                    # Only to begin: the callers send what they queued meanwhile.
+                    return _Task.SEND
+                if due <= now and ripe and not self._requests and self._transaction.takes(self.queue):
+                    # The next call of produce() sends it, unless there is none for a while.
+                    leave_until = now + _PATIENCE if leave_until is None else leave_until
+                    due = leave_until
+                if due <= now:
+                    self._take()
+                    self._committing, self._requests, self._hurried = self._requests, [], False
+                    return _Task.COMMIT
+                if ripe and not self._transaction.takes(self.queue):
+                    self._take()
+                    return _Task.SEND
+                if self._closing and self.pending == 0:
+                    self.error = ClosedError("the producer is closed; make a new one")
+                    self.queue.limit = 0
+                    return _Task.END
+                self._wake_at = self._worth_waking()
+                self.queue.limit = min(self.queue.limit, 2 * self._wake_at)
+                longest = _SERVING if self._transaction.is_open else _IDLING
+                woken = self._work.wait(min(longest, due - now))
+                self._wake_at = _NEVER
+                if not woken and self._clock() < due:
+                    return _Task.REST
+
+    def _is_ripe(self) -> bool:
+        return len(self.queue) >= _CHUNK_ROWS or self.queue.size >= _CHUNK_BYTES
+
+    def _due(self) -> float:
+        """When to commit."""
+        interval, pending = self._settings.commit_interval, self.pending
+        if self._requests or (self._hurried and pending):
+            return 0.0
+        if interval is None or pending == 0:
+            return float("inf")
+        return (
+            0.0
+            if pending >= self._settings.commit_records
+            else max(self._oldest, self._settled_at) + interval
+        )
+
+    def _worth_waking(self) -> int:
+        """The length of the queue that the sender is woken for."""
+        if self._settings.commit_interval is None:
+            return _CHUNK_ROWS
+        if self.pending == 0:
+            return 1
+        return min(_CHUNK_ROWS, self._settings.commit_records - self._taken)
+
+    @property
+    def _oldest(self) -> float:
+        """When the oldest row was accepted."""
+        return self._taken_since if self._taken else self.queue.since
+
+    def _take(self) -> None:
+        """The queue becomes the transaction's next chunk."""
+        if len(self.queue) > 0:
+            self._taken_since = self._oldest
+            self._taken += len(self.queue)
+            self._transaction.chunks.append(self._backlog.take(self.queue))
+
+    def _do(self, task: _Task) -> None:
+        with self._sending:
+            if task is _Task.REST:
+                self._insist(self._transaction.keep_alive)
+            elif task is _Task.ABORT:
+                self._abort()
+            elif task is _Task.SEND:
+                self._insist(self._transaction.send)
+            else:
+                self._insist(self._commit)
+
+    def _insist(self, step: Callable[[], None]) -> None:
+        """Run ``step`` until it is done; after a retriable error it starts over with all rows of the transaction."""
+        restarts, began = 0, self._clock()  # of a commit without records
+        while (failure := self._callers_failure() or retriable_failure(step)) is not None:
+            if isinstance(failure, RebalancedError):
+                self._drop(failure)
+                return
+            self._transaction.start_over(failure)
+            restarts += 1
+            waited = self._clock() - (self._oldest if self._taken else began)
+            if waited >= self._settings.message_timeout:
+                raise UnavailableError(self._timed_out(failure)) from failure
+            _LOG.info("%s starts over with %d records: %s", self.topic, self._taken, failure)
+            with self._backlog.lock:
+                self._work.wait_for(self._may_drop, pause_before(restarts))
+                if self._may_drop():
+                    # The next task is the abort, which concerns those who wait for the commit, too.
+                    self._requests = self._committing + self._requests
+                    self._committing = []
+                    return
+
+    def _callers_failure(self) -> OrderedKafkaError | None:
+        failure, self._failure = self._failure, None
+        if failure is None or (isinstance(failure, OrderedKafkaError) and failure.retriable):
+            return failure
+        raise failure
+
+    def _may_drop(self) -> bool:
+        return bool(self._aborts) and not self._transaction.in_doubt
+
+    def _timed_out(self, failure: OrderedKafkaError) -> str:
+        doubt = "; whether they were committed is not known" if self._transaction.in_doubt else ""
+        return (
+            f"gave up writing {self._taken} records to {self.topic!r} that were not committed within"
+            f" {self._settings.message_timeout:g} s (message.timeout.ms){doubt}; last error: {failure}"
+        )
+
+    def _commit(self) -> None:
+        requests = self._committing
+        read = next((one.read for one in reversed(requests) if one.read is not None), None)
+        chunks = self._transaction.chunks
+        if chunks or read is not None:
+            self._outbox.committed(self._transaction.commit(read))
+        self._settle(chunks, requests)
+
+    def _abort(self) -> None:
+        with self._backlog.lock:
+            self._take()
+            aborts, self._aborts = self._aborts, []
+            self._committing, self._requests = self._committing + self._requests, []
+        reason = f"records to {self.topic!r} were dropped by abort()"
+        self._drop(
+            RequestError(ErrorCode.INVALID_REQUEST, reason), KafkaError(KafkaError._PURGE_QUEUE, reason)
+        )
+        with self._backlog.lock:
+            for request in aborts:
+                request.done = True
+            self._backlog.progress.notify_all()
+
+    def _drop(self, reason: OrderedKafkaError, said: KafkaError | None = None) -> None:
+        """Give up the open transaction, the lane goes on."""
+        chunks, requests = self._transaction.chunks, self._committing
+        failure = retriable_failure(self._transaction.abort)
+        if failure is not None:
+            # The successor's initialisation, or the transaction's timeout, aborts it as well.
+            _LOG.warning("aborting a transaction on %s: %s", self.topic, failure)
+        self._report(chunks, said or kafka_error(reason))
+        self._settle(chunks, requests, reason)
+
+    def _settle(
+        self, chunks: list[Chunk], requests: list[CommitRequest], error: BaseException | None = None
+    ) -> None:
+        with self._backlog.lock:
+            self._taken, self._settled_at = 0, self._clock()
+            for request in requests:
+                request.done, request.error = True, error
+            self._committing = []
+            self._backlog.settle(chunks)
+
+    def _report(self, chunks: list[Chunk], said: KafkaError) -> None:
+        for chunk in chunks:
+            self._outbox.given_up(self.topic, chunk, said)
+
+    def _fail(self, error: BaseException) -> None:
+        """The end of the lane: what is pending is reported with the error, which callers get from now on."""
+        with self._backlog.lock:
+            self.error = error
+            self._take()
+            self.queue.limit = 0
+            requests = [*self._committing, *self._requests, *self._aborts]
+            self._requests, self._aborts = [], []
+        chunks = self._transaction.chunks
+        self._report(chunks, kafka_error(error))
+        self._settle(chunks, requests, error)

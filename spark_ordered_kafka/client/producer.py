@@ -1,0 +1,384 @@
+"""``OrderedProducer``: confluent-kafka's producer, whose keys stay in order while the topic grows and shrinks."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.lane import Lane
+from spark_ordered_kafka.client.options import ProducerOptions, producer_options
+from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras, too_large
+from spark_ordered_kafka.client.reports import Outbox
+from spark_ordered_kafka.client.sending import LaneSettings, commit_offsets
+from spark_ordered_kafka.client.topics import check_cluster
+from spark_ordered_kafka.client.transactions import OffsetSource, TransactionOffsets, offset_source
+from spark_ordered_kafka.config import topic_name
+from spark_ordered_kafka.errors import (
+    ClosedError,
+    ConfigError,
+    ErrorCode,
+    RebalancedError,
+    RequestError,
+    UnavailableError,
+)
+from spark_ordered_kafka.kafka.clients import LogRanges
+
+_REQUEST_TIMEOUT = 30.0
+_OURS = frozenset(
+    {
+        "queue.buffering.max.messages",
+        "queue.buffering.max.kbytes",
+        "message.timeout.ms",
+        "delivery.timeout.ms",
+    }
+)
+_TRANSACTION_TIMEOUT_MS = "60000"
+_FOREVER = -1
+
+
+class OrderedProducer:
+    """Writes to topics under management: per key in order, exactly once, through changes of the partition count.
+
+    Takes confluent-kafka's configuration names and ``controller.url``; :mod:`~spark_ordered_kafka.client.options` has
+    those that mean something of their own here. A record is delivered when its transaction is committed: every
+    ``commit.interval.ms``, after ``commit.max.records``, and by :meth:`commit`, :meth:`flush` and :meth:`close`. A
+    partition change, or a server that is away, makes the producer send what was not committed again, in order; the
+    caller sees a pause at most. Every topic has a thread and transactions of its own, so that one does not wait for
+    another. Safe to share between threads.
+
+    As a context manager it is closed at the end; after an exception what is not committed is dropped.
+
+    Raises ConfigError for a wrong option.
+    """
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        options = producer_options(conf)
+        self._options = options
+        self._controller = ControllerClient(options.connection.controller_url)
+        self._backlog = Backlog(options.max_messages, options.max_bytes, options.commit_interval is None)
+        self._max_message_bytes = options.max_message_bytes
+        self._outbox = Outbox()
+        self._settings = _settings(options, self._controller)
+        self._lanes: dict[str, Lane] = {}
+        self._opening = threading.Lock()
+        self._cluster_id: str | None = None
+        self._closed = False
+        # Offsets given to send_offsets(): those of the next commit, and those that a commit is under way for.
+        self._read: tuple[OffsetSource, TransactionOffsets] | None = None
+        self._committing: list[tuple[OffsetSource, TransactionOffsets, CommitRequest]] = []
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        partition: int = -1,
+        on_delivery: DeliveryCallback | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+        callback: DeliveryCallback | None = None,
+    ) -> None:
+        """Accept a record; it is sent and committed by another thread.
+
+        The first record of a topic asks the controller whether it is under management. ``on_delivery(err, msg)``, or
+        its alias ``callback``, is called by :meth:`poll` or :meth:`flush` once the record is committed, with its
+        partition and offset, or given up. str is encoded as UTF-8; ``timestamp`` is in milliseconds since 1970-01-01
+        UTC, 0 means the time of sending; ``headers`` is a list of (str, bytes, str or None), or a dict.
+
+        Raises ConfigError for a wrong argument, ``partition`` above all, since the layout decides; BufferError when
+        ``queue.buffering.max.messages`` or ``queue.buffering.max.kbytes`` of records wait for their commit;
+        RequestError for a topic that is not under management; UnavailableError when no controller answers;
+        ClosedError; and the error that ended the topic's transactions for good.
+        """
+        lane: Lane | None
+        try:
+            lane = self._lanes[topic]
+        except (KeyError, TypeError):
+            lane = None
+        if lane is None:
+            lane = self._open_lane(topic)
+        if type(value) is not bytes:
+            value = content("value", value)
+        if type(key) is not bytes:
+            key = content("key", key)
+        size = len(value or b"") + len(key or b"")
+        queue = lane.queue
+        if (
+            size <= lane.small
+            and queue.limit
+            and on_delivery is None
+            and callback is None
+            and headers is None
+            and timestamp == 0
+            and partition == -1
+        ):
+            records = queue.records
+            records += (key, value)
+            if len(records) >= queue.limit:
+                lane.look()
+            return
+        check_partition(partition)
+        more, extra_size = extras(on_delivery or callback, timestamp, headers)
+        size += extra_size
+        if size > self._max_message_bytes:
+            raise too_large(size, self._max_message_bytes)
+        if not lane.accept(key, Extra(value, more, extra_size) if more else value, size):
+            with self._backlog.lock:
+                self._hurry()
+                raise self._backlog.refusal()
+
+    def poll(self, timeout: float = 0) -> int:
+        """Serve delivery reports in this thread; how many callbacks were called.
+
+        Waits up to ``timeout`` seconds (-1: for ever) for one, or for room in the queue. What a callback raises is raised; the
+        other reports are served by the next call.
+        """
+        self._check_open()
+        if timeout != 0:
+            with self._backlog.lock:
+                if not self._outbox:
+                    self._backlog.progress.wait(None if timeout < 0 else timeout)
+        return self._outbox.serve()
+
+    def flush(self, timeout: float = _FOREVER) -> int:
+        """Commit all records produced so far, and serve their reports; how many are still not committed.
+
+        Waits up to ``timeout`` seconds (-1: until done). Raises the error that ended a topic's transactions.
+        """
+        self._check_open()
+        self._commit(timeout)
+        return len(self)
+
+    def commit(self, timeout: float = _FOREVER) -> None:
+        """Commit all records produced so far, and the offsets of :meth:`send_offsets`.
+
+        Waits up to ``timeout`` seconds (-1: until done), raises UnavailableError then: the commit goes on, and a
+        further call waits for it. Raises RebalancedError when the group of the offsets has given what was read to
+        others: records and offsets are dropped then, for they will be made again. Raises the error that ended a
+        topic's transactions.
+        """
+        self._check_open()
+        if not self._commit(timeout):
+            raise UnavailableError(f"{len(self)} records were not committed within {timeout:g} s")
+
+    def abort(self) -> None:
+        """Drop all that is not committed; its reports have the error ``_PURGE_QUEUE``."""
+        self._check_open()
+        self._abort()
+        self._outbox.serve()
+
+    def send_offsets(self, consumer: Any) -> None:
+        """Let the next :meth:`commit` commit what ``consumer`` has delivered, in one transaction with the records.
+
+        That is exactly-once processing (KIP-98, KIP-447): call it after producing what was made of the records read,
+        then :meth:`commit`. ``consumer`` is an OrderedConsumer, or a Consumer of confluent-kafka, whose positions
+        count. Without records the offsets are committed on their own.
+
+        Raises ConfigError unless ``commit.interval.ms`` is 0; RequestError when records went to several topics
+        since the last commit, as an atomic transaction spans one topic; RebalancedError as :meth:`commit` does.
+        """
+        self._check_open()
+        if not self._backlog.manual:
+            interval = self._options.commit_interval
+            hint = (
+                "set commit.interval.ms to 0: offsets are committed by commit() with the records made of them"
+            )
+            raise ConfigError("commit.interval.ms", f"{(interval or 0) * 1000:g}", hint)
+        source = offset_source(consumer)
+        self._only_lane()
+        self._read = (source, source.transaction_offsets())
+
+    def close(self) -> None:
+        """Commit all, and end. Raises the error of records that could not be committed, once all is ended."""
+        if self._closed:
+            return
+        try:
+            self._commit(_FOREVER, tell_again=False)
+        finally:
+            if self._read is not None:
+                # They were refused, and the records must not be committed without them.
+                self._abort()
+            self._end()
+        self._outbox.serve()
+
+    def __enter__(self) -> OrderedProducer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif not self._closed:
+            self._abort()
+            self._end()
+            self._outbox.serve()
+
+    def __len__(self) -> int:
+        """Records that are not committed yet."""
+        with self._backlog.lock:
+            return sum(lane.pending for lane in self._lanes.values())
+
+    def __bool__(self) -> bool:
+        return True
+
+    # -- lanes --------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the producer is closed; make a new one")
+
+    def _open_lane(self, topic: Any) -> Lane:
+        self._check_open()
+        if not isinstance(topic, str):
+            raise ConfigError("topic", topic, "the topic's name, a str")
+        topic_name("topic", topic)
+        connection = self._settings.connection
+        with self._opening:
+            if (lane := self._lanes.get(topic)) is not None:
+                return lane
+            managed = self._controller.topic(topic).cluster_id
+            if self._cluster_id is None:
+                self._cluster_id = LogRanges(connection).cluster_id()
+            check_cluster(connection, managed, self._cluster_id)
+            self._check_open()
+            lane = Lane(topic, self._settings, self._backlog, self._outbox)
+            # Replaced, not changed: other threads look into it without a lock.
+            self._lanes = {**self._lanes, topic: lane}
+            return lane
+
+    def _hurry(self) -> None:
+        if not self._backlog.manual:
+            for lane in self._lanes.values():
+                lane.hurry()
+
+    def _only_lane(self) -> Lane | None:
+        """The lane that offsets are committed with: that of the records since the last commit, else any."""
+        with self._backlog.lock:
+            busy = [lane for lane in self._lanes.values() if lane.pending]
+        if len(busy) > 1:
+            topics = ", ".join(sorted(lane.topic for lane in busy))
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"since the last commit records went to {topics}, but an atomic transaction spans one topic:"
+                " use a transactional producer per topic",
+            )
+        return busy[0] if busy else next(iter(self._lanes.values()), None)
+
+    # -- commits ------------------------------------------------------------------------------------------------
+
+    def _commit(self, timeout: float, *, tell_again: bool = True) -> bool:
+        """Whether all is committed; raises the first error, one that was raised before only if ``tell_again``."""
+        with_read = None
+        if self._read is not None and (with_read := self._only_lane()) is None:
+            self._commit_offsets(*self._read)
+        with self._backlog.lock:
+            lanes = [lane for lane in self._lanes.values() if tell_again or not lane.told]
+            requests = [self._request(lane, with_offsets=lane is with_read) for lane in lanes]
+        requests += [request for _, _, request in self._committing if request not in requests]
+        done = self._await(requests, timeout)
+        self._conclude()
+        for lane in lanes:
+            lane.told = lane.error is not None
+        for request in requests:
+            if request.error is not None:
+                raise request.error
+        return done
+
+    def _request(self, lane: Lane, *, with_offsets: bool) -> CommitRequest:
+        if not with_offsets or self._read is None:
+            return lane.request_commit()
+        source, sent = self._read
+        request = lane.request_commit(sent if sent.offsets else None)
+        self._committing.append((source, sent, request))
+        self._read = None
+        return request
+
+    def _await(self, requests: list[CommitRequest], timeout: float) -> bool:
+        """Serve reports until all is done, or until ``timeout`` seconds have passed: False."""
+        deadline = None if timeout < 0 else self._backlog.clock() + timeout
+        while True:
+            self._outbox.serve()
+            with self._backlog.lock:
+                if all(request.done for request in requests):
+                    break
+                left = None if deadline is None else deadline - self._backlog.clock()
+                if left is not None and left <= 0:
+                    return False
+                self._backlog.progress.wait(left)
+        self._outbox.serve()
+        return True
+
+    def _conclude(self) -> None:
+        """Tell the consumers what became of their offsets."""
+        waiting, self._committing = self._committing, []
+        for source, sent, request in waiting:
+            if not request.done:
+                self._committing.append((source, sent, request))
+            elif request.error is None:
+                source.transaction_committed(sent)
+            else:
+                source.transaction_aborted()
+
+    def _commit_offsets(self, source: OffsetSource, sent: TransactionOffsets) -> None:
+        """Commit offsets without a topic to commit them with, since nothing was produced yet."""
+        self._read = None
+        failure = None
+        if sent.offsets:
+            failure = commit_offsets(self._settings, sent)
+        if failure is None:
+            source.transaction_committed(sent)
+            return
+        if isinstance(failure, RebalancedError):
+            source.transaction_aborted()
+        else:
+            # The next commit tries again.
+            self._read = (source, sent)
+        raise failure
+
+    def _abort(self) -> None:
+        with self._backlog.lock:
+            requests = [lane.request_abort() for lane in self._lanes.values()]
+            while not all(request.done for request in requests):
+                self._backlog.progress.wait()
+        read, self._read = self._read, None
+        if read is not None:
+            read[0].transaction_aborted()
+        self._conclude()
+
+    def _end(self) -> None:
+        self._closed = True
+        with self._backlog.lock:
+            lanes, self._lanes = self._lanes, {}
+            for lane in lanes.values():
+                lane.stop()
+        for lane in lanes.values():
+            lane.join()
+        self._controller.close()
+
+
+def _settings(options: ProducerOptions, controller: ControllerClient) -> LaneSettings:
+    connection = options.connection
+    inner = {name: value for name, value in connection.kafka.items() if name not in _OURS}
+    # Our own queue bounds what librdkafka is given, and a record outlives a transaction that times out.
+    lifetime = min(
+        options.message_timeout, int(inner.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)) / 1000
+    )
+    inner["message.timeout.ms"] = str(max(1, int(lifetime * 1000)))
+    return LaneSettings(
+        connection=replace(connection, kafka=inner),
+        writer=uuid.uuid4().hex,
+        layout_of=controller.wait_for_layout,
+        commit_interval=options.commit_interval,
+        # Callers go on while a transaction is committed, if half of the queue is left to them.
+        commit_records=max(1, min(options.commit_records, options.max_messages // 2)),
+        message_timeout=options.message_timeout,
+        timeout=min(_REQUEST_TIMEOUT, options.message_timeout),
+        max_message_bytes=options.max_message_bytes,
+    )

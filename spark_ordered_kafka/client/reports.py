@@ -1,0 +1,88 @@
+"""Delivery reports, from the threads that commit to the one that polls."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import cast
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from spark_ordered_kafka.client.backlog import Chunk
+from spark_ordered_kafka.client.records import DeliveryCallback
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.kafka.producer import Row
+
+_KAFKAS_OWN = range(0, 1000)
+
+
+class Attempt:
+    """The reports of one attempt to commit a transaction; of no use when it is aborted.
+
+    An object of its own, which librdkafka's callbacks may know: it does not lead back to the producer.
+    """
+
+    def __init__(self) -> None:
+        self.reports: list[tuple[DeliveryCallback, KafkaError | None, Message]] = []
+        self._takers: dict[int, DeliveryCallback] = {}
+
+    def reporting(self, row: Row) -> Row:
+        """The row with a callback that notes its report here."""
+        callback = row.get("callback")
+        return row if callback is None else {**row, "callback": self._taker(callback)}
+
+    def _taker(self, callback: DeliveryCallback) -> DeliveryCallback:
+        # By identity: equal callbacks need not be the same, and some cannot be hashed. The taker keeps it alive.
+        taker = self._takers.get(id(callback))
+        if taker is None:
+            note = self.reports.append
+
+            def taker(error: KafkaError | None, message: Message) -> None:
+                note((callback, error, message))
+
+            self._takers[id(callback)] = taker
+        return taker
+
+
+class Outbox:
+    """Reports that wait to be served by ``poll()``; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[DeliveryCallback, KafkaError | None, Message]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def committed(self, attempt: Attempt) -> None:
+        """Report what a committed attempt delivered."""
+        self._waiting.extend(attempt.reports)
+
+    def given_up(self, topic: str, chunk: Chunk, error: KafkaError) -> None:
+        """Report records that will never be delivered."""
+        for row in chunk.rows(sorted(chunk.extras)):
+            if (callback := row.get("callback")) is not None:
+                message = Message(topic=topic, key=row["key"], value=row["value"], error=error)
+                self._waiting.append((callback, error, message))
+
+    def serve(self) -> int:
+        """Call the callbacks in the caller's thread; how many. What one raises is raised, the rest keeps waiting."""
+        served = 0
+        # Not those that a callback's own produce() and flush() add: it would never end.
+        for _ in range(len(self._waiting)):
+            try:
+                callback, error, message = self._waiting.popleft()
+            except IndexError:
+                break
+            served += 1
+            callback(error, message)
+        return served
+
+
+def kafka_error(error: BaseException) -> KafkaError:
+    """One of our errors as a delivery report has it."""
+    if isinstance(error, UnavailableError):
+        return KafkaError(KafkaError._MSG_TIMED_OUT, str(error))
+    if isinstance(error.__cause__, KafkaException):
+        return cast(KafkaError, error.__cause__.args[0])
+    if isinstance(error, OrderedKafkaError) and error.code in _KAFKAS_OWN and error.code != ErrorCode.NONE:
+        return KafkaError(int(error.code), str(error))
+    return KafkaError(KafkaError._FAIL, str(error))

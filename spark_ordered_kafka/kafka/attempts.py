@@ -1,0 +1,53 @@
+"""Steps that may fail and start over, whose errors are looked at outside of their handlers.
+
+confluent-kafka 2.16 never frees an exception during whose handling one of its calls fails, nor the producer that the
+exception's traceback leads to, with its connections and threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from spark_ordered_kafka.errors import OrderedKafkaError
+
+_LONGEST_PAUSE = 2.0
+
+_ErrorT = TypeVar("_ErrorT", bound=BaseException)
+
+
+def retriable_failure(step: Callable[[], object]) -> OrderedKafkaError | None:
+    """The retriable error that ended ``step``; every other one is raised."""
+    try:
+        step()
+    except OrderedKafkaError as error:
+        if error.retriable:
+            return error
+        raise
+    return None
+
+
+def failure_of(step: Callable[[], object]) -> Exception | None:
+    """The error that ended ``step``, for another thread to raise."""
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - the caller raises it
+        return without_frames(error)
+    return None
+
+
+def without_frames(error: _ErrorT) -> _ErrorT:
+    """The error without the frames it came through, which would keep producer instances alive."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
+
+
+def pause_before(restart: int) -> float:
+    """Seconds to wait before the ``restart``-th attempt in a row to start over.
+
+    The first follows a partition change at once; later ones give a struggling broker time.
+    """
+    return min(_LONGEST_PAUSE, 0.05 * 2**restart) if restart > 1 else 0.0
