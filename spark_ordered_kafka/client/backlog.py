@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from spark_ordered_kafka.kafka.producer import Row, TransactionOffsets
 
@@ -39,10 +40,14 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.keys)
 
+    @cached_property
+    def _any_headers(self) -> bool:
+        return any("headers" in extra for extra in self.extras.values())
+
     def rows(self, places: Sequence[int]) -> list[Row]:
         """The records at some places. If any of the chunk has headers, all have: one call sends only such, or only others."""
         keys, values = self.keys, self.values
-        common: Row = {"headers": []} if any("headers" in extra for extra in self.extras.values()) else {}
+        common: Row = {"headers": []} if self._any_headers else {}
         nothing: Row = {}
         return [
             {"value": values[place], "key": keys[place], **common, **self.extras.get(place, nothing)}

@@ -25,10 +25,10 @@ class Attempt:
         self.reports: list[tuple[DeliveryCallback, KafkaError | None, Message]] = []
         self._takers: dict[int, DeliveryCallback] = {}
 
-    def reporting(self, row: Row) -> Row:
-        """The row with a callback that notes its report here."""
-        callback = row.get("callback")
-        return row if callback is None else {**row, "callback": self._taker(callback)}
+    def report(self, row: Row) -> None:
+        """Replace the row's callback, if any, by one that notes its report here."""
+        if (callback := row.get("callback")) is not None:
+            row["callback"] = self._taker(callback)
 
     def _taker(self, callback: DeliveryCallback) -> DeliveryCallback:
         # By identity: equal callbacks need not be the same, and some cannot be hashed. The taker keeps it alive.

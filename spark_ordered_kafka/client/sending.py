@@ -182,7 +182,10 @@ class OpenTransaction:
             self._sent += 1
 
     def _rows(self, chunk: Chunk, start: int, places: Places) -> list[Row]:
-        return [self._attempt.reporting(row) for row in chunk.rows((places + start).tolist())]
+        rows = chunk.rows((places + start).tolist())
+        for row in rows:
+            self._attempt.report(row)
+        return rows
 
 
 def commit_offsets(settings: LaneSettings, read: TransactionOffsets) -> Exception | None:
