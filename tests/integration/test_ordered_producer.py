@@ -33,6 +33,7 @@ from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from tests.integration.controllers import Hold, InProcess, in_process
+from tests.queries import await_stable
 from tests.servers import TIMEOUT, unique_name
 from tests.streams import change, create, misrouted, raw_records
 
@@ -58,6 +59,7 @@ def history_of(cluster: LocalCluster, topic: str) -> LayoutHistory:
 
 def written(cluster: LocalCluster, topic: str) -> list[Message]:
     """All records in an order that is, for each key, that of the guarantee: by epoch and offset."""
+    await_stable(cluster, topic)
     history = history_of(cluster, topic)
 
     def place(message: Message) -> tuple[int, int, int]:
@@ -635,6 +637,7 @@ def test_a_topic_in_the_middle_of_a_change_holds_no_other(kafka_cluster: LocalCl
         assert held_reports.errors == [None]
         assert other_reports.errors == [None] * 5
         for topic, partitions, count in ((held, 3, 2), (other, 2, 6)):
+            await_stable(kafka_cluster, topic)
             found = [message.value() or b"" for message in raw_records(kafka_cluster, topic, partitions)]
             assert sorted(found) == [b"%d" % number for number in range(count)]
 
@@ -672,5 +675,6 @@ def test_a_controller_that_is_away(kafka_cluster: LocalCluster) -> None:
             impatient.flush()
         impatient.close()
         assert [error.code() for error in reports.errors if error is not None] == [KafkaError._MSG_TIMED_OUT]
+        await_stable(kafka_cluster, topic)
         found = [message.value() for message in raw_records(kafka_cluster, topic, 3)]
         assert sorted(value or b"" for value in found) == [b"0", b"1", b"2", b"3"]
