@@ -191,7 +191,7 @@ class Assignment:
             fetched = [] if first is None else [first, *self._consumer.consume(most - 1, 0)]
         except KafkaException as error:
             raise translate(error.args[0], "fetching") from error
-        if not [message for message in fetched if message.error() is not None]:
+        if not any(map(Message.error, fetched)):
             self.delivery.receive(fetched)
             return
         records: list[Message] = []

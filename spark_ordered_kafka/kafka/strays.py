@@ -78,6 +78,6 @@ class StrayCounter:
 
 
 def _strays(messages: list[Message], segment: Segment, routing: Routing) -> list[int]:
-    places = routing.partitions([message.key() for message in messages])
+    places = routing.partitions(list(map(Message.key, messages)))
     rows: list[int] = np.flatnonzero((places != segment.partition) & (places != NO_PARTITION)).tolist()
     return rows
