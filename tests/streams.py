@@ -17,12 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
+from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.clients import STALE_METADATA
 from spark_ordered_kafka.kafka.producer import ProducerPool
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.ordering import Layout, LayoutHistory, bucket, key_hash
+from spark_ordered_kafka.ordering import bucket, key_hash
 
 FORMAT = "ordered-kafka"
 CHANGE_TIMEOUT = 60.0
@@ -217,10 +218,7 @@ def misrouted(cluster: LocalCluster, topic: str) -> list[str]:
     """
     with ControllerClient(cluster.controller_url) as controller:
         answer = controller.layout(topic)
-    history = LayoutHistory(
-        answer.initial_partition_count,
-        [Layout(view.epoch, view.undeleted_partition_count, view.starts) for view in answer.layouts],
-    )
+    history = layout_history(answer)
     wrong = []
     for message in raw_records(cluster, topic, history.partition_count):
         key, partition, offset = message.key(), message.partition(), message.offset()

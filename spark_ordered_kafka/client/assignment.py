@@ -13,17 +13,16 @@ from spark_ordered_kafka.client.delivery import Delivery, Place
 from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.options import ConsumerOptions
-from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
 from spark_ordered_kafka.client.schemas import TruncationsRequest
 from spark_ordered_kafka.client.strays import tell_strays
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import STALE_METADATA, translate
+from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, translate
 from spark_ordered_kafka.kafka.segments import offset_of
 from spark_ordered_kafka.kafka.strays import StrayCounter
 
 _LOG = logging.getLogger(__name__)
-_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 # Seconds between two questions to the controller for layouts: at least this, and this many times what one takes, so that
 # a busy controller is asked less often.
@@ -206,11 +205,11 @@ class Assignment:
         self.delivery.receive(records)
 
     def _take_event(self, message: Message, error: KafkaError) -> None:
-        progress = self._progress(message.topic(), message.partition())
+        progress = progress_of(self._topics, message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
             if progress is not None and progress.meet_end(offset_of(message)) and self._options.show_ends:
                 self.delivery.event(message)
-        elif error.code() in _OUT_OF_RANGE:
+        elif error.code() in OUT_OF_RANGE:
             if progress is not None:
                 self._out_of_range(cast(str, message.topic()), cast(int, message.partition()), progress)
         elif error.code() in STALE_METADATA and message.topic() is not None:
@@ -347,8 +346,3 @@ class Assignment:
     def _tell_assigned(self, topic: str, partition: int) -> None:
         if self._listener is not None:
             self._listener.on_partition_key_assigned([TopicPartition(topic, partition)])
-
-    def _progress(self, topic: str | None, partition: int | None) -> Progress | None:
-        if topic is None or partition is None or topic not in self._topics:
-            return None
-        return self._topics[topic].own.get(partition)

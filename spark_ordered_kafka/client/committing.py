@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
-from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.progress import TopicProgress, progress_of
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering.handover import Release
 
@@ -45,7 +45,7 @@ class Commits:
 
     def position(self, topic: str, partition: int) -> TopicPartition:
         """The offset of the next record to be delivered."""
-        progress = self._progress(topic, partition)
+        progress = progress_of(self._topics, topic, partition)
         return TopicPartition(topic, partition, OFFSET_INVALID if progress is None else progress.position)
 
     def due(self, *, processed: bool) -> Releases:
@@ -103,13 +103,8 @@ class Commits:
                 topic.committed({one.partition: Release.parse(one.offset, one.metadata)})
         self._on_committed()
 
-    def _progress(self, topic: str | None, partition: int | None) -> Progress | None:
-        if topic is None or partition is None or topic not in self._topics:
-            return None
-        return self._topics[topic].own.get(partition)
-
     def _check_wanted(self, one: TopicPartition) -> None:
-        progress = self._progress(one.topic, one.partition)
+        progress = progress_of(self._topics, one.topic, one.partition)
         shown = f"{one.topic}-{one.partition} at {one.offset}"
         if progress is None:
             raise ConfigError("offsets", shown, "only assigned partitions can be committed")

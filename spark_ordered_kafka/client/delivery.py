@@ -10,7 +10,7 @@ from typing import cast
 
 from confluent_kafka import Message
 
-from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.progress import TopicProgress, progress_of
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
 from spark_ordered_kafka.kafka.strays import StrayCounter
 
@@ -62,7 +62,7 @@ class Delivery:
         for _, run in groupby(messages, _place if len(self._topics) > 1 else Message.partition):
             found = list(run)
             place = _place(found[0])
-            progress = self._progress(place)
+            progress = progress_of(self._topics, *place)
             if progress is None or progress.paused:
                 continue
             progress.receive(offset_of(found[0]), offset_of(found[-1]), len(found))
@@ -81,7 +81,7 @@ class Delivery:
         held, self._held, self.held = self._held, deque(), 0
         unknown: set[Place] = set()
         for run in held:
-            progress = self._progress(run.place)
+            progress = progress_of(self._topics, *run.place)
             if progress is None or run.place in closed:
                 continue
             if run.place in unknown:
@@ -127,10 +127,6 @@ class Delivery:
     def held_topics(self) -> set[str]:
         """Topics with records in layouts that are not known yet."""
         return {run.place[0] for run in self._held}
-
-    def _progress(self, place: Place) -> Progress | None:
-        topic = self._topics.get(place[0])
-        return None if topic is None else topic.own.get(place[1])
 
     def _hold(self, run: _Run) -> None:
         self._held.append(run)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 
 
@@ -50,7 +51,7 @@ class Instances:
         ``in_doubt``: it also reads from the ledger what the predecessor committed, since nobody else writes under the
         id. ``await_others``: see TransactionalProducer.
         """
-        name = f"ordered:{self._topic}:{self._writer}:{number}"
+        name = transactional_id(self._topic, self._writer, number)
         producer = TransactionalProducer(
             self._connection,
             self._topic,

@@ -231,6 +231,15 @@ class TopicProgress:
         return gains(self.layouts.history, partition, self.own[partition].opened, epoch)
 
 
+def progress_of(
+    topics: Mapping[str, TopicProgress], topic: str | None, partition: int | None
+) -> Progress | None:
+    """That of an assigned partition; None of any other, and of no partition at all."""
+    if topic is None or partition is None or topic not in topics:
+        return None
+    return topics[topic].own.get(partition)
+
+
 def opened_before(layouts: TopicLayouts, partition: int, position: int) -> int:
     """The layout epoch whose keys whoever starts at ``position`` has been told of by its assignment.
 

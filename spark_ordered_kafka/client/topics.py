@@ -180,14 +180,20 @@ class TopicDirectory:
         check_cluster(self._connection, answer.cluster_id, self._cluster_id)
 
 
+def layout_history(view: LayoutHistoryView) -> LayoutHistory:
+    """The history that the controller has answered, from epoch 0 on."""
+    return LayoutHistory(
+        view.initial_partition_count,
+        [Layout(one.epoch, one.undeleted_partition_count, one.starts) for one in view.layouts],
+    )
+
+
 def _layouts(view: LayoutHistoryView) -> TopicLayouts:
     initial = view.initial_partition_count
     return TopicLayouts(
         view.topic,
         view.topic_id,
-        LayoutHistory(
-            initial, [Layout(one.epoch, one.undeleted_partition_count, one.starts) for one in view.layouts]
-        ),
+        layout_history(view),
         tuple(
             Routing(view.hash, initial, one.undeleted_partition_count) if one.ordered_delivery else None
             for one in view.layouts

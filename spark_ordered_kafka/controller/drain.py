@@ -17,6 +17,7 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.groups import ConsumerGroups
+from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.logs import PartitionLogs, with_records
 
@@ -95,7 +96,7 @@ class Drain:
         if not tails:
             return {}
         # Writers' ledgers are named like their transactional ids and read nothing.
-        committed = self._groups.committed(topic, without=f"ordered:{topic}:")
+        committed = self._groups.committed(topic, without=id_prefix(topic))
         holds_records = partial(with_records, self._admin.requests.servers, topic, timeout=self._timeout)
         return {
             partition: [

@@ -6,13 +6,15 @@ import logging
 from collections.abc import Mapping
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.groups import CommittedOffset, ConsumerGroups, GroupDescription, GroupMember
+from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
-from spark_ordered_kafka.ordering import Layout, LayoutHistory, blockers
+from spark_ordered_kafka.ordering import LayoutHistory, blockers
 from spark_ordered_kafka.ordering.handover import UNKNOWN_EPOCH, Release, released
 
 _log = logging.getLogger(__name__)
@@ -96,7 +98,7 @@ class GroupPositions:
 
 
 def _is_ledger(group: str, topic: str) -> bool:
-    return group.startswith(f"ordered:{topic}:")
+    return group.startswith(id_prefix(topic))
 
 
 def _waits(
@@ -105,10 +107,7 @@ def _waits(
     """By blocked partition, which positions it waits for. Nothing waits in a topic whose order nobody promises."""
     if not layouts.ordered_delivery:
         return {}
-    history = LayoutHistory(
-        layouts.initial_partition_count,
-        [Layout(one.epoch, one.undeleted_partition_count, one.starts) for one in layouts.layouts],
-    )
+    history = layout_history(layouts)
     return blockers(history, _gate_positions(history, starts, committed))
 
 

@@ -21,6 +21,7 @@ from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
 from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
 _log = logging.getLogger(__name__)
@@ -195,7 +196,7 @@ class Runner:
                 self._await_leaders(job, total, deadline)
                 return events.LeadersElected(self._clock())
             case instructions.ListTransactions(deadline):
-                states = self._fencer.list_transactions(f"ordered:{job.topic}:", self._monotonic(deadline))
+                states = self._fencer.list_transactions(id_prefix(job.topic), self._monotonic(deadline))
                 return events.TransactionsListed(self._clock(), states)
             case instructions.Fence(transactional_ids, deadline):
                 job.count_fence(0)

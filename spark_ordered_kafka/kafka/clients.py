@@ -105,6 +105,9 @@ _REBALANCED = frozenset(
     }
 )
 
+OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+"""What librdkafka says of a position that the log does not hold."""
+
 STALE_METADATA = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,
@@ -162,7 +165,7 @@ def translate(error: KafkaError, doing: str) -> OrderedKafkaError:
         return FencedError(message)
     if error.code() in _REBALANCED:
         return RebalancedError(message)
-    if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+    if error.code() in OUT_OF_RANGE:
         return DataLossError(message)
     if error.retriable() or error.code() in _UNAVAILABLE | STALE_METADATA:
         return UnavailableError(message)

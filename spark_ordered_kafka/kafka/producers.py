@@ -15,6 +15,7 @@ from kafka.protocol.admin import DescribeProducersRequest
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import read_from_leaders
 
 TIMEOUT = 6.0
@@ -83,7 +84,7 @@ class ProducerCheck:
             deadline,
             f"describe the producers of topic {topic!r}",
         )
-        prefix = f"ordered:{topic}:"
+        prefix = id_prefix(topic)
         listed = self._fencer.list_producers(prefix, deadline)
         ordered = {
             producer_id

@@ -27,13 +27,12 @@ from confluent_kafka import (
 
 from spark_ordered_kafka.config import Connection, Misrouted
 from spark_ordered_kafka.errors import DataLossError, UnavailableError
-from spark_ordered_kafka.kafka.clients import STALE_METADATA, consumer_properties, translate
+from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, consumer_properties, translate
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
 from spark_ordered_kafka.kafka.strays import StrayCounter, Strays
 
 _LOG = logging.getLogger(__name__)
 BATCH_RECORDS = 10_000
-_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 # org.apache.kafka.common.record.TimestampType, as Spark's own format shows it.
 _SPARK_TIMESTAMP_TYPE = {TIMESTAMP_NOT_AVAILABLE: -1, TIMESTAMP_CREATE_TIME: 0, TIMESTAMP_LOG_APPEND_TIME: 1}
 _Pairs = list[tuple[str, bytes | None]]
@@ -111,7 +110,7 @@ def _messages(consumer: Consumer, segment: Segment, settings: ReadSettings) -> I
             deadline = time.monotonic() + settings.stall_timeout
         if codes & STALE_METADATA:
             consumer.list_topics(segment.topic, settings.stall_timeout)
-        if codes & _OUT_OF_RANGE:
+        if codes & OUT_OF_RANGE:
             position = _after_loss(consumer, segment, position, settings)
             _assign(consumer, segment, position)
 
@@ -135,7 +134,7 @@ def _within(fetched: list[Message], segment: Segment) -> tuple[list[Message], in
         elif error.code() == KafkaError._PARTITION_EOF:
             log_end = offset_of(message)
             reached = max(reached, log_end)
-        elif error.code() not in STALE_METADATA | _OUT_OF_RANGE:
+        elif error.code() not in STALE_METADATA | OUT_OF_RANGE:
             raise translate(error, f"reading {segment.topic}-{segment.partition} from offset {segment.start}")
     return messages, min(reached, segment.end), log_end
 

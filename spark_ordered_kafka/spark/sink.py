@@ -21,6 +21,7 @@ from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import LogRanges, check_properties
+from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.producer import ProducerPool
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 
@@ -108,7 +109,7 @@ def write_task(
 
     def transaction(topic: str) -> TaskTransaction:
         if topic not in transactions:
-            name = f"ordered:{topic}:{writer}:{task}"
+            name = transactional_id(topic, writer, task)
             transactions[topic] = TaskTransaction(context, topic, name, sequence, options.replay_buffer_bytes)
         return transactions[topic]
 

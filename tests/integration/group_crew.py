@@ -18,8 +18,8 @@ from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import PartitionCountsRequest, TopicPartitionCount
+from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from tests.integration.group_judge import Judge, JudgeServer
 from tests.servers import TIMEOUT, unique_name
 from tests.streams import raw_records
@@ -210,10 +210,7 @@ class Crew:
         name = self.topic if topic is None else topic
         with ControllerClient(self._cluster.controller_url) as controller:
             layout = controller.layout(name)
-        history = LayoutHistory(
-            layout.initial_partition_count,
-            [Layout(one.epoch, one.undeleted_partition_count, one.starts) for one in layout.layouts],
-        )
+        history = layout_history(layout)
         found = {}
         for message in raw_records(self._cluster, name, history.partition_count):
             key, _, number = (message.value() or b"").decode().partition(":")

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.schemas import LayoutHistoryView
+from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -33,7 +34,7 @@ from spark_ordered_kafka.kafka.producer import ProducerPool, TransactionalProduc
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.ordering import Layout, LayoutHistory, bucket, key_hash
+from spark_ordered_kafka.ordering import bucket, key_hash
 from tests.integration.test_changes import CrashingController
 from tests.servers import TIMEOUT
 from tests.streams import FORMAT, change, create, options, writer_context
@@ -241,10 +242,7 @@ def live_by_partition(records: Mapping[int, list[Message]]) -> dict[bytes, list[
 def tombstones_by_epoch(table: Table) -> Counter[tuple[int, int, bytes]]:
     """Tombstones in partitions that their key does not belong to: (epoch, partition, key) -> how many."""
     told = table.told()
-    history = LayoutHistory(
-        told.initial_partition_count,
-        [Layout(view.epoch, view.undeleted_partition_count, view.starts) for view in told.layouts],
-    )
+    history = layout_history(told)
     found: Counter[tuple[int, int, bytes]] = Counter()
     for partition, messages in raw(table.cluster, table.topic).items():
         for message in messages:

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import RebalancedError
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.test_ordered_producer import Load, check_numbered, conf, manual
+from tests.integration.test_ordered_producer import Background, Load, check_numbered, conf, manual
 from tests.servers import TIMEOUT
 from tests.streams import change, create
 
 
-class Copier:
+class Copier(Background):
     """Copies a topic as one of a group, in a thread, until the block ends."""
 
     def __init__(self, cluster: LocalCluster, source: str, target: str) -> None:
+        super().__init__()
         self.copied = 0
         self._cluster = cluster
         self._source = source
         self._target = target
-        self._stop = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run)
 
-    def _run(self) -> None:
+    def work(self) -> None:
         group = {"group.id": self._target, "auto.offset.reset": "earliest", "enable.auto.commit": False}
         reading = conf(self._cluster, session_timeout_ms=6_000, heartbeat_interval_ms=200) | group
-        try:
-            with manual(self._cluster) as producer, OrderedConsumer(reading) as consumer:
-                consumer.subscribe([self._source])
-                while not self._stop.is_set():
-                    self._copy(consumer, producer)
-        except BaseException as error:  # noqa: BLE001 - raised in the test's own thread
-            self._failure = error
+        with manual(self._cluster) as producer, OrderedConsumer(reading) as consumer:
+            consumer.subscribe([self._source])
+            while not self._stop.is_set():
+                self._copy(consumer, producer)
 
     def _copy(self, consumer: OrderedConsumer, producer: OrderedProducer) -> None:
         messages = consumer.consume(100, 0.05)
@@ -49,17 +43,6 @@ class Copier:
         except RebalancedError:
             # Whoever has the partitions now gets the records again.
             producer.abort()
-
-    def __enter__(self) -> Copier:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(TIMEOUT)
-        assert not self._thread.is_alive()
-        if self._failure is not None:
-            raise self._failure
 
     def await_more(self) -> None:
         self.await_copied(self.copied + 1)

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from spark_ordered_kafka import ControllerClient, OrderedProducer
 from spark_ordered_kafka.checker import check
+from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.controller import instructions
 from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.errors import (
@@ -31,7 +32,7 @@ from spark_ordered_kafka.errors import (
 )
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.ordering import LayoutHistory
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, unique_name
@@ -51,10 +52,7 @@ def manual(cluster: LocalCluster, **more: Any) -> OrderedProducer:
 def history_of(cluster: LocalCluster, topic: str) -> LayoutHistory:
     with ControllerClient(cluster.controller_url) as controller:
         answer = controller.layout(topic)
-    return LayoutHistory(
-        answer.initial_partition_count,
-        [Layout(view.epoch, view.undeleted_partition_count, view.starts) for view in answer.layouts],
-    )
+    return layout_history(answer)
 
 
 def written(cluster: LocalCluster, topic: str) -> list[Message]:
@@ -85,31 +83,24 @@ def check_numbered(cluster: LocalCluster, topic: str, expected: int) -> None:
     assert misrouted(cluster, topic) == []
 
 
-class Load:
-    """Produces numbered records of 20 keys to topics, in a thread, until the block ends."""
+class Background:
+    """Does something in a thread until the block ends; what it raises is raised there."""
 
-    def __init__(self, producer: OrderedProducer, *topics: str, keys: str = "k", pause: float = 0.0) -> None:
-        self.produced = 0
-        self._producer = producer
-        self._topics = topics
-        self._keys = keys
-        self._pause = pause
+    def __init__(self) -> None:
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
 
+    def work(self) -> None:
+        raise NotImplementedError
+
     def _run(self) -> None:
         try:
-            for number in itertools.count():
-                if self._stop.wait(self._pause):
-                    return
-                for topic, key in itertools.product(self._topics, range(20)):
-                    produce(self._producer, topic, str(number), f"{self._keys}{key}")
-                self.produced += 20
+            self.work()
         except BaseException as error:  # noqa: BLE001 - raised in the test's own thread
             self._failure = error
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> Any:
         self._thread.start()
         return self
 
@@ -119,6 +110,26 @@ class Load:
         assert not self._thread.is_alive()
         if self._failure is not None:
             raise self._failure
+
+
+class Load(Background):
+    """Produces numbered records of 20 keys to topics, in a thread, until the block ends."""
+
+    def __init__(self, producer: OrderedProducer, *topics: str, keys: str = "k", pause: float = 0.0) -> None:
+        super().__init__()
+        self.produced = 0
+        self._producer = producer
+        self._topics = topics
+        self._keys = keys
+        self._pause = pause
+
+    def work(self) -> None:
+        for number in itertools.count():
+            if self._stop.wait(self._pause):
+                return
+            for topic, key in itertools.product(self._topics, range(20)):
+                produce(self._producer, topic, str(number), f"{self._keys}{key}")
+            self.produced += 20
 
 
 def produce(producer: OrderedProducer, *arguments: Any, **named: Any) -> None:
