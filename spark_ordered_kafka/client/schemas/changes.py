@@ -1,0 +1,79 @@
+"""Partition changes (KIP-179, KIP-253)."""
+
+from __future__ import annotations
+
+from spark_ordered_kafka.client.schemas.base import (
+    Answer,
+    ChangeKind,
+    ChangeOutcome,
+    ChangeStep,
+    Request,
+    Result,
+)
+
+
+class TopicResult(Result):
+    """Outcome for one topic; ``change_id`` names the change that was started, if one was."""
+
+    topic: str
+    change_id: str | None = None
+
+
+class TopicResults(Answer):
+    """Answer of the requests that name several topics."""
+
+    topics: list[TopicResult]
+
+
+class TopicPartitionCount(Request):
+    """One topic of ``POST /v1/partition-counts``; ``partition_count`` is the new undeleted partition count."""
+
+    topic: str
+    partition_count: int
+
+
+class PartitionCountsRequest(Request):
+    """``POST /v1/partition-counts`` (KIP-179 alterPartitionCounts, KIP-253)."""
+
+    topics: list[TopicPartitionCount]
+    force: bool = False
+    validate_only: bool = False
+
+
+class ChangeView(Answer):
+    """A partition change in progress. ``total_fences`` counts the transactional ids found to fence."""
+
+    id: str
+    kind: ChangeKind
+    target: int
+    source: int
+    step: ChangeStep
+    force: bool = False
+    started_at: float
+    closing_at: float | None = None
+    fenced: int = 0
+    total_fences: int = 0
+    cancel_requested: bool = False
+
+
+class FinishedChangeView(Answer):
+    """A change that has ended. ``writer_pause_seconds``: from closing to commit, 0 if it was never reached."""
+
+    id: str
+    kind: ChangeKind
+    target: int
+    source: int
+    outcome: ChangeOutcome
+    started_at: float
+    finished_at: float
+    writer_pause_seconds: float = 0.0
+    fenced: int = 0
+    error: Result | None = None
+
+
+class TopicChange(Answer):
+    """``GET /v1/topics/{t}/change``: the change in progress, and the one that ended last."""
+
+    topic: str
+    change: ChangeView | None
+    last_change: FinishedChangeView | None

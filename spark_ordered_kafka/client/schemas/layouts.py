@@ -1,0 +1,117 @@
+"""Layout histories, and what the logs still have of them."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from spark_ordered_kafka.client.schemas.base import Answer, HashName, Request
+
+
+class LayoutView(Answer):
+    """One committed layout epoch; ``starts[p]`` is the first offset of partition p that can hold its records.
+
+    ``ordered_delivery`` False: writers were not held to this layout, so any partition may have records of any key.
+    """
+
+    epoch: int
+    undeleted_partition_count: int
+    starts: list[int]
+    leader_epochs: list[int]
+    committed_at: float
+    ordered_delivery: bool = True
+
+
+class LayoutHistoryView(Answer):
+    """``GET /v1/topics/{t}/layout``: the layouts from ``from_epoch`` on. A linearizable read."""
+
+    topic: str
+    topic_id: str
+    cluster_id: str
+    hash: HashName
+    ordered_delivery: bool
+    initial_partition_count: int
+    layouts: list[LayoutView]
+    changing: bool
+
+
+class EarlierLayout(Answer):
+    """Where earlier epochs may still hold a key of a compacted topic.
+
+    Under ``undeleted_partition_count`` partition p was written below ``ends[p]``; once its log start has reached that,
+    nothing of those epochs is left there. 0, or an index beyond the list: no key has moved away from p since.
+    """
+
+    undeleted_partition_count: int
+    ends: list[int]
+
+
+class WriterLayoutView(Answer):
+    """``GET /v1/topics/{t}/layout?writer=true``: what a writer needs. A linearizable read; 503 while closing.
+
+    ``earlier``: one entry per earlier partition count of a compacted topic; empty for every other topic.
+    """
+
+    topic: str
+    topic_id: str
+    cluster_id: str
+    hash: HashName
+    ordered_delivery: bool
+    initial_partition_count: int
+    undeleted_partition_count: int
+    layout_epoch: int
+    earlier: list[EarlierLayout] = Field(default_factory=list)
+
+
+class PositionCheck(Request):
+    """A position, and the leader epoch (KIP-320) that the log was read under up to there."""
+
+    partition: int
+    offset: int
+    leader_epoch: int
+
+
+class TruncationsRequest(Request):
+    """``POST /v1/topics/{t}/truncations``: which of these positions, and of the layouts' starts, the logs have lost."""
+
+    positions: list[PositionCheck] = Field(default_factory=list)
+
+
+class TruncationView(Answer):
+    """The log of ``partition`` written under ``leader_epoch`` ends at ``end_offset``, below ``offset``.
+
+    ``layout_epoch`` names the layout whose start ``offset`` is; None for a position that was asked about.
+    """
+
+    partition: int
+    offset: int
+    leader_epoch: int
+    end_offset: int
+    layout_epoch: int | None = None
+
+
+class Truncations(Answer):
+    """``POST /v1/topics/{t}/truncations``."""
+
+    topic: str
+    topic_id: str
+    truncations: list[TruncationView]
+
+
+class PartitionLeaderEpochs(Answer):
+    """KIP-253's two maps for one partition: other partition -> its leader epoch at that moment.
+
+    ``leader_epoch_after_creation`` as of the expansion that created this partition last,
+    ``leader_epoch_before_deletion`` as of the shrink that marked it for deletion; empty where there was none.
+    """
+
+    partition: int
+    leader_epoch_after_creation: dict[int, int]
+    leader_epoch_before_deletion: dict[int, int]
+
+
+class LeaderEpochsView(Answer):
+    """``GET /v1/topics/{t}/leader-epochs`` (KIP-253 PartitionLeaderEpochsForPartitions)."""
+
+    topic: str
+    topic_id: str
+    partitions: list[PartitionLeaderEpochs]

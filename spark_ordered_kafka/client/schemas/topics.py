@@ -1,0 +1,129 @@
+"""Topics and their partitions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from spark_ordered_kafka.client.schemas.base import Answer, HashName, Request, Result
+from spark_ordered_kafka.client.schemas.changes import ChangeView, FinishedChangeView
+
+
+class CreateTopicRequest(Request):
+    """``POST /v1/topics``."""
+
+    topic: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    assignments: dict[int, list[int]] | None = None
+    hash: str = "murmur3"
+    ordered_delivery: bool = True
+    configs: dict[str, str] = Field(default_factory=dict)
+    validate_only: bool = False
+
+
+class AdoptTopicRequest(Request):
+    """``POST /v1/topics/{t}/adopt``. ``force`` takes the topic though its records lie elsewhere than ``hash`` says."""
+
+    hash: str = "murmur2"
+    force: bool = False
+    validate_only: bool = False
+
+
+class AlterTopicRequest(Request):
+    """``PATCH /v1/topics/{t}``. What is None stays as it is; a config of None goes back to Kafka's default."""
+
+    ordered_delivery: bool | None = None
+    configs: dict[str, str | None] = Field(default_factory=dict)
+    force: bool = False
+    validate_only: bool = False
+
+
+class GroupPosition(Answer):
+    """How far a consumer group has read a partition; ``offset`` None: it has committed nothing there."""
+
+    group: str
+    offset: int | None
+
+
+class PartitionView(Answer):
+    """A Kafka partition; ``marked``: removed by a shrink, still read; ``deleted``: removed and empty.
+
+    Of a request with ``details``: ``log_start`` and ``log_end`` are offsets, ``size`` is bytes of the leader's log, and
+    ``waiting_groups`` are the consumer groups that have not read a marked partition to its end.
+    """
+
+    partition: int
+    status: Literal["live", "marked", "deleted"]
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    log_start: int | None = None
+    log_end: int | None = None
+    size: int | None = None
+    waiting_groups: list[GroupPosition] | None = None
+
+
+class TopicView(Answer):
+    """``GET /v1/topics/{t}``."""
+
+    topic: str
+    topic_id: str
+    cluster_id: str
+    initial_partition_count: int
+    undeleted_partition_count: int
+    layout_epoch: int
+    hash: HashName
+    ordered_delivery: bool
+    change: ChangeView | None
+    last_change: FinishedChangeView | None = None
+    partitions: list[PartitionView]
+
+
+class TopicSummary(Answer):
+    """A row of ``GET /v1/topics``."""
+
+    topic: str
+    topic_id: str
+    initial_partition_count: int
+    undeleted_partition_count: int
+    layout_epoch: int
+    hash: HashName
+    ordered_delivery: bool
+    change: ChangeView | None
+
+
+class TopicList(Answer):
+    """``GET /v1/topics``."""
+
+    topics: list[TopicSummary]
+
+
+class MisroutedReport(Request):
+    """``POST /v1/topics/{t}/misrouted``: how many records a reading task found where their keys do not belong."""
+
+    records: int
+
+
+class DeleteRecordsRequest(Request):
+    """``POST /v1/topics/{t}/delete-records``. ``partitions`` None: all that are marked for deletion."""
+
+    partitions: list[int] | None = None
+    force: bool = False
+    validate_only: bool = False
+
+
+class PartitionRecords(Result):
+    """A partition of ``POST /v1/topics/{t}/delete-records``: its log start after it."""
+
+    partition: int
+    log_start: int
+    waiting_groups: list[GroupPosition] = Field(default_factory=list)
+
+
+class DeletedRecords(Answer):
+    """``POST /v1/topics/{t}/delete-records``."""
+
+    topic: str
+    partitions: list[PartitionRecords]
