@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,14 +88,14 @@ class DemoReport:
 
 
 @contextmanager
-def spark_session(directory: Path, bootstrap_servers: str, controller_url: str) -> Iterator[SparkSession]:
-    """A local Spark session that logs to ``directory``/spark.log, with the format registered for the cluster."""
+def spark_session(directory: Path, options: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A local Spark session that logs to ``directory``/spark.log; ``options`` are the format's defaults in it."""
     directory.mkdir(parents=True, exist_ok=True)
     log4j = directory / "spark-log4j2.properties"
     log4j.write_text(_LOG4J.format(path=directory / "spark.log"))
     # Python workers must run with this interpreter, also outside an activated environment.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("ordered-kafka-demo")
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{log4j}")
@@ -105,10 +105,10 @@ def spark_session(directory: Path, bootstrap_servers: str, controller_url: str) 
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.adaptive.streaming.stateless.enabled", "false")
-        .config("spark.ordered-kafka.kafka.bootstrap.servers", bootstrap_servers)
-        .config("spark.ordered-kafka.controller.url", controller_url)
-        .getOrCreate()
     )
+    for name, value in options.items():
+        builder = builder.config(f"spark.ordered-kafka.{name}", value)
+    spark = builder.getOrCreate()
     try:
         register(spark)
         yield spark

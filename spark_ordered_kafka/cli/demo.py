@@ -26,6 +26,9 @@ def demo(
     ] = None,
     brokers: Annotated[int, typer.Option(min=1, max=3, help="Kafka brokers to start.")] = 1,
     kafka_version: Annotated[str, typer.Option(help="Apache Kafka version: 4.3.1 or 3.9.2.")] = "4.3.1",
+    secure: Annotated[
+        bool, typer.Option("--secure", help="With TLS, logins and ACLs everywhere, as local up --secure.")
+    ] = False,
 ) -> None:
     """Stream 500,000 records between two topics that grow and shrink meanwhile, and check every one.
 
@@ -35,15 +38,16 @@ def demo(
     with errors_told():
         if directory is None:
             with tempfile.TemporaryDirectory(prefix="ordered-kafka-demo-") as temporary:
-                violations = _run(console, Path(temporary), brokers, kafka_version)
+                violations = _run(console, Path(temporary), brokers, kafka_version, secure)
         else:
-            violations = _run(console, directory, brokers, kafka_version)
+            violations = _run(console, directory, brokers, kafka_version, secure)
     raise typer.Exit(0 if violations == 0 else 1)
 
 
-def _run(console: Console, directory: Path, brokers: int, kafka_version: str) -> int:
+def _run(console: Console, directory: Path, brokers: int, kafka_version: str, secure: bool) -> int:
     # Spark takes a second to import: not before the command is really run.
     from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.credentials import controller_credentials
     from spark_ordered_kafka.demo import Demo, DemoPlan, spark_session
     from spark_ordered_kafka.local import LocalCluster
 
@@ -51,8 +55,13 @@ def _run(console: Console, directory: Path, brokers: int, kafka_version: str) ->
     plan = DemoPlan(replication_factor=brokers)
     with (
         _bars(console) as bars,
-        LocalCluster(directory / "servers", brokers=brokers, kafka_version=kafka_version) as cluster,
+        LocalCluster(
+            directory / "servers", brokers=brokers, kafka_version=kafka_version, secure=secure
+        ) as cluster,
     ):
+        url, login = cluster.controller_url, cluster.controller_options()
+        given = {name: value for name, value in login.items() if name != "controller.url"}
+        options = login | {f"kafka.{name}": value for name, value in cluster.kafka_properties().items()}
         console.print(
             f"Kafka {kafka_version} at {cluster.bootstrap_servers}, controller {cluster.controller_url}"
         )
@@ -67,8 +76,8 @@ def _run(console: Console, directory: Path, brokers: int, kafka_version: str) ->
                 console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {progress.change}")
 
         with (
-            spark_session(directory / "spark", cluster.bootstrap_servers, cluster.controller_url) as spark,
-            ControllerClient(cluster.controller_url) as controller,
+            spark_session(directory / "spark", options) as spark,
+            ControllerClient(url, credentials=controller_credentials(given, url)) as controller,
         ):
             report = Demo(spark, controller, directory / "spark", plan, show).run()
     _print_report(console, report, time.monotonic() - began)

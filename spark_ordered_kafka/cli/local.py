@@ -52,6 +52,14 @@ def up(
         int | None,
         typer.Option(min=1, max=MAX_ZOOKEEPERS, help="Number of ZooKeeper servers.", show_default="1"),
     ] = None,
+    secure: Annotated[
+        bool | None,
+        typer.Option(
+            "--secure",
+            help="TLS, logins and ACLs everywhere: in Kafka, ZooKeeper and the controllers.",
+            show_default="no",
+        ),
+    ] = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Start the servers; return when all are ready.
@@ -68,6 +76,7 @@ def up(
             racks=None if racks is None else racks.split(","),
             controllers=controllers,
             zookeepers=zookeepers,
+            secure=secure,
             progress=lambda message: typer.echo(message, err=True),
         )
         description = cluster.up()
@@ -129,8 +138,16 @@ def _print_addresses(description: dict[str, Any], kafka_version: str) -> None:
     ]
     if description["controller"]:
         rows.append(("Controller", description["controller"]))
+    security = description.get("security")
+    if security is not None:
+        rows.append(("Kafka by certificate", security["mutual_tls_bootstrap_servers"]))
+        rows.append(("Authority", security["ssl_ca_location"]))
+        rows += [(f"User {name}", user["client_properties"]) for name, user in security["users"].items()]
     width = max(len(name) for name, _ in rows)
     for name, address in rows:
         typer.echo(f"{name:<{width}}  {address}")
     if description["controller"]:
         typer.echo(f"\nexport ORDERED_KAFKA_CONTROLLER={description['controller']}")
+        if security is not None:
+            admin = security["users"]["admin"]["controller_properties"]
+            typer.echo(f"export ORDERED_KAFKA_COMMAND_CONFIG={admin}")

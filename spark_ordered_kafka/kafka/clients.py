@@ -119,6 +119,11 @@ STALE_METADATA = frozenset(
 """What librdkafka says of partitions newer than its metadata, which it refreshes every five minutes by itself."""
 
 
+NO_COORDINATOR = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
+"""What librdkafka says when it may not look for the group's coordinator, which it does for every consumer. One that reads
+assigned ranges needs none, and goes on."""
+
+
 def client_properties(kafka: Mapping[str, str], **own: str | int | bool) -> dict[str, Any]:
     """librdkafka properties: the user's, and ours (underscores become dots), which win."""
     return {**kafka, **{name.replace("_", "."): value for name, value in own.items()}, "logger": _LOG}

@@ -14,7 +14,12 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteRecordsRequest, DescribeLogDirsRequest
 
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.clients import STALE_METADATA, consumer_properties, translate
+from spark_ordered_kafka.kafka.clients import (
+    NO_COORDINATOR,
+    STALE_METADATA,
+    consumer_properties,
+    translate,
+)
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, translated
 
@@ -141,11 +146,11 @@ class PartitionLogs:
 
 
 def with_records(
-    bootstrap_servers: str, topic: str, ranges: Mapping[int, tuple[int, int]], timeout: float
+    kafka: Mapping[str, str], topic: str, ranges: Mapping[int, tuple[int, int]], timeout: float
 ) -> set[int]:
     """Partitions that have a record for a ``read_committed`` reader at offsets [start, end) of ``ranges``.
 
-    Control and aborted records and compaction gaps are none. What an open transaction hides counts as one.
+    ``kafka`` has librdkafka's properties of the connection. Control and aborted records and compaction gaps are none. What an open transaction hides counts as one.
     Raises UnavailableError when that is not known after ``timeout`` seconds.
     """
     found: set[int] = set()
@@ -155,7 +160,7 @@ def with_records(
     consumer = Consumer(
         consumer_properties(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **kafka,
                 "queued.min.messages": "1",
                 "fetch.message.max.bytes": str(_FETCH_BYTES),
             },
@@ -187,6 +192,8 @@ def _judge(
     error = message.error()
     if error is not None and error.code() in STALE_METADATA:
         consumer.list_topics(cast(str, message.topic()), timeout)
+        return
+    if error is not None and error.code() in NO_COORDINATOR:
         return
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise translate(error, f"reading {message.topic()}-{message.partition()}")

@@ -27,7 +27,13 @@ from confluent_kafka import (
 
 from spark_ordered_kafka.config import Connection, Misrouted
 from spark_ordered_kafka.errors import DataLossError, UnavailableError
-from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, consumer_properties, translate
+from spark_ordered_kafka.kafka.clients import (
+    NO_COORDINATOR,
+    OUT_OF_RANGE,
+    STALE_METADATA,
+    consumer_properties,
+    translate,
+)
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
 from spark_ordered_kafka.kafka.strays import StrayCounter, Strays
 
@@ -134,7 +140,7 @@ def _within(fetched: list[Message], segment: Segment) -> tuple[list[Message], in
         elif error.code() == KafkaError._PARTITION_EOF:
             log_end = offset_of(message)
             reached = max(reached, log_end)
-        elif error.code() not in STALE_METADATA | OUT_OF_RANGE:
+        elif error.code() not in STALE_METADATA | OUT_OF_RANGE | NO_COORDINATOR:
             raise translate(error, f"reading {segment.topic}-{segment.partition} from offset {segment.start}")
     return messages, min(reached, segment.end), log_end
 

@@ -2,42 +2,28 @@
 
 ``KafkaAdminClient`` offers no call with a deadline of its own, keeps the id of a dead controller and of a moved
 coordinator for ever, and has no call that fences producers. So its connections are used, and the requests are made
-of ``kafka.protocol`` here; this is the only module that touches kafka-python's private attributes.
+of ``kafka.protocol`` here; this module and :mod:`spark_ordered_kafka.kafka.bootstrap` alone touch kafka-python's
+private attributes.
 """
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
-from kafka.cluster import collect_hosts
-from kafka.net.compat import KafkaNetClient
 from kafka.protocol.metadata import MetadataRequest
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
-from spark_ordered_kafka.errors import (
-    ConfigError,
-    ErrorCode,
-    OrderedKafkaError,
-    RequestError,
-    UnavailableError,
-)
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.bootstrap import REQUEST_TIMEOUT, connect
+from spark_ordered_kafka.kafka.security import checked
 
 T = TypeVar("T")
 
-REQUEST_TIMEOUT = 10.0
-"""Seconds after which a broker that has not answered a request is taken for hung and its connection is closed."""
-
 _BOOTSTRAP_TIMEOUT = 10.0
-
-# A broker handles the requests of one connection one after another, so a long queue does no harm, while kafka-python
-# refuses a request beyond the limit instead of queueing it.
-_MAX_IN_FLIGHT = 1000
 
 _KAFKA_CODES = frozenset(ErrorCode) - {
     ErrorCode.GUARD_RAILS,  # in Kafka itself 88 is UNSTABLE_OFFSET_COMMIT
@@ -91,18 +77,23 @@ class BrokerRequests:
     Coroutines handed to :meth:`retry` and :meth:`start` run on the network loop's own thread: they may await what
     this class offers, and must not block.
 
+    ``properties`` are those of the connection, by librdkafka's names; ``servers`` its ``bootstrap.servers``.
+
     Args:
-        bootstrap_servers: ``host:port`` separated by commas.
+        kafka: librdkafka's properties (:func:`~spark_ordered_kafka.kafka.security.checked`), or ``bootstrap.servers``
+            alone.
         timeout: seconds within which one of the servers must have answered (10 at most).
 
     Raises:
-        ConfigError: ``bootstrap_servers`` is no list of addresses.
+        ConfigError: a property is wrong, or does not fit the brokers' listener.
+        RequestError: SASL_AUTHENTICATION_FAILED.
         UnavailableError: none of the servers answers.
     """
 
-    def __init__(self, bootstrap_servers: str, timeout: float) -> None:
-        self.servers = bootstrap_servers
-        client = _connect(bootstrap_servers, min(timeout, _BOOTSTRAP_TIMEOUT))
+    def __init__(self, kafka: Mapping[str, str] | str, timeout: float) -> None:
+        self.properties = checked(kafka)
+        self.servers = self.properties["bootstrap.servers"]
+        client = connect(self.properties, min(timeout, _BOOTSTRAP_TIMEOUT))
         self._client = client
         self._manager = client._manager
         self._closed = False
@@ -207,56 +198,3 @@ class BrokerRequests:
 
 def _next_attempt_is_late(deadline: float, state: RetryCallState) -> bool:
     return time.monotonic() + state.upcoming_sleep >= deadline
-
-
-def _connect(bootstrap_servers: str, timeout: float) -> KafkaAdminClient:
-    """Try the servers one after another, in rounds that leave each more time.
-
-    Given several, kafka-python picks one at random and may wait the whole timeout for a host that is down.
-    """
-    servers = [server.strip() for server in bootstrap_servers.split(",") if server.strip()]
-    try:
-        collect_hosts(servers)
-    except ValueError as error:
-        raise ConfigError("bootstrap.servers", bootstrap_servers, f"give host:port,... ({error})") from error
-    if not servers:
-        raise ConfigError("bootstrap.servers", bootstrap_servers, "give host:port,...")
-    random.shuffle(servers)
-    deadline = time.monotonic() + timeout
-    patience = 1.0
-    while True:
-        for server in servers:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                raise UnavailableError(f"no Kafka broker answers at {bootstrap_servers} within {timeout:g} s")
-            try:
-                return _client(server, min(patience, remaining))
-            except kafka_errors.KafkaTimeoutError:
-                continue
-            except kafka_errors.KafkaError as error:
-                raise UnavailableError(f"{server} does not answer as a Kafka broker: {error}") from error
-        patience *= 2
-
-
-def _client(server: str, bootstrap_timeout: float) -> KafkaAdminClient:
-    started: list[KafkaNetClient] = []
-
-    def net_client(**config: Any) -> KafkaNetClient:
-        started.append(KafkaNetClient(**config))
-        return started[0]
-
-    try:
-        return KafkaAdminClient(
-            bootstrap_servers=server,
-            bootstrap_timeout_ms=1000 * bootstrap_timeout,
-            request_timeout_ms=1000 * REQUEST_TIMEOUT,
-            # A broker that restarts must be found again within the time a partition change has for closing.
-            reconnect_backoff_max_ms=500,
-            max_in_flight_requests_per_connection=_MAX_IN_FLIGHT,
-            kafka_client=net_client,
-        )
-    except BaseException:
-        # The constructor has started the loop's thread by now, and leaves it running when no broker answers.
-        for client in started:
-            client.close()
-        raise

@@ -10,7 +10,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spark_ordered_kafka.errors import UnavailableError
-from spark_ordered_kafka.kafka.clients import STALE_METADATA, consumer_properties, translate
+from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, consumer_properties, translate
 
 _PARTITIONS = 400
 _RECORDS = 4000
@@ -50,11 +50,12 @@ class _Window:
 
 
 def sample_records(
-    bootstrap_servers: str, topic: str, logs: Mapping[int, tuple[int, int]], *, timeout: float
+    kafka: Mapping[str, str], topic: str, logs: Mapping[int, tuple[int, int]], *, timeout: float
 ) -> Sample:
     """Read some records with a key from up to 400 partitions that have any, evenly spaced: about 4,000 in all.
 
     Args:
+        kafka: librdkafka's properties of the connection.
         logs: log start and log end offset by partition.
         timeout: seconds in all; what is found by then is what there is.
 
@@ -76,7 +77,7 @@ def sample_records(
         share = quota if near_end > start else 2 * quota
         oldest[partition] = _Window(start, end, share, _PASSED_OVER * quota)
     deadline = time.monotonic() + timeout
-    with _Sampler(bootstrap_servers, topic) as sampler:
+    with _Sampler(kafka, topic) as sampler:
         halfway = deadline - timeout / 2 if newest else deadline
         complete = sampler.take(oldest, halfway, newest=False)
         complete &= sampler.take(newest, deadline, newest=True)
@@ -92,10 +93,10 @@ def spread(items: Sequence[int], most: int) -> list[int]:
 class _Sampler:
     """A consumer, and the records it has found by partition and offset."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, kafka: Mapping[str, str], topic: str) -> None:
         self._topic = topic
         # Retention may move a log's start between the look at it and the read.
-        properties = consumer_properties({"bootstrap.servers": bootstrap_servers, **_FETCH}, "earliest")
+        properties = consumer_properties({**kafka, **_FETCH}, "earliest")
         self._consumer = Consumer(properties)
         self.found: dict[tuple[int, int], KeyedRecord] = {}
 
@@ -146,6 +147,8 @@ class _Sampler:
     def _check(self, error: KafkaError) -> None:
         if error.code() in STALE_METADATA:
             self._consumer.list_topics(self._topic, 1.0)
+            return
+        if error.code() in NO_COORDINATOR:
             return
         failure = translate(error, f"sampling topic {self._topic!r}")
         # librdkafka goes on by itself until the deadline.

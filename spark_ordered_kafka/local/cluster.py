@@ -13,12 +13,13 @@ from typing import Any
 import psutil
 
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
-from spark_ordered_kafka.local import processes
+from spark_ordered_kafka.local import processes, secured
 from spark_ordered_kafka.local.launcher import START_TIMEOUT, Launcher, stop_servers
 from spark_ordered_kafka.local.locking import file_lock
 from spark_ordered_kafka.local.plan import Parameters, check_agreement, new_state, resize_controllers
 from spark_ordered_kafka.local.ports import free_ports
-from spark_ordered_kafka.local.servers import log_dirs, server_directory, server_log
+from spark_ordered_kafka.local.secrets import MECHANISM, Secrets
+from spark_ordered_kafka.local.servers import log_dirs, secrets_of, server_directory, server_log
 from spark_ordered_kafka.local.state import FILE_NAME, ClusterState, Kind, Server, load, save
 
 
@@ -50,10 +51,12 @@ class LocalCluster:
         controllers: controllers of this package, 0 to 9.
         zookeepers: servers of the ZooKeeper ensemble, 1 to 5.
         broker_config: further properties of every Kafka node, by Kafka's names; they win over the defaults here.
+        secure: whether everything is authenticated, authorized and encrypted (:mod:`~spark_ordered_kafka.local.secured`
+            says how), with certificates and passwords made for this cluster and kept in ``directory``/security.
         progress: is told in one line what goes on.
 
     An argument that is None is what the directory remembers, else the default: one of everything, the newest Kafka, no
-    racks, no properties.
+    racks, no properties, not secured.
 
     Raises:
         ConfigError: a value is out of range.
@@ -69,6 +72,7 @@ class LocalCluster:
         controllers: int | None = None,
         zookeepers: int | None = None,
         broker_config: Mapping[str, str] | None = None,
+        secure: bool | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.directory = Path(directory).expanduser().resolve()
@@ -81,6 +85,7 @@ class LocalCluster:
             controllers=controllers,
             zookeepers=zookeepers,
             broker_config=broker_config,
+            secure=secure,
         )
         self._progress = progress
 
@@ -107,16 +112,22 @@ class LocalCluster:
             check_agreement(self._parameters, state, self.directory)
             self._end_strays(state)
             self._resize_controllers(state, ports)
+            if state.secure:
+                secrets_of(self.directory).create()
             with Launcher(self.directory, state, self._progress) as launcher:
                 kafka = state.of("broker", "kraft")
                 base = [*state.of("zookeeper"), *kafka]
                 launcher.start(base)
                 launcher.await_ready(base, members=state.of("broker"))
+                if state.secure and not state.has_been_up:
+                    launcher.add_users()
                 controllers = state.of("controller")
                 launcher.start(controllers)
                 launcher.await_ready(controllers)
                 state.has_been_up = True
                 save(self.directory, state)
+            if state.secure:
+                secrets_of(self.directory).write_client_files(state.bootstrap_servers, self.controller_url)
             return self._describe(state)
 
     def down(self) -> list[str]:
@@ -156,7 +167,9 @@ class LocalCluster:
     def description(self) -> dict[str, Any]:
         """The addresses and pids as plain data: the JSON object that ``ordered-kafka local up`` prints.
 
-        ``controller`` is a comma-separated list of URLs; ``pid`` is None for what does not run.
+        ``controller`` is a comma-separated list of URLs; ``pid`` is None for what does not run. A secured
+        cluster has ``security`` in addition: where the files of its users are, and where clients with a certificate of
+        their own connect to.
 
         Raises:
             LocalClusterError: there is no cluster in the directory.
@@ -177,6 +190,28 @@ class LocalCluster:
     def controller_url(self) -> str:
         """The controllers' URLs, separated by commas; empty without controllers."""
         return ",".join(server.url for server in self._state().of("controller"))
+
+    @property
+    def secure(self) -> bool:
+        """Whether the cluster is secured."""
+        return self._state().secure
+
+    @property
+    def secrets(self) -> Secrets:
+        """Certificates and passwords of a secured cluster."""
+        return secrets_of(self.directory)
+
+    def kafka_properties(self, user: str = secured.SUPER_USER, mechanism: str = MECHANISM) -> dict[str, str]:
+        """librdkafka's properties with which clients connect to Kafka; of a secured cluster, as ``user``."""
+        if not self.secure:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self.secrets.kafka(self.bootstrap_servers, user, mechanism)
+
+    def controller_options(self, user: str = secured.SUPER_USER) -> dict[str, str]:
+        """Options with which clients connect to the controllers; of a secured cluster, as ``user``."""
+        if not self.secure:
+            return {"controller.url": self.controller_url}
+        return self.secrets.controller(self.controller_url, user)
 
     @property
     def kafka_version(self) -> str:
@@ -294,6 +329,7 @@ class LocalCluster:
         self._end_strays(None)
         for server in state.servers:
             shutil.rmtree(server_directory(self.directory, server), ignore_errors=True)
+        shutil.rmtree(secrets_of(self.directory).directory, ignore_errors=True)
         (self.directory / FILE_NAME).unlink()
         return None
 
@@ -348,4 +384,5 @@ class LocalCluster:
             "zookeeper_servers": [
                 {"address": server.address, "pid": pid(server)} for server in state.of("zookeeper")
             ],
+            **({"security": secured.description(secrets_of(self.directory), state)} if state.secure else {}),
         }

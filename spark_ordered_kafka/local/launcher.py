@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from spark_ordered_kafka.errors import LocalClusterError
-from spark_ordered_kafka.local import processes, readiness, servers
+from spark_ordered_kafka.local import accounts, processes, readiness, secured, servers
 from spark_ordered_kafka.local.jars import kafka_jars
 from spark_ordered_kafka.local.java import find_java
 from spark_ordered_kafka.local.ports import HOST, is_free
@@ -91,14 +91,38 @@ class Launcher:
             LocalClusterError: a server ended, with the end of its log, or the time limit has passed.
         """
         ids = {broker.id for broker in members}
+        self._await(
+            {server.name: self._condition(server, ids) for server in chosen if server.kind != "kraft"}, chosen
+        )
+
+    def add_users(self) -> None:
+        """Make the users of a secured cluster known to its running brokers, and wait until each broker knows them.
+
+        Raises:
+            LocalClusterError: as :meth:`await_ready`.
+        """
+        secrets, brokers = servers.secrets_of(self._directory), self._state.of("broker")
+        accounts.create_users(
+            secrets, self._state.bootstrap_servers, timeout=self._deadline - time.monotonic()
+        )
+        conditions = {}
+        for broker in brokers:
+            kafka = secrets.kafka(broker.address, secured.SUPER_USER)
+            conditions[broker.name] = readiness.broker_serves(kafka, {broker.id})
+        self._await(conditions, brokers)
+
+    def _await(
+        self, conditions: Mapping[str, AbstractContextManager[readiness.Condition]], chosen: Sequence[Server]
+    ) -> None:
+        """Wait for conditions of servers, by name, while those ``chosen`` run."""
         with ExitStack() as stack:
             # Entered first and awaited after: the clients connect while others are waited for.
-            conditions = [
-                (server, stack.enter_context(self._condition(server, ids)))
+            entered = [
+                (server, stack.enter_context(conditions[server.name]))
                 for server in chosen
-                if server.kind != "kraft"
+                if server.name in conditions
             ]
-            for server, condition in conditions:
+            for server, condition in entered:
                 readiness.wait_until(
                     condition,
                     timeout=self._deadline - time.monotonic(),
@@ -108,11 +132,16 @@ class Launcher:
                 )
 
     def _condition(self, server: Server, members: set[int]) -> AbstractContextManager[readiness.Condition]:
+        secrets = servers.secrets_of(self._directory) if self._state.secure else None
         if server.kind == "zookeeper":
-            return readiness.zookeeper_serves(server.address)
+            return readiness.zookeeper_serves(server.address, secrets)
         if server.kind == "broker":
-            return readiness.broker_serves(server.address, members | {server.id})
-        return readiness.http_ready(f"{server.url}/readyz")
+            kafka = {"bootstrap.servers": server.address}
+            if secrets is not None:
+                # The broker's configuration has these users; those of SCRAM are in the metadata, once they were made.
+                kafka = secrets.kafka(server.address, secured.SUPER_USER, "PLAIN")
+            return readiness.broker_serves(kafka, members | {server.id})
+        return readiness.http_ready(f"{server.url}/readyz", None if secrets is None else secrets.ca)
 
     def _spawn(self, server: Server, env: Mapping[str, str]) -> None:
         log = self._log(server)
@@ -123,10 +152,10 @@ class Launcher:
 
     def _command(self, server: Server) -> list[str]:
         if server.kind == "controller":
-            return servers.controller_command(self._state, server)
+            return servers.controller_command(self._directory, self._state, server)
         if server.kind == "zookeeper":
             config = servers.write_zookeeper_config(self._directory, self._state, server)
-            return servers.zookeeper_command(self._java, config)
+            return servers.zookeeper_command(self._java, config, login=self._state.secure)
         config = servers.write_kafka_config(self._directory, self._state, server)
         return servers.kafka_command(self._java, self._jars, config)
 
@@ -148,7 +177,7 @@ class Launcher:
 
     def _check_ports(self, chosen: Sequence[Server]) -> None:
         for server in chosen:
-            for port in {server.port, *server.internal_ports}:
+            for port in sorted(server.ports):
                 if not is_free(port):
                     raise LocalClusterError(
                         f"port {port} of {server.name} on {HOST} is in use by another process: "

@@ -35,6 +35,7 @@ class Parameters:
     controllers: int | None = None
     zookeepers: int | None = None
     broker_config: Mapping[str, str] | None = None
+    secure: bool | None = None
 
     def __post_init__(self) -> None:
         _in_range("brokers", self.brokers, 1, MAX_BROKERS)
@@ -57,7 +58,8 @@ def new_state(parameters: Parameters, ports: Iterator[int]) -> ClusterState:
     """A cluster that has not run yet.
 
     Args:
-        parameters: what was asked for; the defaults are one broker, the newest Kafka, no racks, one ZooKeeper.
+        parameters: what was asked for; the defaults are one broker, the newest Kafka, no racks, one ZooKeeper, not
+            secured.
         ports: free ports to take from.
 
     Raises:
@@ -68,6 +70,7 @@ def new_state(parameters: Parameters, ports: Iterator[int]) -> ClusterState:
     if racks is not None:
         _check_racks(racks, brokers)
     zookeepers = 1 if parameters.zookeepers is None else parameters.zookeepers
+    secure = bool(parameters.secure)
 
     listed = [Server(kind="zookeeper", id=n, port=next(ports)) for n in range(1, zookeepers + 1)]
     if zookeepers > 1:
@@ -76,16 +79,20 @@ def new_state(parameters: Parameters, ports: Iterator[int]) -> ClusterState:
     for number in range(1, brokers + 1):
         rack = None if racks is None else racks[number - 1]
         listed.append(Server(kind="broker", id=number, port=next(ports), rack=rack))
+        listed[-1].mutual_tls_port = next(ports) if secure else None
     if brokers == 1:
         listed[-1].internal_ports = [next(ports)]
     else:
         port = next(ports)
         listed.append(Server(kind="kraft", id=_KRAFT_NODE_ID, port=port, internal_ports=[port]))
+    for server in listed:
+        server.tls = secure
     return ClusterState(
         cluster_id=_new_cluster_id(),
         kafka_version=parameters.kafka_version or KAFKA_VERSIONS[0],
         racks=racks,
         broker_config=dict(parameters.broker_config or {}),
+        secure=secure,
         servers=listed,
     )
 
@@ -105,6 +112,7 @@ def check_agreement(parameters: Parameters, state: ClusterState, directory: Path
         ("racks", racks, state.racks),
         ("zookeepers", parameters.zookeepers, len(state.of("zookeeper"))),
         ("broker_config", parameters.broker_config, state.broker_config),
+        ("secure", parameters.secure, state.secure),
     ]
     for name, asked, remembered in compared:
         if asked is not None and asked != remembered:
@@ -119,7 +127,10 @@ def resize_controllers(state: ClusterState, count: int, ports: Iterator[int]) ->
     """Make the state hold ``count`` controllers; returns those that were taken out, highest ids first to go."""
     kept = state.of("controller")[:count]
     removed = state.of("controller")[count:]
-    added = [Server(kind="controller", id=n, port=next(ports)) for n in range(len(kept) + 1, count + 1)]
+    added = [
+        Server(kind="controller", id=n, port=next(ports), tls=state.secure)
+        for n in range(len(kept) + 1, count + 1)
+    ]
     state.servers = [*state.of("zookeeper", "broker", "kraft"), *kept, *added]
     return removed
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable, Collection, Iterator
+import ssl
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
 from confluent_kafka import KafkaException
@@ -14,6 +17,7 @@ from kazoo.client import KazooClient
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.errors import LocalClusterError
+from spark_ordered_kafka.local.secrets import CONTROLLER, Secrets
 
 Condition = Callable[[], bool]
 
@@ -50,11 +54,16 @@ def wait_until(condition: Condition, *, timeout: float, otherwise: str, check: C
 
 
 @contextmanager
-def zookeeper_serves(address: str) -> Iterator[Condition]:
-    """Condition: the ZooKeeper server at ``address`` gives sessions (in an ensemble: it has found its quorum)."""
+def zookeeper_serves(address: str, secrets: Secrets | None) -> Iterator[Condition]:
+    """Condition: the ZooKeeper server at ``address`` gives sessions (in an ensemble: it has found its quorum).
+
+    ``secrets``: those of a secured cluster.
+    """
+    tls = {} if secrets is None else _tls(secrets)
     client = KazooClient(
         hosts=address,
         logger=_quiet,
+        **tls,
         connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 1, "max_jitter": 0.0},
     )
     connected = client.start_async()
@@ -66,15 +75,17 @@ def zookeeper_serves(address: str) -> Iterator[Condition]:
 
 
 @contextmanager
-def broker_serves(address: str, members: Collection[int]) -> Iterator[Condition]:
-    """Condition: the broker at ``address`` answers and knows the brokers ``members`` as registered.
+def broker_serves(kafka: Mapping[str, str], members: Collection[int]) -> Iterator[Condition]:
+    """Condition: the broker answers and knows the brokers ``members`` as registered.
+
+    ``kafka`` has librdkafka's properties, with this broker alone in ``bootstrap.servers``.
 
     A broker opens its client listener after the KRaft controller took it in, so its own answer is what counts: others
     may still name it from before a crash.
     """
     client = AdminClient(
         {
-            "bootstrap.servers": address,
+            **kafka,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 200,
             "socket.timeout.ms": 5000,
@@ -92,15 +103,30 @@ def broker_serves(address: str, members: Collection[int]) -> Iterator[Condition]
 
 
 @contextmanager
-def http_ready(url: str) -> Iterator[Condition]:
-    """Condition: ``GET url`` answers 200."""
+def http_ready(url: str, ca: Path | None) -> Iterator[Condition]:
+    """Condition: ``GET url``, a controller's ``/readyz``, answers 200 and names a leader.
+
+    ``ca`` has signed the server's certificate.
+    """
+    verify = True if ca is None else ssl.create_default_context(cafile=ca)
     # Environment proxies are of no use on the loopback interface.
-    with httpx.Client(trust_env=False, timeout=2) as client:
+    with httpx.Client(trust_env=False, timeout=2, verify=verify) as client:
 
         def condition() -> bool:
             try:
-                return client.get(url).status_code == httpx.codes.OK
+                answer = client.get(url)
+                return answer.status_code == httpx.codes.OK and answer.json()["leader"] is not None
             except httpx.TransportError:
                 return False
 
         yield condition
+
+
+def _tls(secrets: Secrets) -> dict[str, Any]:
+    return {
+        "use_ssl": True,
+        "check_hostname": True,
+        "ca": str(secrets.ca),
+        "certfile": str(secrets.certificate(CONTROLLER)),
+        "keyfile": str(secrets.key(CONTROLLER)),
+    }

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from spark_ordered_kafka.local import secured
 from spark_ordered_kafka.local.java import classpath, pyspark_jars
 from spark_ordered_kafka.local.ports import HOST
+from spark_ordered_kafka.local.secrets import Secrets, write_private
 from spark_ordered_kafka.local.state import ClusterState, Server
 
 OWNED_BROKER_PROPERTIES = frozenset(
@@ -57,6 +59,11 @@ def server_directory(directory: Path, server: Server) -> Path:
     return directory / server.name
 
 
+def secrets_of(directory: Path) -> Secrets:
+    """Certificates and passwords of a secured cluster."""
+    return Secrets(directory / "security")
+
+
 def server_log(directory: Path, server: Server) -> Path:
     """The file with everything the server logged or printed."""
     return server_directory(directory, server) / "server.log"
@@ -87,11 +94,17 @@ def write_kafka_config(directory: Path, state: ClusterState, node: Server) -> Pa
 
 
 def write_zookeeper_config(directory: Path, state: ClusterState, server: Server) -> Path:
-    """Write a ZooKeeper server's ``zoo.cfg`` (and ``myid``) and return the path of the former."""
-    data = server_directory(directory, server) / "data"
+    """Write a ZooKeeper server's ``zoo.cfg`` (and what goes with it) and return its path."""
+    home = server_directory(directory, server)
+    data = home / "data"
     data.mkdir(parents=True, exist_ok=True)
     (data / "myid").write_text(f"{server.id}\n")
-    return _write_config(directory, server, "zoo.cfg", zookeeper_properties(data, state, server))
+    properties = zookeeper_properties(data, state, server)
+    if state.secure:
+        secrets = secrets_of(directory)
+        properties |= secured.zookeeper_properties(secrets, state, server)
+        secured.write_zookeeper_login(secrets, home)
+    return _write_config(directory, server, "zoo.cfg", properties)
 
 
 def kafka_properties(directory: Path, state: ClusterState, node: Server) -> dict[str, str]:
@@ -142,6 +155,8 @@ def kafka_properties(directory: Path, state: ClusterState, node: Server) -> dict
         properties["log.dirs"] = ",".join(map(str, log_dirs(directory, node)))
     if node.rack is not None:
         properties["broker.rack"] = node.rack
+    if state.secure:
+        properties |= secured.kafka_properties(secrets_of(directory), node)
     return properties | state.broker_config
 
 
@@ -155,13 +170,13 @@ def zookeeper_properties(data: Path, state: ClusterState, server: Server) -> dic
         "initLimit": "20",
         "syncLimit": "10",
         "dataDir": str(data),
-        "clientPort": str(server.port),
-        "clientPortAddress": HOST,
         "maxClientCnxns": "0",
         "admin.enableServer": "false",
         "4lw.commands.whitelist": "ruok,srvr,mntr",
         "autopurge.purgeInterval": "1",
     }
+    if not state.secure:
+        properties |= {"clientPort": str(server.port), "clientPortAddress": HOST}
     if len(ensemble) > 1:
         for member in ensemble:
             properties[f"server.{member.id}"] = ":".join([HOST, *map(str, member.internal_ports)])
@@ -179,16 +194,28 @@ def kafka_command(java: str, jars: Sequence[Path], config: Path) -> list[str]:
     return [java, *_BROKER_JVM, _logging(config), "-cp", classpath(list(jars)), "kafka.Kafka", str(config)]
 
 
-def zookeeper_command(java: str, config: Path) -> list[str]:
-    """Command that runs a ZooKeeper server (``QuorumPeerMain`` serves alone when the ensemble is one server)."""
+def zookeeper_command(java: str, config: Path, *, login: bool) -> list[str]:
+    """Command that runs a ZooKeeper server (``QuorumPeerMain`` serves alone when the ensemble is one server).
+
+    ``login``: whether there is a ``jaas.conf`` beside ``config``.
+    """
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     jvm = ["-Xmx256m", *_SMALL_JVM, "-Dzookeeper.admin.enableServer=false", _logging(config)]
+    if login:
+        jvm.append(f"-Djava.security.auth.login.config={config.parent / 'jaas.conf'}")
     return [java, *jvm, "-cp", classpath(pyspark_jars(*_ZOOKEEPER_JARS)), main, str(config)]
 
 
-def controller_command(state: ClusterState, server: Server) -> list[str]:
-    """Command that runs a controller of this package in this Python."""
+def controller_command(directory: Path, state: ClusterState, server: Server) -> list[str]:
+    """Command that runs a controller of this package in this Python; of a secured cluster, its configuration is written."""
     command = [sys.executable, "-m", "spark_ordered_kafka.cli", "controller", "run"]
+    if state.secure:
+        home = server_directory(directory, server)
+        return [
+            *command,
+            "--config",
+            str(secured.write_controller_config(secrets_of(directory), state, server, home)),
+        ]
     command += ["--bootstrap-server", state.bootstrap_servers, "--zookeeper", state.zookeeper]
     return [*command, "--host", HOST, "--port", str(server.port)]
 
@@ -203,9 +230,7 @@ def _write_config(directory: Path, server: Server, name: str, properties: Mappin
     home.mkdir(parents=True, exist_ok=True)
     (home / "log4j2.properties").write_text(_LOG4J2)
     path = home / name
-    path.write_text(
-        "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()), encoding="ascii"
-    )
+    write_private(path, "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()))
     return path
 
 

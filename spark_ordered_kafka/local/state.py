@@ -23,13 +23,17 @@ class Server(BaseModel):
 
     ``port`` is the one clients use; ``internal_ports`` are for its peers: ZooKeeper's quorum and election ports, the
     KRaft controller listener of a Kafka node that has that role. ``kraft`` is a Kafka node that is only a KRaft
-    controller. ``id`` counts from 1 within the kind (a Kafka node's ``node.id``).
+    controller. ``id`` counts from 1 within the kind (a Kafka node's ``node.id``). ``tls``: ``port`` speaks TLS only, as
+    everything of a secured cluster; its brokers listen on ``mutual_tls_port`` for each other and for clients that show
+    a certificate instead of a password.
     """
 
     kind: Kind
     id: int
     port: int
     internal_ports: list[int] = []
+    tls: bool = False
+    mutual_tls_port: int | None = None
     rack: str | None = None
     process: ProcessIdentity | None = None
 
@@ -46,7 +50,13 @@ class Server(BaseModel):
     @property
     def url(self) -> str:
         """Base URL of a server that speaks HTTP."""
-        return f"http://{self.address}"
+        return f"{'https' if self.tls else 'http'}://{self.address}"
+
+    @property
+    def ports(self) -> set[int]:
+        """Every port it listens on."""
+        more = set() if self.mutual_tls_port is None else {self.mutual_tls_port}
+        return {self.port, *self.internal_ports} | more
 
 
 class ClusterState(BaseModel):
@@ -60,6 +70,7 @@ class ClusterState(BaseModel):
     kafka_version: str
     racks: list[str] | None
     broker_config: dict[str, str]
+    secure: bool = False
     has_been_up: bool = False
     servers: list[Server]
 
@@ -70,7 +81,7 @@ class ClusterState(BaseModel):
     @property
     def ports(self) -> set[int]:
         """Every port that belongs to the cluster."""
-        return {port for server in self.servers for port in (server.port, *server.internal_ports)}
+        return {port for server in self.servers for port in server.ports}
 
     @property
     def bootstrap_servers(self) -> str:

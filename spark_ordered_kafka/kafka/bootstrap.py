@@ -1,0 +1,208 @@
+"""Opening kafka-python's connections to a cluster, and saying early which property does not fit the brokers' listener."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
+from kafka.cluster import collect_hosts
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.kafka.security import kafka_python_options, refusal, speaks_tls
+
+REQUEST_TIMEOUT = 10.0
+"""Seconds after which a broker that has not answered a request is taken for hung and its connection is closed."""
+
+# A broker handles the requests of one connection one after another, so a long queue does no harm, while kafka-python
+# refuses a request beyond the limit instead of queueing it.
+_MAX_IN_FLIGHT = 1000
+
+_FIRST_PATIENCE = 1.0
+_NO_MECHANISM = "NONE"
+
+
+def connect(properties: Mapping[str, str], timeout: float) -> KafkaAdminClient:
+    """A client that has reached one of the servers.
+
+    They are tried one after another, in rounds that leave each more time: given several, kafka-python picks one at
+    random and may wait the whole timeout for a host that is down.
+
+    Args:
+        properties: as :func:`~spark_ordered_kafka.kafka.security.checked` returns them.
+        timeout: seconds.
+
+    Raises:
+        ConfigError: a property is wrong, or does not fit the listener of a server.
+        RequestError: SASL_AUTHENTICATION_FAILED.
+        UnavailableError: none of the servers answers.
+    """
+    options = kafka_python_options(properties)
+    servers = properties["bootstrap.servers"].split(",")
+    try:
+        collect_hosts(servers)
+    except ValueError as error:
+        hint = f"give host:port,... ({error})"
+        raise ConfigError("kafka.bootstrap.servers", properties["bootstrap.servers"], hint) from error
+    random.shuffle(servers)
+    deadline = time.monotonic() + timeout
+    patience = _FIRST_PATIENCE
+    failures: dict[str, BaseException | None] = {}
+    while True:
+        for server in servers:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise UnavailableError(_no_answer(properties, timeout, failures))
+            started: list[KafkaNetClient] = []
+            try:
+                return _client(server, min(patience, remaining), properties, options, started)
+            except kafka_errors.KafkaTimeoutError:
+                manager = started[0]._manager
+                if server not in failures:
+                    _check_protocol(server, properties, options, manager)
+                failures[server] = manager.failure
+            except kafka_errors.KafkaError as error:
+                raise UnavailableError(f"{server} does not answer as a Kafka broker: {error}") from error
+        patience *= 2
+
+
+class _Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is not typed
+    """Ends a bootstrap at the first error that no retry can mend, where kafka-python tries on until the time is up.
+
+    ``failure`` is why the last connection was not made; ``greeted``: a broker has answered over one.
+    """
+
+    def __init__(self, net: NetworkSelector, properties: Mapping[str, str], **config: Any) -> None:
+        super().__init__(net, **config)
+        self._properties = properties
+        self.failure: BaseException | None = None
+        self.greeted = False
+
+    def get_connection(self, *args: Any, **options: Any) -> Any:
+        if not self.bootstrapped and self.failure is not None:
+            refused = refusal(self.failure, self._properties)
+            if refused is not None:
+                raise refused from self.failure
+        connection = super().get_connection(*args, **options)
+        connection.init_future.add_callback(self._greet)
+        connection.init_future.add_errback(self._note)
+        return connection
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        # kafka-python has no deadline for the handshake of TLS: a broker that hangs in it would hold the caller for ever.
+        latest = time.monotonic() + REQUEST_TIMEOUT
+        at = latest if timeout_at is None else min(timeout_at, latest)
+        building = self.call_soon(super()._build_transport(node, timeout_at=at))
+        try:
+            transport = await self.wait_for(building, 1000 * max(at - time.monotonic(), 0.0))
+        except kafka_errors.KafkaTimeoutError:
+            building.add_callback(lambda late: late.close())
+            raise
+        transport._sock_recv = _complete(transport._sock_recv)
+        return transport
+
+    def _greet(self, _: object) -> None:
+        self.greeted = True
+
+    def _note(self, failure: BaseException) -> None:
+        self.failure = failure
+
+
+def _complete(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
+    """``receive``, but what came before the end of a connection is taken first.
+
+    kafka-python throws it away, and it is how a broker says why it refuses a login.
+    """
+    ended: list[Any] = []
+
+    def received() -> tuple[bytes, Any]:
+        if ended:
+            return b"", ended.pop()
+        data, error = receive()
+        if data and error is not None:
+            ended.append(error)
+            return data, None
+        return data, error
+
+    return received
+
+
+def _check_protocol(
+    server: str, properties: Mapping[str, str], options: Mapping[str, Any], manager: _Manager
+) -> None:
+    """Raises ConfigError if the server turns out to speak another ``security.protocol`` than the one tried in vain.
+
+    A broker closes a connection over which it gets something else than it expects, and does not say why.
+    """
+    protocol = properties["security.protocol"]
+    transport = protocol.removeprefix("SASL_")
+    found = None
+    if manager.greeted and transport == protocol:
+        login = {**options, "security_protocol": f"SASL_{protocol}", "sasl_mechanism": _NO_MECHANISM}
+        if isinstance(_probe(server, properties, login).failure, kafka_errors.UnsupportedSaslMechanismError):
+            found = f"SASL_{protocol}"
+    elif manager.failure is not None and transport == "SSL":
+        if _probe(server, properties, {"security_protocol": "PLAINTEXT"}).greeted:
+            found = "PLAINTEXT or SASL_PLAINTEXT"
+    elif manager.failure is not None:
+        host, _, port = server.rpartition(":")
+        found = "SSL or SASL_SSL" if speaks_tls(host.strip("[]"), int(port)) else None
+    if found is not None:
+        raise ConfigError("kafka.security.protocol", protocol, f"the listener at {server} speaks {found}")
+
+
+def _probe(server: str, properties: Mapping[str, str], options: Mapping[str, Any]) -> _Manager:
+    """How far a connection with other options gets, which carry no user's name or password."""
+    started: list[KafkaNetClient] = []
+    # What is asked is why it fails, and the manager knows.
+    with suppress(kafka_errors.KafkaError, OrderedKafkaError):
+        _client(server, _FIRST_PATIENCE, properties, options, started).close()
+    manager: _Manager = started[0]._manager
+    return manager
+
+
+def _no_answer(
+    properties: Mapping[str, str], timeout: float, failures: Mapping[str, BaseException | None]
+) -> str:
+    text = f"no Kafka broker answers at {properties['bootstrap.servers']} within {timeout:g} s"
+    told = "; ".join(f"{server}: {error}" for server, error in failures.items() if error is not None)
+    return f"{text} ({told})" if told else text
+
+
+def _client(
+    server: str,
+    bootstrap_timeout: float,
+    properties: Mapping[str, str],
+    options: Mapping[str, Any],
+    started: list[KafkaNetClient],
+) -> KafkaAdminClient:
+    """A client of one server; its connections are put into ``started``, also when it does not answer."""
+
+    def net_client(**config: Any) -> KafkaNetClient:
+        net = NetworkSelector(**config)
+        started.append(KafkaNetClient(net=net, manager=_Manager(net, properties, **config)))
+        return started[0]
+
+    try:
+        return KafkaAdminClient(
+            bootstrap_servers=server,
+            bootstrap_timeout_ms=1000 * bootstrap_timeout,
+            request_timeout_ms=1000 * REQUEST_TIMEOUT,
+            # A broker that restarts must be found again within the time a partition change has for closing.
+            reconnect_backoff_max_ms=500,
+            max_in_flight_requests_per_connection=_MAX_IN_FLIGHT,
+            kafka_client=net_client,
+            **options,
+        )
+    except BaseException:
+        # The constructor has started the loop's thread by now, and leaves it running when no broker answers.
+        for client in started:
+            client.close()
+        raise

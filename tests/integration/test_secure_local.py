@@ -1,0 +1,548 @@
+"""A secured cluster: who gets in, who does not and is told why, and what is readable without credentials."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.protocol.states import KeeperState
+from kazoo.security import make_acl
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka import ControllerClient, register
+from spark_ordered_kafka.controller import zookeeper
+from spark_ordered_kafka.controller.election import ROOT
+from spark_ordered_kafka.controller.settings import AuthorizationSettings, ZooKeeperSettings
+from spark_ordered_kafka.controller.zookeeper import acls, client_of
+from spark_ordered_kafka.credentials import controller_credentials
+from spark_ordered_kafka.demo import INPUT, OUTPUT, Demo, DemoPlan
+from spark_ordered_kafka.errors import ConfigError, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISMS
+from tests.integration.controllers import in_process
+from tests.integration.foreign_clients import java_gateway
+from tests.servers import TIMEOUT, processes_of, unique_name
+
+Kafka = dict[str, str]
+
+# Of a controller in the test's process, whose clients do not log in.
+EVERYBODY = AuthorizationSettings(super_users=frozenset({"User:ANONYMOUS"}))
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An authority that nobody in the cluster trusts, and a certificate that it has signed."""
+    home = tmp_path_factory.mktemp("stranger")
+    authority = trustme.CA()
+    issued = authority.issue_cert("eve@localhost", common_name="admin")
+    authority.cert_pem.write_to_path(home / "ca.pem")
+    issued.cert_chain_pems[0].write_to_path(home / "eve.pem")
+    issued.private_key_pem.write_to_path(home / "eve.key")
+    return {
+        "ca": str(home / "ca.pem"),
+        "certificate": str(home / "eve.pem"),
+        "key": str(home / "eve.key"),
+    }
+
+
+def by_certificate(cluster: LocalCluster, user: str) -> Kafka:
+    """Properties of a user who shows a certificate and no password."""
+    security = cluster.description()["security"]
+    return {
+        "bootstrap.servers": security["mutual_tls_bootstrap_servers"],
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(cluster.secrets.ca),
+        "ssl.certificate.location": str(cluster.secrets.certificate(user)),
+        "ssl.key.location": str(cluster.secrets.key(user)),
+    }
+
+
+def keeper(cluster: LocalCluster) -> ZooKeeperSettings:
+    """TLS to ZooKeeper, in a tree of its own; nobody logs in."""
+    return ZooKeeperSettings(
+        f"{cluster.zookeeper}/{unique_name('secure')}",
+        session_timeout=4.0,
+        ssl_enabled=True,
+        ssl_ca_location=str(cluster.secrets.ca),
+        ssl_certificate_location=str(cluster.secrets.certificate(CONTROLLER)),
+        ssl_key_location=str(cluster.secrets.key(CONTROLLER)),
+    )
+
+
+def with_sasl(cluster: LocalCluster) -> ZooKeeperSettings:
+    password = cluster.secrets.password(CONTROLLER)
+    return replace(keeper(cluster), sasl_username=CONTROLLER, sasl_password=password)
+
+
+def await_that(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        time.sleep(0.05)
+
+
+# -- Kafka ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [*MECHANISMS, "certificate"])
+def test_a_controller_works_however_it_logs_in(way: str, secure_cluster: LocalCluster) -> None:
+    if way == "certificate":
+        kafka = by_certificate(secure_cluster, CONTROLLER)
+    else:
+        kafka = secure_cluster.kafka_properties(CONTROLLER, way)
+    with in_process(
+        secure_cluster, kafka=kafka, zookeeper=with_sasl(secure_cluster), authorization=EVERYBODY
+    ) as controller:
+        topic = controller.create(2)
+        assert controller.alter(topic, 3).error_code == 0
+        assert controller.topic(topic).undeleted_partition_count == 3
+        # Sampling, retirement and groups go through librdkafka, with the same properties.
+        foreign = unique_name("foreign")
+        admin = KafkaAdmin(kafka)
+        with closing(admin):
+            admin.create_topic(foreign, {0: [1], 1: [1]}, {})
+        producer = Producer({**secure_cluster.kafka_properties(), "partitioner": "murmur2_random"})
+        for number in range(50):
+            producer.produce(foreign, key=f"k{number}", value=b"v")
+        assert producer.flush(TIMEOUT) == 0
+        adopted = controller.http.post(f"/v1/topics/{foreign}/adopt", json={"hash": "murmur3"})
+        assert "lie where the hash puts them" in adopted.json()["error_message"], adopted.text
+        adopted = controller.http.post(f"/v1/topics/{foreign}/adopt", json={"hash": "murmur2"})
+        assert adopted.json()["error_code"] == 0, adopted.text
+
+
+def _without_ca(kafka: Kafka) -> Kafka:
+    return {name: value for name, value in kafka.items() if name != "ssl.ca.location"}
+
+
+# What is changed in properties with which a controller connects, and what is said about it.
+WRONG: dict[str, tuple[Callable[[LocalCluster, dict[str, str]], Kafka], str]] = {
+    "password, SCRAM": (
+        lambda c, s: c.kafka_properties(CONTROLLER) | {"sasl.password": "hush"},
+        "SASL_AUTHENTICATION_FAILED: kafka.sasl.username has the value 'controller': Kafka refuses this user or",
+    ),
+    "password, PLAIN": (
+        lambda c, s: c.kafka_properties(CONTROLLER, "PLAIN") | {"sasl.password": "hush"},
+        "SASL_AUTHENTICATION_FAILED: kafka.sasl.username has the value 'controller': Kafka refuses this user or",
+    ),
+    "user": (
+        lambda c, s: c.kafka_properties() | {"sasl.username": "nobody"},
+        "SASL_AUTHENTICATION_FAILED: kafka.sasl.username has the value 'nobody'",
+    ),
+    "authority": (
+        lambda c, s: c.kafka_properties() | {"ssl.ca.location": s["ca"]},
+        "kafka.ssl.ca.location has the value '.*': give the authority that signed the server's certificate",
+    ),
+    "no authority": (
+        lambda c, s: _without_ca(c.kafka_properties()),
+        "kafka.ssl.ca.location is missing: give the authority",
+    ),
+    "host": (
+        lambda c, s: (
+            c.kafka_properties() | {"bootstrap.servers": c.bootstrap_servers.replace("127.0.0.1", "0.0.0.0")}
+        ),
+        "kafka.ssl.endpoint.identification.algorithm has the value 'https': IP address mismatch",
+    ),
+    "plaintext to TLS": (
+        lambda c, s: {"bootstrap.servers": c.bootstrap_servers},
+        "kafka.security.protocol has the value 'PLAINTEXT': the listener at .* speaks SSL or SASL_SSL",
+    ),
+    "no login": (
+        lambda c, s: {
+            "bootstrap.servers": c.bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(c.secrets.ca),
+        },
+        "kafka.security.protocol has the value 'SSL': the listener at .* speaks SASL_SSL",
+    ),
+    "login without SASL": (
+        lambda c, s: (
+            c.kafka_properties()
+            | {
+                "bootstrap.servers": c.description()["security"]["mutual_tls_bootstrap_servers"],
+                "ssl.certificate.location": str(c.secrets.certificate(CONTROLLER)),
+                "ssl.key.location": str(c.secrets.key(CONTROLLER)),
+            }
+        ),
+        "kafka.security.protocol has the value 'SASL_SSL': the broker's listener knows no SASL; it may be SSL",
+    ),
+    "no certificate": (
+        lambda c, s: {
+            name: value
+            for name, value in by_certificate(c, CONTROLLER).items()
+            if name not in ("ssl.certificate.location", "ssl.key.location")
+        },
+        "kafka.ssl.certificate.location is missing: the server refused the TLS connection",
+    ),
+    "another authority's certificate": (
+        lambda c, s: (
+            by_certificate(c, CONTROLLER)
+            | {"ssl.certificate.location": s["certificate"], "ssl.key.location": s["key"]}
+        ),
+        "kafka.ssl.certificate.location has the value '.*': the server refused the TLS connection",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_kafka_refuses_is_named(
+    what: str, secure_cluster: LocalCluster, stranger: dict[str, str]
+) -> None:
+    make, told = WRONG[what]
+    # A message about the time that has passed would not match.
+    with pytest.raises((ConfigError, RequestError), match=f"^{told}") as refused:
+        KafkaAdmin(make(secure_cluster, stranger), timeout=TIMEOUT)
+    assert not refused.value.retriable
+    assert "hush" not in str(refused.value)
+
+
+def test_tls_to_a_listener_without_it_is_named(
+    secure_cluster: LocalCluster, kafka_cluster: LocalCluster
+) -> None:
+    servers = kafka_cluster.bootstrap_servers
+    for properties, told in [
+        (
+            secure_cluster.kafka_properties(),
+            "'SASL_SSL': the listener at .* speaks PLAINTEXT or SASL_PLAINTEXT",
+        ),
+        (
+            _without_ca(secure_cluster.kafka_properties()) | {"security.protocol": "SASL_PLAINTEXT"},
+            "'SASL_PLAINTEXT': the broker's listener knows no SASL; it may be PLAINTEXT",
+        ),
+    ]:
+        with pytest.raises(ConfigError, match=f"^kafka.security.protocol has the value {told}"):
+            KafkaAdmin(properties | {"bootstrap.servers": servers}, timeout=TIMEOUT)
+
+
+def test_the_command_says_at_once_what_kafka_refuses(secure_cluster: LocalCluster, tmp_path: Path) -> None:
+    config = (secure_cluster.directory / "controller-1" / "controller.toml").read_text()
+    wrong = tmp_path / "controller.toml"
+    wrong.write_text(
+        "\n".join(
+            line
+            for line in config.splitlines()
+            if not line.startswith(("kafka.sasl.password", "zookeeper.connect", "port"))
+        )
+        + f'\nkafka.sasl.password = "hush"\nzookeeper.connect = "{keeper(secure_cluster).connect}"\n'
+    )
+    command = [sys.executable, "-m", "spark_ordered_kafka.cli", "controller", "run", "--config", str(wrong)]
+    done = subprocess.run([*command, "--port", "20001"], capture_output=True, text=True, timeout=120)
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert last.startswith(
+        "error: SASL_AUTHENTICATION_FAILED: kafka.sasl.username has the value 'controller'"
+    )
+    assert "hush" not in done.stderr
+
+
+def test_users_have_the_rights_of_kafkas_acls(secure_cluster: LocalCluster) -> None:
+    topic = unique_name("acls")
+    with closing(KafkaAdmin(secure_cluster.kafka_properties())) as admin:
+        admin.create_topic(topic, {0: [1]}, {})
+    with closing(KafkaAdmin(secure_cluster.kafka_properties("alice"))) as alice:
+        assert topic not in alice.describe_topics()
+        client = AdminClient({**secure_cluster.kafka_properties(), "log_level": 0})
+        allowed = AclBinding(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            "User:alice",
+            "*",
+            AclOperation.DESCRIBE,
+            AclPermissionType.ALLOW,
+        )
+        for future in client.create_acls([allowed]).values():
+            future.result(TIMEOUT)
+        await_that(lambda: topic in alice.describe_topics(), "alice sees the topic")
+    with closing(KafkaAdmin(by_certificate(secure_cluster, "bob"))) as bob:
+        assert topic not in bob.describe_topics()
+
+
+def test_kafkas_java_client_takes_the_client_properties(secure_cluster: LocalCluster) -> None:
+    path = secure_cluster.secrets.properties_file("admin", "client")
+    with java_gateway(secure_cluster) as gateway:
+        properties = gateway.jvm.java.util.Properties()
+        stream = gateway.jvm.java.io.FileInputStream(str(path))
+        properties.load(stream)
+        stream.close()
+        admin = gateway.jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        assert admin.describeCluster().nodes().get().size() == 1
+        admin.close()
+
+
+def test_the_controller_speaks_tls_only(secure_cluster: LocalCluster) -> None:
+    url = secure_cluster.controller_url
+    assert url.startswith("https://")
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.get(f"{url.replace('https', 'http')}/readyz")
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(f"{url}/readyz")
+
+
+def test_the_demo_runs_on_it(secure_cluster: LocalCluster, spark: SparkSession, tmp_path: Path) -> None:
+    login = secure_cluster.controller_options()
+    url = login["controller.url"]
+    credentials = controller_credentials({k: v for k, v in login.items() if k != "controller.url"}, url)
+    kafka = {f"kafka.{name}": value for name, value in secure_cluster.kafka_properties().items()}
+    defaults = {f"spark.ordered-kafka.{name}": value for name, value in (login | kafka).items()}
+    for name, value in defaults.items():
+        spark.conf.set(name, value)
+    try:
+        register(spark)
+        with ControllerClient(url, credentials=credentials) as controller:
+            plan = DemoPlan(
+                records=6_000,
+                keys=200,
+                rows_per_batch=1_000,
+                changes=((0.2, INPUT, 4), (0.4, OUTPUT, 5), (0.6, INPUT, 3)),
+            )
+            report = Demo(spark, controller, tmp_path, plan, lambda _: None).run()
+    finally:
+        for name in defaults:
+            spark.conf.unset(name)
+        register(spark)
+    assert report.violations == 0, (report.delivered, report.recovered)
+    assert report.delivered.records == plan.records
+    assert [(topic, change.target) for topic, change in report.changes] == [
+        (topic, target) for _, topic, target in plan.changes
+    ]
+
+
+# -- ZooKeeper --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def connected(settings: ZooKeeperSettings) -> Iterator[KazooClient]:
+    """A client in the settings' chroot that looks at nobody's rights before."""
+    client = client_of(settings)
+    assert client.start_async().wait(TIMEOUT)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def tree(client: KazooClient, path: str = ROOT) -> list[str]:
+    """Every znode, ephemeral ones and those of kazoo's recipes included."""
+    below = [name for child in client.get_children(path) for name in tree(client, f"{path}/{child}")]
+    return [path, *below]
+
+
+@pytest.mark.parametrize("scheme", ["sasl", "digest"])
+def test_znodes_are_the_controllers_alone(
+    scheme: str, secure_cluster: LocalCluster, kafka_cluster: LocalCluster
+) -> None:
+    if scheme == "sasl":
+        cluster, settings = secure_cluster, with_sasl(secure_cluster)
+        anonymous = replace(settings, sasl_username=None, sasl_password=None)
+        kafka = secure_cluster.kafka_properties(CONTROLLER)
+    else:
+        # ZooKeeper offers this one without being configured for it.
+        cluster = kafka_cluster
+        anonymous = ZooKeeperSettings(f"{cluster.zookeeper}/{unique_name('digest')}", session_timeout=4.0)
+        settings = replace(anonymous, digest_username="owner", digest_password="hush")
+        kafka = kafka_cluster.kafka_properties()
+    with in_process(cluster, kafka=kafka, zookeeper=settings, authorization=EVERYBODY) as controller:
+        topic = controller.create(2)
+        assert controller.alter(topic, 3).error_code == 0
+        with connected(settings) as owner:
+            paths = tree(owner)
+            assert f"{ROOT}/controller" in paths
+            assert any(topic in path for path in paths)
+            for path in paths:
+                assert owner.get_acls(path)[0] == acls(settings), path
+        with connected(anonymous) as other:
+            for path in paths:
+                for attempt in (other.get, other.get_children, lambda p: other.set(p, b"{}")):
+                    with pytest.raises(NoAuthError):
+                        attempt(path)
+            with pytest.raises(NoAuthError):
+                other.create(f"{ROOT}/topics/mine", b"{}")
+    names = "zookeeper.sasl.username or zookeeper.digest.username is missing"
+    with pytest.raises(RequestError, match=f"CLUSTER_AUTHORIZATION_FAILED: {names}") as refused:
+        start(anonymous, kafka)
+    assert not refused.value.retriable
+    if scheme == "digest":
+        with pytest.raises(RequestError, match=r"zookeeper\.digest\.username has the value 'owner'"):
+            start(replace(settings, digest_password="other"), kafka)
+
+
+def start(settings: ZooKeeperSettings, kafka: Kafka) -> None:
+    """Connect as a controller does when it starts."""
+    zookeeper.connect(client_of(settings), settings, ROOT, TIMEOUT)
+
+
+def test_a_tree_from_before_gets_its_acl(
+    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ZooKeeperSettings(f"{kafka_cluster.zookeeper}/{unique_name('late')}", session_timeout=4.0)
+    after = replace(before, digest_username="owner", digest_password="hush")
+    with in_process(kafka_cluster, zookeeper=before) as controller:
+        topics = [controller.create(2) for _ in range(3)]
+        assert controller.alter(topics[0], 3).error_code == 0
+    # More than one request after another for the znodes of a level.
+    monkeypatch.setattr(zookeeper, "_CHUNK", 2)
+    with in_process(kafka_cluster, zookeeper=after) as controller:
+        assert controller.topic(topics[0]).undeleted_partition_count == 3
+        assert controller.alter(topics[1], 3).error_code == 0
+        with connected(after) as owner:
+            paths = tree(owner)
+            assert {topic for topic in topics for path in paths if topic in path} == set(topics)
+            for path in paths:
+                assert owner.get_acls(path)[0] == acls(after), path
+
+
+WRONG_KEEPER: dict[str, tuple[Callable[[ZooKeeperSettings, dict[str, str]], ZooKeeperSettings], str]] = {
+    "password": (
+        lambda z, s: replace(z, sasl_password="hush"),
+        "SASL_AUTHENTICATION_FAILED: zookeeper.sasl.username has the value 'controller': ZooKeeper at .* refuses",
+    ),
+    "authority": (
+        lambda z, s: replace(z, ssl_ca_location=s["ca"]),
+        "zookeeper.ssl.ca.location has the value '.*': give the authority that signed the server's certificate",
+    ),
+    "host": (
+        lambda z, s: replace(z, connect=z.connect.replace("127.0.0.1", "0.0.0.0")),
+        "zookeeper.connect has the value '0.0.0.0.*': IP address mismatch",
+    ),
+    "no certificate": (
+        lambda z, s: replace(z, ssl_certificate_location=None, ssl_key_location=None),
+        "zookeeper.ssl.certificate.location is missing: the server refused the TLS connection",
+    ),
+    "another authority's certificate": (
+        lambda z, s: replace(z, ssl_certificate_location=s["certificate"], ssl_key_location=s["key"]),
+        "zookeeper.ssl.certificate.location has the value '.*': the server refused the TLS connection",
+    ),
+    "plaintext to TLS": (
+        lambda z, s: ZooKeeperSettings(z.connect),
+        "zookeeper.ssl.enabled has the value False: the server at .* speaks TLS; it must be true",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_KEEPER)
+def test_what_zookeeper_refuses_is_named(
+    what: str, secure_cluster: LocalCluster, stranger: dict[str, str]
+) -> None:
+    make, told = WRONG_KEEPER[what]
+    with pytest.raises((ConfigError, RequestError), match=f"^{told}") as refused:
+        start(make(with_sasl(secure_cluster), stranger), {})
+    assert not refused.value.retriable
+    assert "hush" not in str(refused.value)
+
+
+def test_tls_to_a_zookeeper_without_it_is_named(
+    secure_cluster: LocalCluster, kafka_cluster: LocalCluster
+) -> None:
+    settings = replace(keeper(secure_cluster), connect=kafka_cluster.zookeeper)
+    with pytest.raises(
+        ConfigError, match=r"^zookeeper\.ssl\.enabled has the value True: the server at .* no TLS"
+    ):
+        start(settings, {})
+
+
+def test_a_failed_login_at_zookeeper_is_not_the_end(secure_cluster: LocalCluster) -> None:
+    """Kazoo gives up for good when a login fails, be it that ZooKeeper went down in the middle of it."""
+    settings = with_sasl(secure_cluster)
+    password = secure_cluster.secrets.password_file(CONTROLLER)
+    right = password.read_text()
+    client = client_of(settings)
+    zookeeper.connect(client, settings, ROOT, TIMEOUT)
+    try:
+        secure_cluster.stop("zookeeper-1")
+        password.write_text("another one")
+        secure_cluster.start("zookeeper-1")
+        await_that(lambda: client.client_state == KeeperState.CLOSED, "kazoo gives up")
+        with pytest.raises(RequestError, match="SASL_AUTHENTICATION_FAILED"):
+            zookeeper.reconnect(client, settings, ROOT, TIMEOUT)
+    finally:
+        password.write_text(right)
+        secure_cluster.stop("zookeeper-1")
+        secure_cluster.start("zookeeper-1")
+    zookeeper.reconnect(client, settings, ROOT, TIMEOUT)
+    client.ensure_path(f"{ROOT}/again")
+    # With a session it does nothing.
+    session = client.client_id
+    zookeeper.reconnect(client, settings, ROOT, TIMEOUT)
+    assert client.client_id == session
+    client.stop()
+    client.close()
+    secure_cluster.up()
+    assert all(server.status == "running" for server in secure_cluster.status())
+
+
+# -- the command ------------------------------------------------------------------------------------------------
+
+
+def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "spark_ordered_kafka.cli", "local", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180)
+
+
+def test_the_command_with_several_servers_of_the_older_kafka(tmp_path: Path) -> None:
+    home = tmp_path / "cluster"
+    many = ("--brokers", "2", "--zookeepers", "3", "--kafka-version", "3.9.2")
+    try:
+        up = run_cli("up", "--dir", str(home), "--secure", *many, "--output", "json")
+        assert up.returncode == 0, up.stderr
+        described = json.loads(up.stdout)
+        security = described["security"]
+        assert described["controller"].startswith("https://")
+        assert set(security["users"]) == {"admin", "alice", "bob"}
+        cluster = LocalCluster(home)
+        assert not any(cluster.secrets.password(user) in up.stdout + up.stderr for user in security["users"])
+
+        # Replicas on both brokers are in sync: they talk to each other, and to their KRaft controller.
+        topic = unique_name("replicated")
+        with closing(KafkaAdmin(cluster.kafka_properties())) as admin:
+            admin.create_topic(topic, {0: [1, 2]}, {"min.insync.replicas": "2"})
+        producer = Producer({**cluster.kafka_properties(), "acks": "all"})
+        delivered: list[object] = []
+        producer.produce(topic, b"v", on_delivery=lambda error, _: delivered.append(error))
+        assert producer.flush(TIMEOUT) == 0
+        assert delivered == [None]
+        with connected(replace(with_sasl(cluster), connect=cluster.zookeeper)) as client:
+            assert client.get_acls(f"{ROOT}/controller")[0] == [make_acl("sasl", CONTROLLER, all=True)]
+
+        shown = json.loads(run_cli("status", "--dir", str(home), "--output", "json").stdout)
+        assert shown["running"] is True
+        assert shown["security"] == security
+        cluster.kill_broker(1)
+        again = run_cli("up", "--dir", str(home))
+        assert again.returncode == 0, again.stderr
+        assert security["users"]["admin"]["client_properties"] in again.stdout
+        with closing(KafkaAdmin(cluster.kafka_properties("bob"))) as bob:
+            assert [broker.id for broker in bob.brokers()] == [1, 2]
+        assert run_cli("down", "--dir", str(home)).returncode == 0
+        assert processes_of(home) == []
+    finally:
+        LocalCluster(home).down()
+
+
+def test_a_directory_stays_what_it_was_set_up_as(secure_cluster: LocalCluster) -> None:
+    with pytest.raises(
+        ConfigError, match=r"secure has the value False: the cluster in .* was set up with True"
+    ):
+        LocalCluster(secure_cluster.directory, secure=False).up()
