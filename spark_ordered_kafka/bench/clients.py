@@ -67,7 +67,7 @@ def run(
     """
     name = f"bench-{uuid.uuid4().hex[:10]}"
     plain, ordered, changing = f"{name}-plain", f"{name}-ordered", f"{name}-changing"
-    with ControllerClient(connection.controller_url) as controller:
+    with ControllerClient.of(connection) as controller:
         for topic in (plain, ordered, changing):
             controller.create_topic(
                 CreateTopicRequest(topic=topic, partitions=plan.partitions, replication_factor=1)

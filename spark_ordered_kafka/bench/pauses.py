@@ -165,7 +165,7 @@ def measure_pauses(
     """
     conf = {**connection.kafka, "controller.url": connection.controller_url}
     value = b"v" * value_bytes
-    with ControllerClient(connection.controller_url) as controller, ExitStack() as stack:
+    with ControllerClient.of(connection) as controller, ExitStack() as stack:
 
         def opened(interval_ms: int) -> _Writer:
             producer = OrderedProducer({**conf, "commit.interval.ms": interval_ms})

@@ -56,6 +56,42 @@ def gate(
 
 
 @app.command()
+def placement(
+    brokers: Annotated[int, typer.Option(help="Brokers of the cluster.")] = 1_000,
+    racks: Annotated[int, typer.Option(help="Racks that they are in; 0: none.")] = 3,
+    partitions: Annotated[int, typer.Option(help="Partitions to place.")] = 200_000,
+    replication_factor: Annotated[int, typer.Option(help="Replicas of each.")] = 3,
+    repeats: Annotated[int, typer.Option(help="Plans of each kind.")] = 3,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Time of planning where replicas go, by default of 200,000 partitions on 1,000 brokers."""
+    from spark_ordered_kafka.bench.placement import run
+
+    with errors_told():
+        report = run(brokers, racks, partitions, replication_factor, repeats)
+    if output is OutputFormat.JSON:
+        typer.echo(json.dumps(asdict(report), indent=2))
+        return
+    typer.echo(
+        f"{brokers} brokers, {racks} racks, {partitions} partitions, replication factor {replication_factor}"
+    )
+    print_table(
+        ("CAPACITY", "MEDIAN", "SLOWEST", "ON ALL RACKS", "MOST ON A BROKER", "LEAST"),
+        [
+            (
+                plan.capacity,
+                f"{plan.median_seconds:.2f} s",
+                f"{plan.max_seconds:.2f} s (goal {report.goal_seconds:g} s)",
+                f"{plan.spread:.1%}",
+                plan.most,
+                plan.least,
+            )
+            for plan in report.plans
+        ],
+    )
+
+
+@app.command()
 def clients(
     records: Annotated[int, typer.Option(help="Records per run of a client.")] = 500_000,
     value_bytes: Annotated[int, typer.Option(help="Bytes of a value.")] = 100,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from spark_ordered_kafka.controller.placement import place_again
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, PartitionDescription, TopicDescription
@@ -19,7 +19,6 @@ class ReplicaSets:
     """
 
     def __init__(self, admin: KafkaAdmin) -> None:
-        self._admin = admin
         self._reassignments = Reassignments(admin.requests, timeout=_TIMEOUT)
 
     def reduce(self, topic: TopicDescription, partitions: Iterable[int], factor: int) -> list[int]:
@@ -33,27 +32,13 @@ class ReplicaSets:
         self._reassignments.start(topic.topic, fewer)
         return sorted(fewer)
 
-    def restore(self, topic: TopicDescription, partitions: Sequence[int]) -> None:
-        """Give ``partitions`` as many replicas as partition 0 has. Kafka goes on with it by itself."""
-        if not partitions:
-            return
-        ongoing = self._reassignments.ongoing(topic.topic, [0, *partitions])
-        racks = {broker.id: broker.rack for broker in self._admin.brokers()}
-        target = {p: _target(topic, ongoing, p) for p in (0, *partitions)}
-        short = [p for p in partitions if target[p] < target[0]]
-        wanted: dict[int, Sequence[int]] = {}
-        if short:
-            first = [
-                r for r in topic.partitions[0].replicas if 0 not in ongoing or r not in ongoing[0].removing
-            ]
-            wanted |= place_again(racks, first, short)
-        # What is shown may date from before a reduction that was made a moment ago: asked for again, it holds.
-        wanted |= {
-            p: topic.partitions[p].replicas
-            for p in partitions
-            if p not in wanted and p not in ongoing and racks.keys() >= set(topic.partitions[p].replicas)
-        }
-        self._reassignments.start(topic.topic, wanted)
+    def ongoing(self, topic: str, partitions: Collection[int]) -> dict[int, Reassignment]:
+        """Those of ``partitions`` that are being reassigned."""
+        return self._reassignments.ongoing(topic, partitions)
+
+    def restore(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Give partitions the replicas that :func:`restored` tells. Kafka goes on with it by itself."""
+        self._reassignments.start(topic, replicas)
 
     def not_in_sync(self, topic: TopicDescription, partitions: Sequence[int]) -> list[int]:
         """Those of ``partitions`` that do not yet have as many replicas in sync as :meth:`restore` asked for."""
@@ -81,6 +66,38 @@ def reduced(partitions: Iterable[PartitionDescription], factor: int) -> dict[int
             ranked = sorted(row.replicas, key=lambda replica: (replica != row.leader, replica not in row.isr))
             fewer[row.partition] = ranked[:factor]
     return fewer
+
+
+def restored(
+    topic: TopicDescription,
+    ongoing: Mapping[int, Reassignment],
+    partitions: Collection[int],
+    racks: Mapping[int, str | None],
+    capacity: Mapping[int, int],
+) -> dict[int, list[int]]:
+    """Replicas by which ``partitions`` have as many as partition 0. PURE.
+
+    ``ongoing`` has the reassignments of these and of partition 0; ``racks`` (of live brokers) and ``capacity`` are as in
+    :func:`~spark_ordered_kafka.controller.placement.place`, and so are the errors.
+    """
+    factor = _target(topic, ongoing, 0)
+    short = {p: topic.partitions[p].replicas for p in partitions if _target(topic, ongoing, p) < factor}
+    wanted: dict[int, list[int]] = {}
+    if short:
+        wanted |= place_again(racks, staying(topic, ongoing, 0), short, capacity=capacity)
+    # What is shown may date from before a reduction that was made a moment ago: asked for again, it holds.
+    wanted |= {
+        p: list(topic.partitions[p].replicas)
+        for p in partitions
+        if p not in wanted and p not in ongoing and racks.keys() >= set(topic.partitions[p].replicas)
+    }
+    return wanted
+
+
+def staying(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partition: int) -> list[int]:
+    """The replicas that a partition has once its reassignment, if there is one, has ended. PURE."""
+    leaving = ongoing[partition].removing if partition in ongoing else ()
+    return [broker for broker in topic.partitions[partition].replicas if broker not in leaving]
 
 
 def _target(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partition: int) -> int:
