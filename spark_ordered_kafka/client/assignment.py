@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from spark_ordered_kafka.client.committing import Commits
 from spark_ordered_kafka.client.delivery import Delivery, Place
-from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining
+from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, tell_lost
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
@@ -232,10 +232,7 @@ class Assignment:
                 " reset the group's offset to go on"
             )
         if position < low:
-            lost = f"offsets {position} to {low - 1} of {topic}-{partition} are gone before they were read"
-            if self._options.reset == "error":
-                raise DataLossError(f"{lost} (set auto.offset.reset to earliest to go on without them)")
-            _LOG.warning("%s; going on at offset %d", lost, low)
+            tell_lost(topic, partition, position, low, self._options.reset)
             progress.received, progress.dropped = low, None
         self._assign()
 
@@ -262,11 +259,30 @@ class Assignment:
                 topic.own[p].validated = max(topic.own[p].validated, end)
             if layouts is not topic.layouts:
                 topic.follow(layouts)
+                self._skip_folded(name)
                 self._group_at = begun
             self._open(name)
             self._claim_partitions(name)
         now = self._clock()
         self._layout_at = now + max(_LEAST_INTERVAL, _SHARE * (now - begun))
+
+    def _skip_folded(self, name: str) -> None:
+        """Go on behind what was deleted, and its layouts folded, while the controller was not asked."""
+        topic = self._topics[name]
+        missed = {
+            p: begin
+            for p, progress in topic.own.items()
+            if progress.reached < (begin := topic.layouts.history.first_offset(p))
+        }
+        if not missed:
+            return
+        self.delivery.drop([(name, p) for p in missed])
+        for p, begin in missed.items():
+            progress = topic.own[p]
+            tell_lost(name, p, progress.position, begin, self._options.reset)
+            progress.forget_pending()
+            progress.received, progress.dropped = begin, None
+        self._assign()
 
     def _seen_end(self, topic: str, partition: int, progress: Progress) -> int:
         """An offset that the log has reached for certain."""

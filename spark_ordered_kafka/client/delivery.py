@@ -154,7 +154,7 @@ class Delivery:
             if (start, end) != (first, last):
                 low, high = (bisect_left(messages, at, key=offset_of) for at in (start, end))
                 messages = messages[low:high]
-            segment = Segment(name, partition, epoch, start, end, layouts.routings[epoch])
+            segment = Segment(name, partition, epoch, start, end, layouts.routing(epoch))
             kept = judge.judge(messages, segment)
             self._topics[name].own[partition].pending -= len(messages) - len(kept)
             if kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -19,6 +20,8 @@ TIMEOUT = 10.0
 """Seconds for the group's coordinator to read or take offsets."""
 
 _ROUNDS = 5
+
+_LOG = logging.getLogger(__name__)
 
 
 class GroupOffsets:
@@ -63,6 +66,14 @@ class GroupOffsets:
         return done or []
 
 
+def tell_lost(topic: str, partition: int, position: int, begin: int, reset: Reset) -> None:
+    """Warn that ``[position, begin)`` is gone unread; raises DataLossError where ``auto.offset.reset`` is ``error``."""
+    lost = f"offsets {position} to {begin - 1} of {topic}-{partition} are gone before they were read"
+    if reset == "error":
+        raise DataLossError(f"{lost} (set auto.offset.reset to earliest to go on without them)")
+    _LOG.warning("%s; going on at offset %d", lost, begin)
+
+
 class Joining:
     """Finds the start of assigned partitions, and commits it: what others wait for is then known to them."""
 
@@ -88,7 +99,7 @@ class Joining:
             group = self._offsets.read(topic, everything)
             since = oldest_since(group.values(), layouts.history.current.epoch)
             log = self._log(topic, [p for p in partitions if p not in group])
-            begun = {p: r.offset for p, r in group.items() if p in partitions}
+            begun = {p: self._left(layouts, p, r.offset) for p, r in group.items() if p in partitions}
             begun |= self._starts(layouts, group, log, since)
             claims = {p: Release(at, layouts.history.current.epoch, since) for p, at in begun.items()}
             self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
@@ -110,23 +121,33 @@ class Joining:
             )
         return self._directory.ranges.log(topic, partitions)
 
+    def _left(self, layouts: TopicLayouts, partition: int, position: int) -> int:
+        """The position, or where the first known layout begins if that is later: what lay before it was deleted."""
+        begin = layouts.history.first_offset(partition)
+        if position < begin:
+            tell_lost(layouts.topic, partition, position, begin, self._reset)
+        return max(position, begin)
+
     def _starts(
         self, layouts: TopicLayouts, group: Mapping[int, Release], log: TopicLog, since: int
     ) -> dict[int, int]:
         """Of partitions without a committed offset: the log start, or the end if the group is to begin there."""
-        if self._reset != "latest":
-            return dict(log.starts)
         history = layouts.history
+        log_starts = {p: max(at, history.first_offset(p)) for p, at in log.starts.items()}
+        if self._reset != "latest":
+            return log_starts
         # What a layout has added since the group began is read from its start: nothing of it may be missed.
-        known = len(history.layouts[since].starts) if since > 0 else history.counts[0]
-        known = max(known, history.counts[since])
-        ends = {p: end if p < known else log.starts[p] for p, end in log.ends.items()}
+        known = history.initial_count
+        if since >= history.first_epoch:
+            layout = history.layouts[since - history.first_epoch]
+            known = max(len(layout.starts) if since > 0 else 0, layout.count)
+        ends = {p: end if p < known else log_starts[p] for p, end in log.ends.items()}
         # A member that began under an earlier layout still has records of keys that lie here now.
         waiting = blockers(
             history, {**_nothing_missing(history.partition_count), **released(history, group), **ends}
         )
         return {
-            p: max(log.starts[p], history.layouts[history.epoch_of(p, end)].start(p)) if p in waiting else end
+            p: max(log_starts[p], history.start(history.epoch_of(p, end), p)) if p in waiting else end
             for p, end in ends.items()
         }
 

@@ -247,7 +247,7 @@ def opened_before(layouts: TopicLayouts, partition: int, position: int) -> int:
     """
     history = layouts.history
     epoch = history.epoch_of(partition, position)
-    while epoch > 0 and history.layouts[epoch].start(partition) == position:
+    while epoch >= max(history.first_epoch, 1) and history.start(epoch, partition) == position:
         epoch -= 1
     return epoch
 

@@ -33,7 +33,7 @@ def tell_strays(connection: Connection, strays: Sequence[Strays]) -> None:
         )
     if not records:
         return
-    with ControllerClient(connection.controller_url, timeout=_REPORT_TIMEOUT) as controller:
+    with ControllerClient.of(connection, timeout=_REPORT_TIMEOUT, retry_for=0.0) as controller:
         for topic, count in records.items():
             try:
                 controller.report_misrouted(topic, count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import LayoutHistoryView
@@ -20,7 +21,7 @@ _MAX_ROUNDS = 5
 class TopicLayouts:
     """What the controller says of a topic. ``ordered``: whether writers are held to the newest layout.
 
-    ``routings[e]`` says where the keys of epoch e belong; None for an epoch whose writers were not held to it.
+    ``routings[i]`` says where the keys of the history's ``layouts[i]`` belong; None for one that writers were not held to.
     """
 
     topic: str
@@ -33,12 +34,14 @@ class TopicLayouts:
         """Whether the records written now are in order (``ordered_delivery``)."""
         return self.routings[-1] is not None
 
+    def routing(self, epoch: int) -> Routing | None:
+        """Where the keys of ``epoch`` belong, if its writers were held to it."""
+        return self.routings[epoch - self.history.first_epoch]
+
     def until(self, epoch: int) -> TopicLayouts:
-        """As it was when ``epoch`` was the newest layout."""
-        if epoch >= self.history.current.epoch:
-            return self
-        history = LayoutHistory(self.history.initial_count, self.history.layouts[: epoch + 1])
-        return replace(self, history=history, routings=self.routings[: epoch + 1])
+        """As it was when ``epoch`` was the newest layout; of one that was folded the first layout alone."""
+        history = self.history.until(epoch)
+        return replace(self, history=history, routings=self.routings[: len(history.layouts)])
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,19 @@ class TopicSnapshot:
     """
 
     layouts: TopicLayouts
-    starts: Mapping[int, int]
+    log_starts: Mapping[int, int]
     ends: Mapping[int, int]
     leader_epochs: Mapping[int, int]
+
+    @cached_property
+    def starts(self) -> Mapping[int, int]:
+        """Where reading may begin: the log starts, or the first layout's where that is later.
+
+        Layouts are folded once the logs begin behind them. Only a broker that was killed may show earlier log starts again,
+        with records that were deleted, and whose epoch nobody knows any more.
+        """
+        first = self.history.layouts[0]
+        return {p: max(at, min(first.start(p), self.ends[p])) for p, at in self.log_starts.items()}
 
     @property
     def topic(self) -> str:
@@ -73,8 +86,8 @@ class TopicSnapshot:
 class TopicDirectory:
     """Snapshots of topics. Immutable layouts are kept; only new ones are asked for."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.controller = ControllerClient(connection.controller_url)
+    def __init__(self, connection: Connection, *, retry_for: float | None = None) -> None:
+        self.controller = ControllerClient.of(connection, retry_for=retry_for)
         self.ranges = LogRanges(connection)
         self._connection = connection
         self._cluster_id: str | None = None
@@ -144,22 +157,21 @@ class TopicDirectory:
     def refresh(self, topic: str) -> TopicLayouts:
         """The layouts as the controller has them now: a linearizable read."""
         known = self._views.get(topic)
-        answer = self._newer(known) if known is not None else None
-        if known is None or answer is None:
+        answer = None if known is None else self._newer(known)
+        if answer is None:
             answer = self.controller.layout(topic)
             self._check_cluster(answer)
             if (
                 known is not None
                 and answer.topic_id == known.topic_id
-                and len(answer.layouts) < len(known.layouts)
+                and answer.layouts[-1].epoch < known.layouts[-1].epoch
             ):
                 raise UnavailableError(
                     f"the controller knows fewer layouts of topic {topic!r} than it did before"
                 )
-        elif answer.layouts:
-            answer = answer.model_copy(update={"layouts": [*known.layouts, *answer.layouts]})
-        else:
+        elif not answer.layouts:
             return self._layouts[topic]
+        answer = _with_earlier(known, answer)
         self._views[topic] = answer
         self._layouts[topic] = _layouts(answer)
         return self._layouts[topic]
@@ -167,7 +179,7 @@ class TopicDirectory:
     def _newer(self, known: LayoutHistoryView) -> LayoutHistoryView | None:
         """The layouts that came after ``known``; None when they are not of that topic, but of one created again."""
         try:
-            answer = self.controller.layout(known.topic, len(known.layouts))
+            answer = self.controller.layout(known.topic, known.layouts[-1].epoch + 1)
         except RequestError:
             # Of a topic created again there are fewer layouts. Whatever else was refused is refused again.
             return None
@@ -181,11 +193,23 @@ class TopicDirectory:
 
 
 def layout_history(view: LayoutHistoryView) -> LayoutHistory:
-    """The history that the controller has answered, from epoch 0 on."""
+    """The history that the controller has answered, from the first epoch on that was not folded."""
     return LayoutHistory(
         view.initial_partition_count,
         [Layout(one.epoch, one.undeleted_partition_count, one.starts) for one in view.layouts],
     )
+
+
+def _with_earlier(known: LayoutHistoryView | None, answer: LayoutHistoryView) -> LayoutHistoryView:
+    """``answer`` with the layouts before it that are ``known``, folded by the controller or not.
+
+    Where those between the two were folded meanwhile, it stands alone: nothing is left of what was known.
+    """
+    first = answer.layouts[0].epoch
+    if known is None or known.topic_id != answer.topic_id or known.layouts[-1].epoch < first - 1:
+        return answer
+    earlier = [one for one in known.layouts if one.epoch < first]
+    return answer.model_copy(update={"layouts": [*earlier, *answer.layouts]})
 
 
 def _layouts(view: LayoutHistoryView) -> TopicLayouts:

@@ -1,4 +1,7 @@
-"""The life of removed partitions: marked for deletion while they hold records, deleted once they are empty."""
+"""The life of removed partitions: marked for deletion while they hold records, deleted once they are empty.
+
+Whoever looks at all topics for that also lets the folding of their layouts look at them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from spark_ordered_kafka.controller.election import ConflictError, DeposedError
+from spark_ordered_kafka.controller.folding import Folding
 from spark_ordered_kafka.controller.records import PartitionStatus, TopicRecord
 from spark_ordered_kafka.controller.replicas import ReplicaSets
 from spark_ordered_kafka.controller.runner import described
@@ -45,6 +49,7 @@ class Retirement:
     """Keeps the status of removed partitions; a thread of its own does it between :meth:`start` and :meth:`stop`.
 
     Args:
+        folding: folds old layouts.
         starting: held by whoever records a new change.
         clock: seconds since the epoch.
         interval: seconds between two looks at all topics.
@@ -55,6 +60,7 @@ class Retirement:
         self,
         admin: KafkaAdmin,
         znodes: Znodes,
+        folding: Folding,
         starting: threading.Lock,
         clock: Callable[[], float],
         *,
@@ -63,6 +69,7 @@ class Retirement:
     ) -> None:
         self._admin = admin
         self._znodes = znodes
+        self._folding = folding
         self._replicas = ReplicaSets(admin)
         self._starting = starting
         self._clock = clock
@@ -93,7 +100,7 @@ class Retirement:
         """
         known = self._znodes.topic(topic)
         # Kafka is not asked about topics that cannot have any.
-        if known is None or not self._has_removed(topic, known):
+        if known is None or known.deleting_since is not None or not self._has_removed(topic, known):
             return
         # The version is read first: what is written holds only if nothing has happened to the topic since then.
         record, version = self._znodes.read_topic(topic)
@@ -129,6 +136,7 @@ class Retirement:
             if record is None or record.change is not None or now != version:
                 return
             description = described(self._admin, topic, record.topic_id)
+            self._znodes.await_claim(self._stop)
             reduced = self._replicas.reduce(description, empty, factor)
         if reduced:
             _log.info("topic %s: %d deleted partitions keep %d replicas", topic, len(reduced), factor)
@@ -157,19 +165,20 @@ class Retirement:
                 return
             try:
                 self.look(topic)
+                self._folding.look(topic)
             except DeposedError:
                 raise
             except ConflictError:
-                _log.debug("topic %s is being changed: its removed partitions are looked at again", topic)
+                _log.debug("topic %s is being changed: it is looked at again", topic)
             except OrderedKafkaError as error:
                 self._complain(topic, str(error))
             except Exception:  # noqa: BLE001 - a bug, and the other topics must not suffer from it
-                _log.exception("topic %s: removed partitions were not looked at", topic)
+                _log.exception("topic %s was not looked at", topic)
             else:
                 self._complaints.pop(topic, None)
 
     def _complain(self, topic: str, message: str) -> None:
-        """Say once what keeps a topic's removed partitions from being looked at, not every few seconds."""
+        """Say once what keeps a topic from being looked at, not every few seconds."""
         if self._complaints.get(topic) != message:
-            _log.warning("topic %s: removed partitions are not looked at: %s", topic, message)
+            _log.warning("topic %s: removed partitions and old layouts are not looked at: %s", topic, message)
             self._complaints[topic] = message

@@ -8,7 +8,6 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import Change
 from spark_ordered_kafka.controller.compaction import EarlierLayouts
 from spark_ordered_kafka.controller.creation import check_name
-from spark_ordered_kafka.controller.placement import UNLIMITED
 from spark_ordered_kafka.controller.records import TopicRecord
 from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.views import finished_view, leader_epochs_view, topic_summary
@@ -35,9 +34,11 @@ class Topics:
         """
         check_name(topic)
         record, version = self._znodes.read_topic(topic)
-        if record is not None:
+        if record is not None and record.deleting_since is None:
             return record, version
-        if topic in self._admin.describe_topics([topic]):
+        if record is not None:
+            reason = "is being deleted"
+        elif topic in self._admin.describe_topics([topic]):
             reason = "is not under management: adopt it (ordered-kafka topics adopt)"
         else:
             reason = "does not exist"
@@ -48,7 +49,7 @@ class Topics:
         rows = []
         for topic in self._znodes.topics():
             record = self._znodes.topic(topic)
-            if record is not None:
+            if record is not None and record.deleting_since is None:
                 change = None if record.change is None else current(record.change)
                 rows.append(topic_summary(topic, record, change))
         return schemas.TopicList(topics=rows)
@@ -79,7 +80,7 @@ class Topics:
         return answer, f'"{record.layout_epoch}-{version}"'
 
     def layouts(self, topic: str, from_epoch: int) -> schemas.LayoutHistoryView:
-        """The committed layouts from ``from_epoch`` on. Asks ZooKeeper only."""
+        """The committed layouts from ``from_epoch`` on, but for those that were folded. Asks ZooKeeper only."""
         record, _ = self.record(topic)
         if from_epoch > record.layout_epoch + 1:
             raise RequestError(
@@ -96,7 +97,7 @@ class Topics:
             initial_partition_count=record.initial_partition_count,
             layouts=[
                 schemas.LayoutView(epoch=epoch, **layout.model_dump(exclude={"version"}))
-                for epoch, layout in enumerate(layouts, from_epoch)
+                for epoch, layout in enumerate(layouts, max(from_epoch, record.first_layout_epoch))
             ],
             changing=record.change is not None and record.change.closing,
         )
@@ -137,20 +138,4 @@ class Topics:
             topic=topic,
             topic_id=record.topic_id,
             partitions=[leader_epochs_view(layouts, partition) for partition in wanted],
-        )
-
-    def brokers(self) -> schemas.BrokerList:
-        """Brokers with racks, hosted replicas and capacity."""
-        hosted = self._admin.hosted_replicas()
-        return schemas.BrokerList(
-            brokers=[
-                schemas.BrokerView(
-                    id=broker.id,
-                    rack=broker.rack,
-                    hosted=hosted.get(broker.id, 0),
-                    max_partitions=UNLIMITED,
-                    capacity=max(0, UNLIMITED - hosted.get(broker.id, 0)),
-                )
-                for broker in sorted(self._admin.brokers(), key=lambda broker: broker.id)
-            ]
         )

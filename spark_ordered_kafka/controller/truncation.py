@@ -50,7 +50,9 @@ class TruncationCheck:
         _validate(topic, request.positions, count)
         given = [(row.partition, row.offset, row.leader_epoch, _GIVEN) for row in request.positions]
         rows = np.concatenate(
-            [_rows(given), *_starts(self._znodes.layouts(topic, record))], axis=0, dtype=np.int64
+            [_rows(given), *_starts(self._znodes.layouts(topic, record), record.first_layout_epoch)],
+            axis=0,
+            dtype=np.int64,
         )
         rows = rows[rows[:, _LEADER_EPOCH] != UNDEFINED]
         pairs, inverse = np.unique(rows[:, [_PARTITION, _LEADER_EPOCH]], axis=0, return_inverse=True)
@@ -88,10 +90,10 @@ def _validate(topic: str, positions: Iterable[schemas.PositionCheck], count: int
             )
 
 
-def _starts(layouts: Sequence[LayoutRecord]) -> Iterator[_Rows]:
-    """Of every layout the starts that can have been lost and that its predecessor does not have."""
+def _starts(layouts: Sequence[LayoutRecord], first_epoch: int) -> Iterator[_Rows]:
+    """Of every layout, from ``first_epoch`` on, the starts that can have been lost and that its predecessor lacks."""
     before = np.zeros((0, 2), dtype=np.int64)
-    for layout_epoch, layout in enumerate(layouts):
+    for layout_epoch, layout in enumerate(layouts, first_epoch):
         here = np.array([layout.starts, layout.leader_epochs], dtype=np.int64).T
         new = here[:, 0] > 0
         known = min(len(before), len(here))

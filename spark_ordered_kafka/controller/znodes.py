@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, TypeVar
 
@@ -11,6 +12,7 @@ from kazoo.exceptions import NoNodeError
 from spark_ordered_kafka.controller.election import ROOT, ConflictError, Session
 from spark_ordered_kafka.controller.records import (
     CreationRecord,
+    DeletionRecord,
     LayoutRecord,
     PartitionRecord,
     PartitionStatus,
@@ -22,29 +24,36 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 
 TOPICS = f"{ROOT}/topics"
 CREATIONS = f"{ROOT}/admin/create_topics"
-FIXED_PATHS = (TOPICS, CREATIONS)
+DELETIONS = f"{ROOT}/admin/delete_topics"
+FIXED_PATHS = (TOPICS, CREATIONS, DELETIONS)
 
 _ItemT = TypeVar("_ItemT")
 _CAS_ATTEMPTS = 5
-# A ZooKeeper packet may have 1 MB (jute.maxbuffer); so many small operations stay well below it.
-_OPERATIONS_PER_TRANSACTION = 1000
+# A ZooKeeper packet may have 1 MB (jute.maxbuffer). An operation has 300 to 450 bytes with the longest name of a topic, and a
+# layout of 10,000 partitions may go with them.
+_OPERATIONS_PER_TRANSACTION = 500
 
 
 class Znodes:
     """Reads and guarded writes. Safe to share between threads.
 
-    Raises UnavailableError when ZooKeeper does not answer, and DeposedError when a write, or a linearizable read, is
-    not this controller's to make any more.
+    Raises ZooKeeperError when ZooKeeper does not answer, and DeposedError when a write is not this controller's to make
+    (any more).
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._layouts: dict[tuple[str, str, int], LayoutRecord] = {}
 
+    def await_claim(self, stop: threading.Event) -> None:
+        """See :meth:`Session.await_claim`: to be called before anything is begun that Kafka is asked to do."""
+        self._session.await_claim(stop)
+
     # -- topics -------------------------------------------------------------------------------------------------
 
     def topics(self) -> list[str]:
-        """Names of the topics under management, sorted."""
+        """Names of the topics under management, sorted; a linearizable read."""
+        self._session.sync()
         return sorted(self._session.wait(self._session.client.get_children_async(TOPICS), TOPICS))
 
     def topic(self, topic: str) -> TopicRecord | None:
@@ -72,9 +81,7 @@ class Znodes:
                     raise
             else:
                 break
-        for key in list(self._layouts):
-            if key[0] == topic and key[1] != record.topic_id:
-                self._layouts.pop(key, None)
+        self._forget(topic, record.topic_id, 0)
 
     def _write_new(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
         path = _topic_path(topic)
@@ -178,12 +185,12 @@ class Znodes:
         return new
 
     def layouts(self, topic: str, record: TopicRecord, from_epoch: int = 0) -> list[LayoutRecord]:
-        """The committed layouts from ``from_epoch`` to the record's epoch; they never change, so they are kept."""
-        missing = [
-            epoch
-            for epoch in range(from_epoch, record.layout_epoch + 1)
-            if (topic, record.topic_id, epoch) not in self._layouts
-        ]
+        """The committed layouts from ``from_epoch``, or from the first one that was not folded, to the record's epoch.
+
+        They never change, so they are kept.
+        """
+        epochs = range(max(from_epoch, record.first_layout_epoch), record.layout_epoch + 1)
+        missing = [epoch for epoch in epochs if (topic, record.topic_id, epoch) not in self._layouts]
         reads = [(epoch, self._session.client.get_async(_layout_path(topic, epoch))) for epoch in missing]
         found = {}
         for epoch, read in reads:
@@ -197,12 +204,47 @@ class Znodes:
             # Znodes are named by topic, so these may be of a namesake that has replaced it meanwhile.
             now = self.topic(topic)
             if now is None or now.topic_id != record.topic_id or len(found) < len(missing):
-                raise UnavailableError(f"topic {topic!r} was replaced while its layouts were read; ask again")
+                raise UnavailableError(
+                    f"topic {topic!r} was replaced, or old layouts folded, while its layouts were read; ask again"
+                )
             self._layouts.update(found)
-        return [
-            self._layouts[topic, record.topic_id, epoch]
-            for epoch in range(from_epoch, record.layout_epoch + 1)
-        ]
+            self._forget(topic, record.topic_id, record.first_layout_epoch)
+        return [self._layouts[topic, record.topic_id, epoch] for epoch in epochs]
+
+    def fold(self, topic: str, topic_id: str, first_epoch: int) -> None:
+        """Let the history begin at ``first_epoch`` and delete the layouts before it.
+
+        Raises ConflictError when the topic is being changed, was replaced, or begins there or later already.
+        """
+        path = f"{_topic_path(topic)}/layouts"
+        children = self._session.wait(self._session.client.get_children_async(path), path)
+        doomed = [_layout_path(topic, epoch) for epoch in sorted(map(int, children)) if epoch < first_epoch]
+
+        def transform(record: TopicRecord) -> TopicRecord:
+            begins = range(record.first_layout_epoch + 1, record.layout_epoch + 1)
+            busy = record.change is not None or record.deleting_since is not None
+            if record.topic_id != topic_id or busy or first_epoch not in begins:
+                raise ConflictError(_topic_path(topic))
+            return record.model_copy(update={"first_layout_epoch": first_epoch})
+
+        def extend(transaction: TransactionRequest, _: TopicRecord) -> None:
+            for child in doomed[:_OPERATIONS_PER_TRANSACTION]:
+                transaction.delete(child)
+
+        self.update_topic(topic, transform, extend)
+        # Nobody asks for what is left; if this is cut off, the next time deletes it.
+        for batch in _batches(doomed[_OPERATIONS_PER_TRANSACTION:]):
+            transaction = self._session.transaction()
+            for child in batch:
+                transaction.delete(child)
+            self._session.commit(transaction, path)
+        self._forget(topic, topic_id, first_epoch)
+
+    def _forget(self, topic: str, topic_id: str, first_epoch: int) -> None:
+        """Keep no layouts of a namesake, and none that were folded."""
+        for key in list(self._layouts):
+            if key[0] == topic and (key[1] != topic_id or key[2] < first_epoch):
+                self._layouts.pop(key, None)
 
     def partition_statuses(self, topic: str) -> dict[int, PartitionStatus]:
         """partition -> status, of those that have a node."""
@@ -271,6 +313,59 @@ class Znodes:
         transaction = self._session.transaction()
         transaction.delete(f"{CREATIONS}/{topic}")
         self._session.commit(transaction, f"{CREATIONS}/{topic}")
+
+    # -- deletions ----------------------------------------------------------------------------------------------
+
+    def deletions(self) -> dict[str, str]:
+        """Topics whose deletion was begun and not ended, with the ids of those that are to go."""
+        topics = sorted(self._session.wait(self._session.client.get_children_async(DELETIONS), DELETIONS))
+        reads = [(topic, self._session.client.get_async(f"{DELETIONS}/{topic}")) for topic in topics]
+        found = {}
+        for topic, read in reads:
+            path = f"{DELETIONS}/{topic}"
+            try:
+                data, _ = self._session.wait(read, path)
+            except NoNodeError:
+                continue  # ended meanwhile
+            found[topic] = parse(DeletionRecord, data, path).topic_id
+        return found
+
+    def record_deletion(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
+        """Write the topic's record, which ``transform`` marks as to be deleted, and the intent beside it."""
+        path = f"{DELETIONS}/{topic}"
+        there = self._exists(path)
+
+        def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
+            _put(transaction, path, dump(DeletionRecord(topic_id=new.topic_id)), there)
+
+        return self.update_topic(topic, transform, extend)
+
+    def drop_deletion(self, topic: str, topic_id: str) -> None:
+        """Take the intent back, of the topic of that id: it stays."""
+        if self.deletions().get(topic) != topic_id:
+            return
+
+        def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
+            transaction.delete(f"{DELETIONS}/{topic}")
+
+        self.update_topic(topic, lambda record: record.model_copy(update={"deleting_since": None}), extend)
+
+    def end_deletion(self, topic: str, topic_id: str) -> None:
+        """Forget the topic of that id, and that it was to be deleted. What has replaced it stays."""
+        path = _topic_path(topic)
+        transaction = self._session.transaction()
+        read = self._read_topic(topic)
+        if read is not None and read[0].topic_id == topic_id:
+            self._delete_namesake(transaction, topic, "")
+        if self._exists(f"{DELETIONS}/{topic}"):
+            transaction.delete(f"{DELETIONS}/{topic}")
+        self._session.commit(transaction, path)
+        for key in list(self._layouts):
+            if key[:2] == (topic, topic_id):
+                self._layouts.pop(key, None)
+
+    def _exists(self, path: str) -> bool:
+        return self._session.wait(self._session.client.exists_async(path), path) is not None
 
     def _read_topic(self, topic: str) -> tuple[TopicRecord, int] | None:
         path = _topic_path(topic)

@@ -14,10 +14,24 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
 
-from spark_ordered_kafka.kafka.leaders import CHUNK, NO_LEADER, existing_topics, read_from_leaders
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.leaders import (
+    CHUNK,
+    NO_LEADER,
+    PROPAGATION,
+    existing_topics,
+    read_from_leaders,
+)
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, was_not_executed
 
 _OFFSETS_CHUNK = CHUNK
+
+# What Kafka says to a request that goes by fewer partitions than there are.
+_MISCOUNTED = (ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+_POLL = 0.05
+
+PARTITIONS_CHUNK = 1000
+"""New partitions in one request: Kafka's controller refuses an operation of more than 10,000 records as too large."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +80,24 @@ class KafkaAdmin:
     that nothing was changed: after an UnavailableError look whether they were made.
 
     Args:
-        bootstrap_servers: ``host:port`` separated by commas.
-        timeout: seconds for each call; the constructor waits at most 10 of them.
+        kafka: librdkafka's properties (:func:`~spark_ordered_kafka.kafka.security.checked`), or ``bootstrap.servers``
+            alone.
+        timeout: seconds for each call, and for each of the requests that make many partitions; the constructor waits at
+            most 10 of them.
+        chunk: new partitions in one request.
 
     Raises:
-        ConfigError: ``bootstrap_servers`` is no list of addresses.
+        ConfigError: a property is wrong, or does not fit the brokers' listener.
+        RequestError: SASL_AUTHENTICATION_FAILED.
         UnavailableError: none of the servers answers. Every method raises it, too, when its time is up.
     """
 
-    def __init__(self, bootstrap_servers: str, *, timeout: float = 30.0) -> None:
+    def __init__(
+        self, kafka: Mapping[str, str] | str, *, timeout: float = 30.0, chunk: int = PARTITIONS_CHUNK
+    ) -> None:
         self._timeout = timeout
-        self.requests = BrokerRequests(bootstrap_servers, timeout)
+        self.chunk = chunk
+        self.requests = BrokerRequests(kafka, timeout)
 
     def cluster_id(self) -> str:
         """Kafka's id of the cluster."""
@@ -112,11 +133,67 @@ class KafkaAdmin:
     ) -> None:
         """Create a topic whose partition ``p`` has replicas on the brokers ``assignments[p]``, preferred leader first.
 
+        Partitions beyond :attr:`chunk` are added to it by further requests: when one of those fails, the topic is there
+        with fewer, and :meth:`create_partitions` makes the rest. With ``validate_only`` each chunk is validated as if
+        it were a topic of its own.
+
         Returns when the brokers' controller has made it; brokers learn of it a moment later.
 
         Raises:
             RequestError: Kafka refused: TOPIC_ALREADY_EXISTS, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, ...
         """
+        replicas = [assignments[partition] for partition in sorted(assignments)]
+        chunks = self._chunks(replicas)
+        for chunk in chunks if validate_only else chunks[:1]:
+            self._create_topic(topic, chunk, configs, validate_only)
+        if len(chunks) > 1 and not validate_only:
+            self.create_partitions(topic, len(replicas), replicas[self.chunk :])
+
+    def create_partitions(
+        self, topic: str, total: int, assignments: Sequence[Sequence[int]], *, validate_only: bool = False
+    ) -> None:
+        """Let a topic have ``total`` partitions; ``assignments`` has the replicas of each new one, in order.
+
+        Of more than :attr:`chunk` some may have been made when this fails. With ``validate_only`` each chunk is validated
+        as if it were the next one.
+
+        Raises:
+            RequestError: Kafka refused: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION, ...
+            UnavailableError: also when the topic has got more partitions since they were counted, perhaps by a request
+                whose answer was lost.
+        """
+        existing = count = total - len(assignments)
+        for chunk in self._chunks(assignments):
+            before, count = count, len(chunk) + (existing if validate_only else count)
+            try:
+                self._create_partitions(topic, count, chunk, validate_only)
+            except RequestError as error:
+                if error.code in _MISCOUNTED and not validate_only:
+                    self._check_count(topic, before)
+                raise
+
+    def _check_count(self, topic: str, counted: int) -> None:
+        """Raises UnavailableError if the topic has more partitions than ``counted``, which brokers learn of one by one."""
+        deadline = time.monotonic() + PROPAGATION
+        while time.monotonic() < deadline:
+            found = self.describe_topics([topic]).get(topic)
+            if found is not None and len(found.partitions) > counted:
+                raise UnavailableError(
+                    f"topic {topic!r} has {len(found.partitions)} partitions by now, not the {counted} that were counted"
+                )
+            time.sleep(_POLL)  # Kafka has no call that waits for it
+
+    def _chunks(self, assignments: Sequence[Sequence[int]]) -> list[Sequence[Sequence[int]]]:
+        """``assignments`` in pieces; one, if there are none."""
+        return [assignments[i : i + self.chunk] for i in range(0, max(1, len(assignments)), self.chunk)]
+
+    def _create_topic(
+        self,
+        topic: str,
+        assignments: Sequence[Sequence[int]],
+        configs: Mapping[str, str],
+        validate_only: bool,
+    ) -> None:
         creatable = CreateTopicsRequest.CreatableTopic
         new = creatable(
             name=topic,
@@ -125,7 +202,7 @@ class KafkaAdmin:
             replication_factor=-1 if assignments else 1,
             assignments=[
                 creatable.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
-                for partition, replicas in assignments.items()
+                for partition, replicas in enumerate(assignments)
             ],
             configs=[
                 creatable.CreatableTopicConfig(name=name, value=value) for name, value in configs.items()
@@ -134,14 +211,9 @@ class KafkaAdmin:
         request = CreateTopicsRequest(topics=[new], timeout_ms=self._timeout_ms, validate_only=validate_only)
         self._change(request, lambda response: response.topics, f"create topic {topic!r}")
 
-    def create_partitions(
-        self, topic: str, total: int, assignments: Sequence[Sequence[int]], *, validate_only: bool = False
+    def _create_partitions(
+        self, topic: str, total: int, assignments: Sequence[Sequence[int]], validate_only: bool
     ) -> None:
-        """Let a topic have ``total`` partitions; ``assignments`` has the replicas of each new one, in order.
-
-        Raises:
-            RequestError: Kafka refused: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION, ...
-        """
         grown = CreatePartitionsRequest.CreatePartitionsTopic
         more = grown(
             name=topic,

@@ -21,8 +21,8 @@ CHUNK = 1000
 # Brokers asked who leads a partition. One that was cut off from the others believes in what it knew last.
 _WITNESSES = 3
 
-# Seconds for a topic that was just created to become known to every broker.
-_PROPAGATION = 5.0
+PROPAGATION = 5.0
+"""Seconds for a topic or partition that was just created to become known to every broker."""
 
 
 class _NotInMetadataError(kafka_errors.UnknownTopicOrPartitionError):  # type: ignore[misc]
@@ -54,7 +54,7 @@ def read_from_leaders(
     """
     if not partitions:
         return {}
-    propagated = time.monotonic() + _PROPAGATION
+    propagated = time.monotonic() + PROPAGATION
 
     def transient(error: BaseException) -> bool:
         return is_transient(error) and (

@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
@@ -62,10 +63,18 @@ class Reassignments:
         """
         if not partitions:
             return {}
-        return self._requests.retry(
-            partial(self._ongoing, topic, partitions),
+        asked = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
+        found = self._requests.retry(
+            partial(self._ongoing, [asked(name=topic, partition_indexes=sorted(partitions))]),
             time.monotonic() + self._timeout,
             f"list the reassignments of topic {topic!r}",
+        )
+        return {partition: reassignment for (_, partition), reassignment in found.items()}
+
+    def all_ongoing(self) -> dict[tuple[str, int], Reassignment]:
+        """(topic, partition) -> reassignment, of all that go on in the cluster. Raises as :meth:`ongoing`."""
+        return self._requests.retry(
+            partial(self._ongoing, None), time.monotonic() + self._timeout, "list the reassignments"
         )
 
     async def _start(self, topic: str, replicas: Mapping[int, Sequence[int]], deadline: float) -> None:
@@ -89,19 +98,16 @@ class Reassignments:
                 )
 
     async def _ongoing(
-        self, topic: str, partitions: Collection[int], deadline: float
-    ) -> dict[int, Reassignment]:
-        asked = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
-        request = ListPartitionReassignmentsRequest(
-            timeout_ms=self._timeout_ms, topics=[asked(name=topic, partition_indexes=sorted(partitions))]
-        )
+        self, topics: list[Any] | None, deadline: float
+    ) -> dict[tuple[str, int], Reassignment]:
+        request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=topics)
         response = await self._requests.send(
             request, await self._controller(deadline), deadline, timeout=self._timeout
         )
         if response.error_code != 0:
             raise broker_error(response.error_code, response.error_message)
         return {
-            row.partition_index: Reassignment(
+            (found.name, row.partition_index): Reassignment(
                 tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas)
             )
             for found in response.topics

@@ -11,6 +11,11 @@ they neither block another partition through epoch e nor wait for one. What lies
 topic, which the reader drops, or was written by something else than an ordered writer, which the reader reports. A
 partition that no layout has seen yet (p >= ``history.partition_count``) is held.
 
+**Folded epochs** (a history that does not begin at epoch 0) have ended below the log start of every partition, so at
+positions behind those nothing waits for them. A position before the first known layout was missed by whoever reads it:
+what it owes to others is not known any more, so it holds back its whole initial bucket, which keys never leave, itself
+included, until it is moved on.
+
 **How it is fast.** All moduli divide the largest one, M <= 2 * max(C), and each hash modulo M (a *residue*) has one
 owner per count. Going up from the oldest unfinished epoch, each residue carries which partitions have not finished
 it. Epochs that everyone has finished cost nothing.
@@ -30,6 +35,9 @@ from spark_ordered_kafka.ordering.linear import split_base
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 
+# Of the positions before the first known layout, how many are named per partition that waits for them all.
+_MOST_NAMED = 100
+
 
 def readable(history: LayoutHistory, positions: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
     """How far each partition may be read now.
@@ -46,7 +54,7 @@ def readable(history: LayoutHistory, positions: Mapping[int, int], ends: Mapping
     known = history.partition_count
     pos = _dense("positions", positions, known)
     end = _dense("ends", ends, known)
-    stop = np.maximum(pos, end)
+    stop = np.where(_held_by_folding(history, pos), pos, np.maximum(pos, end))
     active = np.flatnonzero(stop > pos)
     for epoch, blocked in _blocked_by_epoch(history, pos):
         candidates = active[active < blocked.size]
@@ -67,7 +75,8 @@ def blockers(history: LayoutHistory, positions: Mapping[int, int]) -> dict[int, 
     :param positions: as in :func:`readable`.
     :returns: for every partition of ``positions`` whose segment at its position is blocked, the partitions it waits
         for, in order, each with the offset that partition's position must reach. Partitions that may be read are left
-        out.
+        out. A partition whose own position lies before the first known layout waits for itself; of many that do, others
+        name the first hundred.
     :raises ConfigError: a partition or offset is negative.
     """
     known = history.partition_count
@@ -78,7 +87,7 @@ def blockers(history: LayoutHistory, positions: Mapping[int, int]) -> dict[int, 
     # Starts never decrease, so the latest epoch asks for the most.
     levels = _level(history, max(history.counts)) + 2
     needed = [np.zeros(history.initial_count << level, dtype=np.int64) for level in range(levels)]
-    found: list[_Ints] = []
+    found = list(_waits_for_folded(history, pos, asked))
     for epoch in range(_oldest_unfinished(history, pos) + 1, len(history.layouts)):
         _note_unfinished(history, pos, epoch - 1, needed)
         count = history.counts[epoch]
@@ -99,6 +108,37 @@ def _dense(name: str, offsets: Mapping[int, int], size: int) -> _Ints:
     inside = partitions < size
     dense[partitions[inside]] = values[inside]
     return dense
+
+
+def _held_by_folding(history: LayoutHistory, pos: _Ints) -> _Bools:
+    """Which partitions share an initial bucket with a position before the first known layout."""
+    missed: _Bools = pos < history.bounds[0]
+    if not missed.any():
+        return missed
+    held = np.zeros(history.initial_count, dtype=np.bool_)
+    held[np.flatnonzero(missed) % history.initial_count] = True
+    whole: _Bools = held[np.arange(pos.size) % history.initial_count]
+    return whole
+
+
+def _waits_for_folded(history: LayoutHistory, pos: _Ints, asked: _Bools) -> Iterator[_Ints]:
+    """Rows (partition, blocking partition, needed offset) for positions before the first known layout."""
+    missed = pos < history.bounds[0]
+    initial = history.initial_count
+    for bucket in np.unique(np.flatnonzero(missed) % initial).tolist():
+        waiting = np.flatnonzero(asked[bucket::initial]) * initial + bucket
+        others = np.flatnonzero(missed[bucket::initial]) * initial + bucket
+        own = waiting[missed[waiting]]
+        pairs = np.stack(
+            (
+                np.concatenate((np.repeat(waiting, others[:_MOST_NAMED].size), own)),
+                np.concatenate((np.tile(others[:_MOST_NAMED], waiting.size), own)),
+            )
+        )
+        yield np.vstack((pairs, history.bounds[0, pairs[1]]))
+
+
+# Below, an epoch is counted from the first one that is known: it is a row of the history's bounds.
 
 
 def _oldest_unfinished(history: LayoutHistory, pos: _Ints) -> int:

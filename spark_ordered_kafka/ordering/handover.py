@@ -61,7 +61,8 @@ def released(history: LayoutHistory, releases: Mapping[int, Release]) -> dict[in
         if release.layout_epoch < newest:
             level = release.level(history, partition)
             if level < history.epoch_of(partition, release.offset):
-                positions[partition] = max(history.layouts[level + 1].start(partition) - 1, 0)
+                boundary = history.start(level + 1, partition)
+                positions[partition] = min(release.offset, max(boundary - 1, 0))
     return positions
 
 
@@ -71,11 +72,17 @@ def is_due(history: LayoutHistory, partition: int, before: Release, after: Relea
 
 
 def leaves(history: LayoutHistory, partition: int, before: Release, after: Release) -> bool:
-    """Whether keys whose records were read from ``partition`` are let go by committing ``after``."""
+    """Whether keys whose records were read from ``partition`` are let go by committing ``after``.
+
+    Of a folded epoch that is not known any more, so it may be.
+    """
     return any(
-        partition < history.counts[epoch]
-        and history.layouts[epoch + 1].start(partition) > 0
-        and _moves(history, epoch, epoch + 1)[partition]
+        epoch < history.first_epoch
+        or (
+            partition < history.count(epoch)
+            and history.start(epoch + 1, partition) > 0
+            and _moves(history, epoch, epoch + 1)[partition]
+        )
         for epoch in range(before.level(history, partition), after.level(history, partition))
     )
 
@@ -83,14 +90,15 @@ def leaves(history: LayoutHistory, partition: int, before: Release, after: Relea
 def gains(history: LayoutHistory, partition: int, since: int, epoch: int) -> bool:
     """Whether records of ``partition`` under ``epoch`` may have keys that it did not have under ``since``."""
     return any(
-        partition < history.counts[later] and _moves(history, later, later - 1)[partition]
+        later <= history.first_epoch
+        or (partition < history.count(later) and _moves(history, later, later - 1)[partition])
         for later in range(max(since, 0) + 1, epoch + 1)
     )
 
 
 def _moves(history: LayoutHistory, epoch: int, other: int) -> _Bools:
     """Which partitions of ``epoch`` have keys that lie elsewhere under ``other``, be that earlier or later."""
-    return _vacated(history.initial_count, history.counts[epoch], history.counts[other])
+    return _vacated(history.initial_count, history.count(epoch), history.count(other))
 
 
 _vacated = lru_cache(maxsize=256)(vacated)

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from spark_ordered_kafka.client.schemas import PositionCheck, TruncationsRequest, TruncationView
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError
@@ -44,8 +46,23 @@ class LossGuard:
         offset = self._same_topic(snapshot, offset)
         positions = offset.as_mapping(snapshot.history.partition_count)
         self._skip_truncated(snapshot, offset, positions)
+        # The first layout's starts are among those that a truncation lowers, and reading does not begin before them.
+        snapshot = replace(snapshot, layouts=self._lower(snapshot.layouts))
         self._skip_retained(snapshot, positions)
-        return replace(snapshot, layouts=self._lower(snapshot.layouts)), offset, positions
+        return snapshot, offset, positions
+
+    def left(self, layouts: TopicLayouts, start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, int]:
+        """Where a micro-batch begins, which may be read again: behind what lay in layouts that were folded since."""
+        first = layouts.history.layouts[0]
+        lost = {
+            p: begin
+            for p, last in end.items()
+            if start.get(p, 0) < (begin := min(first.start(p), last)) and first.epoch > 0
+        }
+        if any(p in start for p in lost):
+            ranges = [f"{layouts.topic}-{p}: offsets {start.get(p, 0)} to {at - 1}" for p, at in lost.items()]
+            self.told(f"records of the micro-batch are gone, and what is known of them: {_shown(ranges)}")
+        return {**start, **lost}
 
     def lowered(self, layouts: TopicLayouts) -> TopicLayouts:
         """The layouts as :meth:`surviving` left them, also in a process that has not judged this topic yet."""
@@ -128,18 +145,23 @@ class LossGuard:
 def lower(history: LayoutHistory, starts: Starts) -> LayoutHistory:
     """The history with these starts in place of greater ones: what follows them was written after the truncation.
 
-    A start that a layout has in common with the one before it is lowered with that one.
+    A start that a layout has in common with the one before it is lowered with that one, and no earlier one is left behind
+    it: the controller tells of a start once, for the first of the layouts that it still keeps.
     """
-    layouts: list[Layout] = []
-    for layout in history.layouts:
-        before = history.layouts[layout.epoch - 1] if layout.epoch > 0 else layout
-        lowered = []
-        for partition, start in enumerate(layout.starts):
-            left = starts.get((layout.epoch, partition), start)
-            if layouts and start == before.start(partition):
-                left = min(left, layouts[-1].start(partition))
-            lowered.append(min(left, start))
-        layouts.append(Layout(layout.epoch, layout.count, lowered))
+    bounds = history.bounds[:-1]
+    lowered = bounds.copy()
+    for (epoch, partition), end in starts.items():
+        row = epoch - history.first_epoch
+        if 0 <= row < len(lowered):
+            lowered[row, partition] = min(lowered[row, partition], end)
+    for row in range(1, len(lowered)):
+        left = np.minimum(lowered[row], lowered[row - 1])
+        lowered[row] = np.where(bounds[row] == bounds[row - 1], left, lowered[row])
+    lowered = np.minimum.accumulate(lowered[::-1])[::-1]
+    layouts = [
+        Layout(layout.epoch, layout.count, row[: len(layout.starts)].tolist())
+        for layout, row in zip(history.layouts, lowered, strict=True)
+    ]
     return LayoutHistory(history.initial_count, layouts)
 
 

@@ -22,7 +22,7 @@ class SegmentsPartition(InputPartition):
 def segments_of(layouts: TopicLayouts, start: Mapping[int, int], end: Mapping[int, int]) -> list[Segment]:
     """The segments between two positions, by partition, then by epoch."""
     return [
-        Segment(layouts.topic, partition, epoch, first, last, layouts.routings[epoch])
+        Segment(layouts.topic, partition, epoch, first, last, layouts.routing(epoch))
         for partition in sorted(end)
         for epoch, first, last in layouts.history.segments(partition, start.get(partition, 0), end[partition])
     ]

@@ -93,7 +93,7 @@ def check_target(connection: Connection, topic: str | None) -> None:
     """
     check_properties(connection)
     cluster_id = LogRanges(connection).cluster_id()
-    with ControllerClient(connection.controller_url) as controller:
+    with ControllerClient.of(connection) as controller:
         if topic is None:
             controller.topics()
         else:
@@ -160,7 +160,7 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
 @lru_cache(maxsize=4)
 def _context(connection: Connection) -> WriterContext:
     # One per worker process and configuration: connections and producers outlive the task.
-    controller = ControllerClient(connection.controller_url)
+    controller = ControllerClient.of(connection)
     return WriterContext(connection, controller.wait_for_layout, ProducerPool())
 
 

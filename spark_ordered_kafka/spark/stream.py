@@ -210,11 +210,10 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if layouts is None:
                 continue
             size = len(offset.positions)
-            segments += segments_of(
-                self._losses().lowered(layouts),
-                {} if before is None else {**before.as_mapping(size), **offset.resumed},
-                offset.as_mapping(size),
-            )
+            layouts = self._losses().lowered(layouts)
+            first = {} if before is None else {**before.as_mapping(size), **offset.resumed}
+            last = offset.as_mapping(size)
+            segments += segments_of(layouts, self._losses().left(layouts, first, last), last)
         tasks = (
             stream_tasks(segments)
             if self._options.ordering == "key"

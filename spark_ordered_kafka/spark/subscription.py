@@ -118,7 +118,7 @@ class Subscriber:
         read = assigned_partitions(snapshot, assigned, ordered=ordered, complete=is_new)
         return replace(
             snapshot,
-            starts={p: offset for p, offset in snapshot.starts.items() if p in read},
+            log_starts={p: offset for p, offset in snapshot.log_starts.items() if p in read},
             ends={p: offset for p, offset in snapshot.ends.items() if p in read},
         )
 

@@ -90,4 +90,4 @@ def test_replicas_given_back_are_those_of_the_round_robin() -> None:
     racks: dict[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b"}
     first = [[1, 2]]
     grown = continue_placement(racks, dict(enumerate(first)), 6)
-    assert place_again(racks, first[0], [3, 4, 5]) == {p: grown[p - 1] for p in (3, 4, 5)}
+    assert place_again(racks, first[0], {p: [1] for p in (3, 4, 5)}) == {p: grown[p - 1] for p in (3, 4, 5)}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.errors import ConfigError, DataLossError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 
 GROWN = LayoutHistory(
@@ -79,8 +79,8 @@ def test_segments_cover_the_range_with_the_epoch_of_every_offset(
 @pytest.mark.parametrize(
     ("initial", "layouts", "message"),
     [
-        (1, [], "at least the layout of epoch 0"),
-        (1, [(1, 1, [0])], "layout_epoch has the value 1: .* 0 is missing"),
+        (1, [], "at least one layout"),
+        (1, [(3, 1, [0]), (5, 2, [0])], "layout_epoch has the value 5: .* 4 is missing"),
         (1, [(0, 1, [0]), (2, 2, [0])], "layout_epoch has the value 2: .* 1 is missing"),
         (0, [(0, 1, [0])], "initial_partition_count has the value 0"),
         (2, [(0, 2, [0, 0]), (1, 1, [0, 0])], "undeleted_partition_count has the value 1"),
@@ -131,3 +131,35 @@ def test_negative_lookups_are_refused() -> None:
         GROWN.segments(-1, 0, 1)
     with pytest.raises(ConfigError, match="offset has the value -3"):
         GROWN.epochs_of(0, np.array([1, -3]))
+
+
+FOLDED = LayoutHistory(2, GROWN.layouts[2:])
+
+
+def test_a_folded_history_keeps_the_numbers_of_its_epochs() -> None:
+    assert (FOLDED.first_epoch, FOLDED.current.epoch, FOLDED.count(2), FOLDED.count(3)) == (2, 3, 3, 4)
+    assert [FOLDED.epoch_of(0, at) for at in (15, 99)] == [3, 3]
+    assert [FOLDED.epoch_of(1, at) for at in (20, 29, 30)] == [2, 2, 3]
+    assert FOLDED.segments(1, 20, 40) == GROWN.segments(1, 20, 40) == [(2, 20, 30), (3, 30, 40)]
+    assert FOLDED.epochs_of(2, np.array([5, 6])).tolist() == [2, 3]
+    assert [FOLDED.start(epoch, 1) for epoch in range(4)] == [20, 20, 20, 30]
+    assert pickle.loads(pickle.dumps(FOLDED)) == FOLDED
+
+
+def test_nothing_is_said_of_what_was_folded() -> None:
+    assert FOLDED.first_offset(0) == 15
+    assert FOLDED.epoch_of(0, 14) == 1
+    assert FOLDED.segments(0, 3, 3) == []
+    with pytest.raises(DataLossError, match="offsets 3 to 14 of partition 0 lie before layout epoch 2"):
+        FOLDED.segments(0, 3, 40)
+    with pytest.raises(ConfigError, match="layout_epoch has the value 1: known are those from 2 to 3"):
+        FOLDED.count(1)
+    with pytest.raises(ConfigError, match="layout_epoch has the value 4"):
+        FOLDED.start(4, 0)
+
+
+def test_a_history_as_it_was_at_an_epoch() -> None:
+    assert GROWN.until(1) == LayoutHistory(2, GROWN.layouts[:2])
+    assert GROWN.until(3) is GROWN
+    assert FOLDED.until(2).layouts == FOLDED.until(0).layouts == GROWN.layouts[2:3]
+    assert FOLDED.until(7) is FOLDED

@@ -51,9 +51,13 @@ class Member:
         self.held: dict[int, int] = {}
         self.unprocessed: set[Record] = set()
 
+    def layouts(self) -> TopicLayouts:
+        """What the controller and what is known already make together."""
+        return layouts_of(self.group.topic)
+
     def join(self, partitions: set[int]) -> None:
         topic, group = self.group.topic, self.group.committed
-        layouts = layouts_of(topic)
+        layouts = self.layouts()
         newest = layouts.history.current.epoch
         since = oldest_since(group.values(), newest)
         own = {}
@@ -69,7 +73,7 @@ class Member:
         assert self.progress is not None
         for p, progress in self.progress.own.items():
             progress.validated = max(progress.validated, ends.get(p, 0))
-        layouts = layouts_of(self.group.topic)
+        layouts = self.layouts()
         if layouts.history.current.epoch > self.progress.epoch:
             self.progress.follow(layouts)
         self.progress.gate()
@@ -118,11 +122,13 @@ class Member:
 class Group:
     """The topic, what is committed, and the judge."""
 
+    member: type[Member] = Member
+
     def __init__(self, topic: Topic, keeps_state: bool) -> None:
         self.topic = topic
         self.keeps_state = keeps_state
         self.committed: dict[int, Release] = {}
-        self.members = [Member(self, number) for number in range(MEMBERS)]
+        self.members = [self.member(self, number) for number in range(MEMBERS)]
         self.written: dict[int, list[Record]] = defaultdict(list)
         self.place: dict[Record, tuple[int, int]] = {}
         self.delivered: set[Record] = set()
@@ -172,9 +178,11 @@ class Group:
 class Consuming(RuleBasedStateMachine):
     """Everything in any order; at the end the group must finish."""
 
+    group_of: type[Group] = Group
+
     @initialize(initial=st.integers(1, 2), keeps_state=st.booleans())
     def begin(self, initial: int, keeps_state: bool) -> None:
-        self.group = Group(Topic(initial), keeps_state)
+        self.group = self.group_of(Topic(initial), keeps_state)
         self.ends: dict[int, int] = {}
         self.group.rebalance(list(range(MEMBERS)), set(), True)
 

@@ -1,12 +1,20 @@
-"""What a truncation does to a layout history."""
+"""What a truncation, or folding, does to a layout history."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
-from spark_ordered_kafka.spark.loss import lower
+from spark_ordered_kafka.ordering.routing import Routing
+from spark_ordered_kafka.spark.loss import LossGuard, lower
+from spark_ordered_kafka.spark.plan import segments_of
 
 
 def test_starts_beyond_the_cut_are_lowered_to_it() -> None:
@@ -36,3 +44,70 @@ def test_lowered_starts_never_decrease_and_stay_below_the_cut(growth: list[int],
     }
     lowered = lower(history, told)
     assert [layout.start(0) for layout in lowered.layouts] == [min(start, end) for start in starts]
+
+
+WHOLE = LayoutHistory(
+    1, [Layout(0, 1, (0,)), Layout(1, 2, (10, 0)), Layout(2, 2, (20, 5)), Layout(3, 1, (20, 9))]
+)
+FOLDED = TopicLayouts(
+    "t", "id", LayoutHistory(1, WHOLE.layouts[2:]), (Routing("murmur3", 1, 2), Routing("murmur3", 1, 1))
+)
+
+
+def guard(fail: bool) -> LossGuard:
+    """Nothing here asks a server."""
+    return LossGuard(cast(TopicDirectory, None), fail)
+
+
+def test_a_controller_that_has_folded_tells_of_a_start_at_a_later_layout() -> None:
+    """A reader that knows the layouts before it has the same start earlier, and it must not be left behind the later."""
+    assert [layout.starts for layout in lower(WHOLE, {(3, 0): 17}).layouts] == [
+        (0,),
+        (10, 0),
+        (17, 5),
+        (17, 9),
+    ]
+    assert [layout.starts for layout in lower(FOLDED.history, {(2, 0): 17}).layouts] == [(17, 5), (17, 9)]
+    assert lower(FOLDED.history, {(1, 0): 3, (7, 1): 3}) == FOLDED.history
+
+
+def test_reading_begins_at_the_first_layout_where_a_broker_forgot_the_log_start() -> None:
+    snapshot = TopicSnapshot(FOLDED, {0: 3, 1: 7}, {0: 40, 1: 12}, {})
+    assert snapshot.starts == {0: 20, 1: 7}
+    # A log that ends before it was truncated, which is told elsewhere, and its starts are lowered.
+    cut = replace(snapshot, ends={0: 17, 1: 12})
+    assert cut.starts == {0: 17, 1: 7}
+    lowered = replace(snapshot, layouts=replace(FOLDED, history=lower(FOLDED.history, {(2, 0): 17})))
+    assert lowered.starts == {0: 17, 1: 7}
+
+
+def test_a_micro_batch_is_read_again_behind_what_was_folded() -> None:
+    start, end = {0: 3, 1: 6}, {0: 30, 1: 12}
+    with pytest.raises(
+        DataLossError,
+        match=r"the micro-batch are gone, and what is known of them: t-0: offsets 3 to 19 \(set failOnDataLoss",
+    ):
+        guard(True).left(FOLDED, start, end)
+    left = guard(False).left(FOLDED, start, end)
+    assert [(s.partition, s.epoch, s.start, s.end) for s in segments_of(FOLDED, left, end)] == [
+        (0, 3, 20, 30),
+        (1, 2, 6, 9),
+        (1, 3, 9, 12),
+    ]
+    assert [s.routing for s in segments_of(FOLDED, left, end)] == [FOLDED.routings[1], *FOLDED.routings]
+
+
+def test_a_micro_batch_of_folded_layouts_alone_has_nothing_left() -> None:
+    early = FOLDED.until(1)
+    assert (early.history.layouts, early.routings) == (WHOLE.layouts[2:3], FOLDED.routings[:1])
+    start, end = {0: 3, 1: 0}, {0: 12, 1: 2}
+    assert segments_of(early, guard(False).left(early, start, end), end) == []
+    with pytest.raises(DataLossError, match="t-0: offsets 3 to 11; t-1: offsets 0 to 1"):
+        guard(True).left(early, start, end)
+    assert guard(True).left(early, end, end) == end, "nothing was to be read"
+
+
+def test_a_topic_that_is_read_for_the_first_time_has_lost_nothing() -> None:
+    assert guard(True).left(FOLDED, {}, {0: 30, 1: 12}) == {0: 20, 1: 5}
+    whole = TopicLayouts("t", "id", WHOLE, (None,) * 4)
+    assert guard(True).left(whole, {}, {0: 30, 1: 12}) == {}

@@ -8,7 +8,7 @@ from spark_ordered_kafka.spark.stream import _Reading
 
 HISTORY = LayoutHistory(1, [Layout(0, 1, (0,)), Layout(1, 2, (10, 0))])
 LAYOUTS = TopicLayouts("t", "id", HISTORY, (Routing("murmur3", 1, 1), Routing("murmur3", 1, 2)))
-SNAPSHOT = TopicSnapshot(LAYOUTS, starts={0: 0, 1: 0}, ends={0: 12, 1: 3}, leader_epochs={0: 4, 1: 5})
+SNAPSHOT = TopicSnapshot(LAYOUTS, log_starts={0: 0, 1: 0}, ends={0: 12, 1: 3}, leader_epochs={0: 4, 1: 5})
 
 
 def reading(positions: dict[int, int], is_new: bool = False) -> _Reading:

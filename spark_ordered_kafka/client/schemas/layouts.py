@@ -22,7 +22,11 @@ class LayoutView(Answer):
 
 
 class LayoutHistoryView(Answer):
-    """``GET /v1/topics/{t}/layout``: the layouts from ``from_epoch`` on. A linearizable read."""
+    """``GET /v1/topics/{t}/layout``: the layouts from ``from_epoch`` on. A linearizable read.
+
+    Layouts all of whose records are gone are folded: then the first one is later than was asked for, and whatever lies
+    before its starts was deleted.
+    """
 
     topic: str
     topic_id: str
@@ -101,7 +105,8 @@ class PartitionLeaderEpochs(Answer):
     """KIP-253's two maps for one partition: other partition -> its leader epoch at that moment.
 
     ``leader_epoch_after_creation`` as of the expansion that created this partition last,
-    ``leader_epoch_before_deletion`` as of the shrink that marked it for deletion; empty where there was none.
+    ``leader_epoch_before_deletion`` as of the shrink that marked it for deletion; empty where there was none, or none
+    but in layouts that were folded, of which nothing is left to wait for.
     """
 
     partition: int

@@ -1,0 +1,171 @@
+"""Topics of more partitions than Kafka takes in one request; here a request makes seven."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import InProcess, in_process
+from tests.servers import TIMEOUT, unique_name
+
+CHUNK = 7
+UNKNOWN_BROKER = 99
+
+
+@pytest.fixture(scope="module")
+def admin(kafka_cluster: LocalCluster) -> Iterator[KafkaAdmin]:
+    admin = KafkaAdmin(kafka_cluster.bootstrap_servers, chunk=CHUNK)
+    yield admin
+    admin.close()
+
+
+@pytest.fixture(scope="module")
+def broker(admin: KafkaAdmin) -> int:
+    return admin.brokers()[0].id
+
+
+def count(admin: KafkaAdmin, topic: str) -> int:
+    found = admin.describe_topics([topic])
+    return len(found[topic].partitions) if topic in found else 0
+
+
+def await_count(admin: KafkaAdmin, topic: str, partitions: int) -> None:
+    """A broker hears of partitions a moment after they were made."""
+    deadline = time.monotonic() + TIMEOUT
+    while count(admin, topic) != partitions:
+        assert time.monotonic() < deadline, f"{topic} has {count(admin, topic)} partitions, not {partitions}"
+        time.sleep(0.02)
+
+
+def replicas(broker: int, partitions: int) -> dict[int, list[int]]:
+    return {p: [broker] for p in range(partitions)}
+
+
+@pytest.mark.parametrize("partitions", [CHUNK, CHUNK + 1, 4 * CHUNK, 4 * CHUNK + 3])
+def test_a_topic_is_created_and_grows_by_several_requests(
+    admin: KafkaAdmin, broker: int, topic_name: str, partitions: int
+) -> None:
+    admin.create_topic(topic_name, replicas(broker, partitions), {"retention.ms": "1000"}, validate_only=True)
+    assert count(admin, topic_name) == 0
+    admin.create_topic(topic_name, replicas(broker, partitions), {"retention.ms": "1000"})
+    assert len(admin.log_ends(topic_name, range(partitions))) == partitions
+    more = [[broker]] * partitions
+    admin.create_partitions(topic_name, 2 * partitions, more, validate_only=True)
+    assert count(admin, topic_name) == partitions
+    admin.create_partitions(topic_name, 2 * partitions, more)
+    assert len(admin.log_ends(topic_name, range(2 * partitions))) == 2 * partitions
+
+
+def test_every_chunk_is_validated(admin: KafkaAdmin, broker: int, topic_name: str) -> None:
+    wrong = {**replicas(broker, 3 * CHUNK), 2 * CHUNK + 1: [UNKNOWN_BROKER]}
+    with pytest.raises(RequestError, match=str(UNKNOWN_BROKER)) as refused:
+        admin.create_topic(topic_name, wrong, {}, validate_only=True)
+    assert refused.value.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    admin.create_topic(topic_name, replicas(broker, 2), {})
+    admin.log_ends(topic_name, range(2))
+    with pytest.raises(RequestError, match=str(UNKNOWN_BROKER)) as refused:
+        admin.create_partitions(topic_name, 2 + 3 * CHUNK, list(wrong.values()), validate_only=True)
+    assert refused.value.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert count(admin, topic_name) == 2
+
+
+def test_partitions_that_were_made_meanwhile_are_counted_again(
+    admin: KafkaAdmin, broker: int, topic_name: str
+) -> None:
+    admin.create_topic(topic_name, replicas(broker, 2), {})
+    admin.create_partitions(topic_name, 5, [[broker]] * 3)
+    with pytest.raises(UnavailableError, match="has 5 partitions by now, not the 2 that were counted"):
+        admin.create_partitions(topic_name, 5, [[broker]] * 3)
+
+
+@pytest.fixture
+def chunked(controller: InProcess, monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    monkeypatch.setattr(controller.service.admin, "chunk", CHUNK)
+    return controller
+
+
+@contextmanager
+def cut_off(admin: KafkaAdmin, requests: int, *, lost: bool = False) -> Iterator[None]:
+    """Creations and expansions end after some requests that add partitions, as by the end of the process.
+
+    ``lost``: one further request is carried out once, but its answer is lost.
+    """
+    send, left = admin._create_partitions, [requests]
+
+    def cut(topic: str, total: int, assignments: Sequence[Sequence[int]], validate_only: bool) -> None:
+        if validate_only or left[0] > 0:
+            left[0] -= not validate_only
+            send(topic, total, assignments, validate_only)
+        elif not lost:
+            raise UnavailableError("cut off")
+        elif left[0] == 0:
+            left[0] = 1_000
+            send(topic, total, assignments, validate_only)
+            raise UnavailableError("the answer was lost")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admin, "_create_partitions", cut)
+        yield
+
+
+def create(controller: InProcess, topic: str, partitions: int, **fields: Any) -> Any:
+    body = {"topic": topic, "partitions": partitions, "configs": {"retention.ms": "1000"}, **fields}
+    return controller.http.post("/v1/topics", json=body)
+
+
+def live(controller: InProcess, topic: str) -> int:
+    return sum(p.status == "live" for p in controller.topic(topic).partitions)
+
+
+def test_the_same_request_ends_a_creation_that_was_cut_off(chunked: InProcess, topic_name: str) -> None:
+    admin, partitions = chunked.service.admin, 4 * CHUNK + 2
+    with cut_off(admin, 1):
+        answer = create(chunked, topic_name, partitions)
+    assert answer.status_code == 503, answer.text
+    await_count(admin, topic_name, 2 * CHUNK)
+    answer = create(chunked, topic_name, partitions + 1)
+    assert answer.json()["error"] == "TOPIC_ALREADY_EXISTS", answer.text
+    answer = create(chunked, topic_name, partitions)
+    assert answer.status_code == 201, answer.text
+    assert live(chunked, topic_name) == count(admin, topic_name) == partitions
+
+
+def test_the_next_controller_ends_a_creation_that_was_cut_off(
+    kafka_cluster: LocalCluster, topic_name: str
+) -> None:
+    chroot, partitions = unique_name("chunks"), 4 * CHUNK
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        admin = first.service.admin
+        admin.chunk = CHUNK
+        mine = {p: [admin.brokers()[0].id] for p in range(partitions)}
+        with cut_off(admin, 1):
+            answer = first.http.post("/v1/topics", json={"topic": topic_name, "assignments": mine})
+        assert answer.status_code == 503, answer.text
+    with in_process(kafka_cluster, chroot=chroot) as second:
+        await_managed(second, topic_name)
+        assert live(second, topic_name) == partitions
+
+
+def await_managed(controller: InProcess, topic: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while controller.http.get(f"/v1/topics/{topic}").status_code != 200:
+        assert time.monotonic() < deadline, f"{topic} is not taken under management"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["nothing lost", "an answer lost"])
+def test_an_expansion_goes_by_several_requests(chunked: InProcess, topic_name: str, lost: bool) -> None:
+    """A change that lost an answer counts the partitions again, and goes on with the rest."""
+    assert create(chunked, topic_name, 2).status_code == 201
+    with cut_off(chunked.service.admin, 1 if lost else 1_000, lost=lost):
+        result = chunked.alter(topic_name, 2 + 4 * CHUNK)
+    assert result.error == "NONE", result
+    assert live(chunked, topic_name) == 2 + 4 * CHUNK
+    assert chunked.topic(topic_name).layout_epoch == 1
