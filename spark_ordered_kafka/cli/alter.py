@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli.output import (
+    CommandConfigOption,
     ControllerOption,
     OutputFormat,
     OutputOption,
+    ReasonOption,
     TopicOption,
     connected,
     errors_told,
@@ -17,6 +19,7 @@ from spark_ordered_kafka.cli.output import (
     raise_if_refused,
     tell,
 )
+from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, change_replicas, parse_assignment
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
@@ -31,8 +34,13 @@ if TYPE_CHECKING:
 
 def alter(
     topic: TopicOption,
-    controller: ControllerOption,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
     partitions: Annotated[int | None, typer.Option(help="New partition count; more or fewer.")] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(help="New number of replicas of each partition.")
+    ] = None,
+    replica_assignment: ReplicaAssignmentOption = None,
     ordered_delivery: Annotated[
         bool | None,
         typer.Option(
@@ -58,44 +66,80 @@ def alter(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Take the change in progress back instead of starting one.")
     ] = False,
+    reason: ReasonOption = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Change a topic's partition count, ordered delivery or configuration, and watch until the change has ended."""
+    """Change a topic's partition count, replicas, ordered delivery or configuration, and watch until it is done.
+
+    --replica-assignment with --partitions has the replicas of all partitions, as in kafka-topics: those that are there
+    already stay as they are. Without --partitions it moves the replicas of those that are there.
+    """
     with errors_told():
         configs = _alterations(config or [], delete_config or [])
+        assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
+        replicas = replication_factor is not None or (assignments is not None and partitions is None)
         altered = ordered_delivery is not None or bool(configs)
-        if cancel and (partitions is not None or altered or force or validate_only):
+        if cancel and (partitions is not None or replicas or altered or force or validate_only):
             raise ConfigError("--cancel", True, "can be combined with --no-wait only")
-        if partitions is not None and altered:
+        if replication_factor is not None and assignments is not None:
             raise ConfigError(
-                "--partitions",
-                partitions,
-                "cannot be combined with --ordered-delivery, --config or --delete-config: alter one after the other",
+                "--replication-factor", replication_factor, "cannot be combined with --replica-assignment"
             )
-        if partitions is None and not altered and not cancel:
+        if (partitions is not None) + replicas + altered > 1:
+            raise ConfigError(
+                "--replication-factor" if partitions is None else "--partitions",
+                replication_factor if partitions is None else partitions,
+                "cannot be combined with --partitions, --replication-factor, --ordered-delivery, --config or "
+                "--delete-config: alter one after the other",
+            )
+        if partitions is None and not replicas and not altered and not cancel:
             raise ConfigError(
                 "--partitions",
                 None,
-                "give the new partition count, --ordered-delivery, --config, --delete-config, or --cancel",
+                "give the new partition count, --replication-factor, --replica-assignment, --ordered-delivery, "
+                "--config, --delete-config, or --cancel",
             )
     from spark_ordered_kafka.client.schemas import (
         AlterTopicRequest,
         PartitionCountsRequest,
+        ReplicationFactorsRequest,
         TopicPartitionCount,
+        TopicReplicationFactor,
     )
 
-    with connected(controller) as client:
+    with connected(controller, reason, command_config=command_config) as client:
         if cancel:
             _cancel(client, topic, no_wait, output)
         elif partitions is not None:
-            count = TopicPartitionCount(topic=topic, partition_count=partitions)
+            added = None if assignments is None else _added(client, topic, assignments, partitions)
+            count = TopicPartitionCount(topic=topic, partition_count=partitions, assignments=added)
             counts = PartitionCountsRequest(topics=[count], force=force, validate_only=validate_only)
             _change_count(client, counts, no_wait, output)
+        elif replicas:
+            item = TopicReplicationFactor(
+                topic=topic, replication_factor=replication_factor, assignments=assignments
+            )
+            factors = ReplicationFactorsRequest(topics=[item], validate_only=validate_only)
+            change_replicas(client, factors, no_wait, output)
         else:
             request = AlterTopicRequest(
                 ordered_delivery=ordered_delivery, configs=configs, force=force, validate_only=validate_only
             )
             _alter(client, topic, request, no_wait, output)
+
+
+def _added(
+    client: ControllerClient, topic: str, assignments: dict[int, list[int]], partitions: int
+) -> dict[int, list[int]]:
+    """The assignment of those partitions that Kafka does not have yet."""
+    if len(assignments) != partitions:
+        raise ConfigError(
+            "--replica-assignment",
+            ",".join(":".join(map(str, assignments[p])) for p in sorted(assignments)),
+            f"it has {len(assignments)} partitions: the replicas of all {partitions} are needed",
+        )
+    existing = len(client.topic(topic).partitions)
+    return {partition: brokers for partition, brokers in assignments.items() if partition >= existing}
 
 
 def _alterations(config: list[str], deleted: list[str]) -> dict[str, str | None]:

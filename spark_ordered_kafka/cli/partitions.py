@@ -8,9 +8,11 @@ import typer
 
 from spark_ordered_kafka.cli.output import (
     REFUSED,
+    CommandConfigOption,
     ControllerOption,
     OutputFormat,
     OutputOption,
+    ReasonOption,
     TopicOption,
     connected,
     print_body,
@@ -26,12 +28,15 @@ _NAMED_GROUPS = 3
 
 
 def describe(
-    topic: TopicOption, controller: ControllerOption, output: OutputOption = OutputFormat.TABLE
+    topic: TopicOption,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """A topic's counts, change and partitions, and what removed partitions wait for."""
     from spark_ordered_kafka.cli.watch import shown
 
-    with connected(controller) as client:
+    with connected(controller, command_config=command_config) as client:
         view = _view(client, topic)
     if output is OutputFormat.JSON:
         print_body(view)
@@ -53,7 +58,8 @@ def describe(
 
 def delete_records(
     topic: TopicOption,
-    controller: ControllerOption,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
     partition: Annotated[
         list[int] | None,
         typer.Option(
@@ -64,12 +70,13 @@ def delete_records(
         bool, typer.Option("--force", help="Delete though consumer groups have not read all of it.")
     ] = False,
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
+    reason: ReasonOption = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Delete what partitions that a shrink removed still hold."""
     from spark_ordered_kafka.client.schemas import DeleteRecordsRequest
 
-    with connected(controller) as client:
+    with connected(controller, reason, command_config=command_config) as client:
         request = DeleteRecordsRequest(partitions=partition, force=force, validate_only=validate_only)
         answer = client.delete_records(topic, request)
     failed = [row for row in answer.partitions if row.error_code != 0]

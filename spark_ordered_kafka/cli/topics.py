@@ -7,18 +7,24 @@ from typing import Annotated
 import typer
 
 from spark_ordered_kafka.cli.alter import alter
+from spark_ordered_kafka.cli.deletion import delete
 from spark_ordered_kafka.cli.output import (
+    CommandConfigOption,
     ControllerOption,
     OutputFormat,
     OutputOption,
+    ReasonOption,
     TopicOption,
     connected,
+    errors_told,
     parse_configs,
     print_body,
     print_table,
     tell,
 )
 from spark_ordered_kafka.cli.partitions import delete_records, describe
+from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, parse_assignment
+from spark_ordered_kafka.errors import ConfigError
 
 app = typer.Typer(help="Create, show and change topics under management.", no_args_is_help=True)
 
@@ -26,12 +32,16 @@ app = typer.Typer(help="Create, show and change topics under management.", no_ar
 @app.command()
 def create(
     topic: TopicOption,
-    controller: ControllerOption,
-    partitions: Annotated[int, typer.Option(help="Partitions; the count can never go below it.")] = 1,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
+    partitions: Annotated[
+        int | None, typer.Option(help="Partitions; the count can never go below it.", show_default="1")
+    ] = None,
     replication_factor: Annotated[
         int | None,
         typer.Option(help="Replicas of each partition.", show_default="3, or the number of brokers"),
     ] = None,
+    replica_assignment: ReplicaAssignmentOption = None,
     hash_name: Annotated[
         str, typer.Option("--hash", metavar="NAME", help="Hash of keys: murmur3, murmur2 or crc32.")
     ] = "murmur3",
@@ -46,16 +56,28 @@ def create(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Topic configuration; may be repeated.")
     ] = None,
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
+    reason: ReasonOption = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Create a topic whose partition count can grow and shrink with every key in order."""
     from spark_ordered_kafka.client.schemas import CreateTopicRequest
 
-    with connected(controller) as client:
+    with errors_told():
+        assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
+        if assignments is not None and (partitions is not None or replication_factor is not None):
+            raise ConfigError(
+                "--replica-assignment",
+                replica_assignment,
+                "cannot be combined with --partitions or --replication-factor: it says both",
+            )
+    if partitions is None:
+        partitions = 1 if assignments is None else len(assignments)
+    with connected(controller, reason, command_config=command_config) as client:
         request = CreateTopicRequest(
             topic=topic,
-            partitions=partitions,
+            partitions=partitions if assignments is None else None,
             replication_factor=replication_factor,
+            assignments=assignments,
             hash=hash_name,
             ordered_delivery=ordered_delivery,
             configs=parse_configs(config or []),
@@ -73,7 +95,8 @@ def create(
 @app.command()
 def adopt(
     topic: TopicOption,
-    controller: ControllerOption,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
     hash_name: Annotated[
         str,
         typer.Option(
@@ -86,12 +109,13 @@ def adopt(
         bool, typer.Option("--force", help="Adopt it though its records lie elsewhere than the hash says.")
     ] = False,
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
+    reason: ReasonOption = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Take a topic that exists in Kafka, with its data, under management."""
     from spark_ordered_kafka.client.schemas import AdoptTopicRequest
 
-    with connected(controller) as client:
+    with connected(controller, reason, command_config=command_config) as client:
         request = AdoptTopicRequest(hash=hash_name, force=force, validate_only=validate_only)
         result = client.adopt_topic(topic, request)
     done = "could be adopted" if validate_only else "is under management"
@@ -99,11 +123,15 @@ def adopt(
 
 
 @app.command("list")
-def list_topics(controller: ControllerOption, output: OutputOption = OutputFormat.TABLE) -> None:
+def list_topics(
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
     """All topics under management."""
     from spark_ordered_kafka.cli.watch import shown
 
-    with connected(controller) as client:
+    with connected(controller, command_config=command_config) as client:
         topics = client.topics()
     if output is OutputFormat.JSON:
         print_body(topics)
@@ -125,4 +153,5 @@ def list_topics(controller: ControllerOption, output: OutputOption = OutputForma
 
 app.command()(describe)
 app.command()(alter)
+app.command()(delete)
 app.command("delete-records")(delete_records)

@@ -38,13 +38,11 @@ class TopicAdopter:
         self,
         admin: KafkaAdmin,
         znodes: Znodes,
-        bootstrap_servers: str,
         clock: Callable[[], float],
         registering: threading.Lock,
     ) -> None:
         self._admin = admin
         self._znodes = znodes
-        self._servers = bootstrap_servers
         self._clock = clock
         self._registering = registering
 
@@ -111,7 +109,7 @@ class TopicAdopter:
         candidates = spread([p for p in range(count) if ends[p].offset > 0], _CANDIDATES)
         starts = self._admin.log_starts(topic, candidates)
         logs = {partition: (starts[partition], ends[partition].offset) for partition in candidates}
-        sample = sample_records(self._servers, topic, logs, timeout=_SAMPLING_TIMEOUT)
+        sample = sample_records(self._admin.requests.properties, topic, logs, timeout=_SAMPLING_TIMEOUT)
         check_fit(topic, hash_name, sample, count)
 
 

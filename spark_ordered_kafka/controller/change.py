@@ -20,11 +20,13 @@ CLOSED_STEPS: frozenset[Step] = frozenset({"closing", "fencing", "boundaries", "
 
 @dataclass(frozen=True)
 class Timing:
-    """Limits in seconds. ``creating``: partitions made and led; ``closing``: how long writers may be held;
+    """Limits in seconds. ``creating``: partitions made and led, or ``creating_each`` for every new one if that is more (a
+    broker makes up to 200 logs a second); ``closing``: how long writers may be held;
     ``drain``: what writers with an open transaction get to finish; ``backoff``: pause before asking again;
     ``retry``: pause before a failed take-back is tried again."""
 
     creating: float = 60.0
+    creating_each: float = 0.06
     closing: float = 30.0
     drain: float = 2.0
     backoff: float = 0.05
@@ -35,7 +37,8 @@ class Timing:
 class Change:
     """What is persisted of a change. ``existing``: Kafka partitions when it was planned; ``source`` and ``target``:
     undeleted partition counts, equal when ordered delivery is switched on (``order``) or off (``unorder``);
-    ``ordered``: whether writers must be held and fenced at all."""
+    ``ordered``: whether writers must be held and fenced at all; ``assignments``: the replicas of Kafka partitions from
+    ``existing`` on, in order, if the caller gave them."""
 
     id: str
     topic: str
@@ -51,6 +54,7 @@ class Change:
     fenced: int = 0
     total_fences: int = 0
     cancel_requested: bool = False
+    assignments: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def closing(self) -> bool:
@@ -61,6 +65,10 @@ class Change:
     def ordered_delivery(self) -> bool:
         """Whether writers are held to the layout that this change commits."""
         return self.ordered and self.kind != "unorder"
+
+    def creation_limit(self, timing: Timing) -> float:
+        """Seconds that making its partitions may take."""
+        return max(timing.creating, timing.creating_each * (self.target - self.existing))
 
 
 @dataclass(frozen=True)

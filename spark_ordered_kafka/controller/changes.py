@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import threading
-import uuid
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller import planning
+from spark_ordered_kafka.controller.assignments import Assignment, check_new_partitions
 from spark_ordered_kafka.controller.change import Change, FinishedChange
 from spark_ordered_kafka.controller.election import DeposedError
+from spark_ordered_kafka.controller.expansion import Expansion
+from spark_ordered_kafka.controller.idempotency import has_key, new_id
+from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, TopicRequest, frozen, present
 from spark_ordered_kafka.controller.records import TopicRecord
-from spark_ordered_kafka.controller.runner import Job, Runner, described, expansion_plan
+from spark_ordered_kafka.controller.runner import Job, Runner, described, ended_job
 from spark_ordered_kafka.controller.topics import Topics
-from spark_ordered_kafka.controller.views import change_view, finished_view, result
+from spark_ordered_kafka.controller.views import change_view, finished_view
 from spark_ordered_kafka.controller.znodes import Znodes
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.producers import ProducerCheck
 
 _log = logging.getLogger(__name__)
 
 
 class Changes:
-    """The changes of all topics; each runs in a thread of its own."""
+    """The changes of all topics; each runs in a thread of its own.
+
+    ``clock`` gives seconds since the epoch; ``timeout`` (seconds) bounds a question about a topic's configuration.
+    """
 
     def __init__(
         self,
@@ -36,13 +44,19 @@ class Changes:
         znodes: Znodes,
         topics: Topics,
         runner: Runner,
+        expansion: Expansion,
         producers: ProducerCheck,
+        policy: PolicyCheck,
         clock: Callable[[], float],
+        timeout: float,
     ) -> None:
         self._admin = admin
+        self._policy = policy
+        self._configs = TopicConfigs(admin.requests, timeout)
         self._znodes = znodes
         self._topics = topics
         self._runner = runner
+        self._expansion = expansion
         self._producers = producers
         self._clock = clock
         self._lock = threading.Lock()
@@ -55,46 +69,55 @@ class Changes:
     # -- requests -----------------------------------------------------------------------------------------------
 
     def alter(
-        self, request: schemas.PartitionCountsRequest
-    ) -> tuple[list[schemas.TopicResult], list[Future[FinishedChange] | None]]:
-        """Start a change per topic; per topic its result, and the future of the change that was started.
+        self, item: schemas.TopicPartitionCount, *, force: bool, principal: str, validate_only: bool
+    ) -> tuple[schemas.TopicResult, Future[FinishedChange] | None]:
+        """Start the change of one topic's partition count; its result, and the future of the change that was started.
 
-        Raises RequestError INVALID_REQUEST when the request names no topic, or one twice.
+        Raises RequestError and UnavailableError for whatever keeps it from being started.
         """
-        if not request.topics:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "topics is empty: name at least one topic")
-        for topic, count in Counter(item.topic for item in request.topics).items():
-            if count > 1:
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST, f"topics names {topic!r} {count} times: name it once"
+        topic, target = item.topic, item.partition_count
+
+        def vet(record: TopicRecord) -> None:
+            self._policy.validate(
+                lambda: replace(
+                    self._present(topic, record, "partition_count", principal, validate_only),
+                    partitions=target,
+                    assignments=frozen(item.assignments),
                 )
-        results: list[schemas.TopicResult] = []
-        futures: list[Future[FinishedChange] | None] = []
-        for item in request.topics:
-            try:
-                plan = partial(self._plan_count, item.topic, item.partition_count, request.force)
-                job = self._start(item.topic, plan, request.validate_only)
-            except OrderedKafkaError as error:
-                results.append(result(schemas.TopicResult, error, topic=item.topic))
-                futures.append(None)
-                continue
-            change_id = None if job is None else job.change.id
-            results.append(schemas.TopicResult(topic=item.topic, change_id=change_id))
-            futures.append(None if job is None else job.done)
-        return results, futures
+            )
+
+        change_id = new_id(topic, "partition_count", target, item.assignments, force, validate_only)
+        plan = partial(self._plan_count, topic, change_id, target, force)
+        job = self._begun(topic, change_id) or self._start(topic, plan, vet, validate_only, item.assignments)
+        if job is None:
+            return schemas.TopicResult(topic=topic), None
+        return schemas.TopicResult(topic=topic, change_id=job.change.id), job.done
 
     def switch_order(
-        self, topic: str, ordered_delivery: bool, *, force: bool, validate_only: bool
+        self, topic: str, ordered_delivery: bool, *, force: bool, principal: str, validate_only: bool
     ) -> Job | None:
         """Start the change that switches ordered delivery; None when it is so already, or for ``validate_only``.
 
         Raises RequestError PARTITION_CHANGE_IN_PROGRESS, or what else keeps the change from being started.
         """
+        change_id = new_id(topic, "ordered_delivery", ordered_delivery, force, validate_only)
+        if (job := self._begun(topic, change_id)) is not None:
+            return job
         record, _ = self._topics.record(topic)
         switching = record.change is not None and record.change.source == record.change.target
         if record.ordered_delivery == ordered_delivery and not switching:
             return None
-        return self._start(topic, partial(self._plan_order, topic, ordered_delivery, force), validate_only)
+
+        def vet(current: TopicRecord) -> None:
+            self._policy.validate(
+                lambda: replace(
+                    self._present(topic, current, "ordered_delivery", principal, validate_only),
+                    ordered_delivery=ordered_delivery,
+                )
+            )
+
+        plan = partial(self._plan_order, topic, change_id, ordered_delivery, force)
+        return self._start(topic, plan, vet, validate_only)
 
     def view(self, topic: str) -> schemas.TopicChange:
         """The change in progress and the one that ended last. Raises RequestError for an unknown topic."""
@@ -148,9 +171,13 @@ class Changes:
                 _log.info("topic %s: change %s goes on at %s", topic, record.change.id, record.change.step)
                 self._run(record.change, record.topic_id)
 
+    def begin_stop(self) -> None:
+        """Let no change begin a further instruction."""
+        self._stop.set()
+
     def stop_all(self, timeout: float) -> None:
         """Stop between two instructions; waits ``timeout`` seconds in all for the threads."""
-        self._stop.set()
+        self.begin_stop()
         with self._lock:
             entries = list(self._jobs.values())
         deadline = self._clock() + timeout
@@ -159,30 +186,71 @@ class Changes:
             if thread.is_alive():
                 _log.warning("topic %s: its change did not stop within %g s", job.topic, timeout)
 
+    def _begun(self, topic: str, change_id: str) -> Job | None:
+        """The change of that id, if the request comes again: going on, or ended."""
+        if not has_key():
+            return None
+        with self._lock:
+            entry = self._jobs.get(topic)
+        # The job first: what is neither there nor recorded has not begun.
+        record, _ = self._topics.record(topic)
+        if entry is not None and entry[0].change.id == change_id:
+            return entry[0]
+        if record.last_change is not None and record.last_change.id == change_id:
+            return ended_job(topic, record.topic_id, record.last_change)
+        if record.change is not None and record.change.id == change_id:
+            raise UnavailableError(f"change {change_id} of topic {topic!r} goes on; ask again")
+        if change_id in record.ended_changes:
+            raise UnavailableError(
+                f"change {change_id} of topic {topic!r} has ended, and others came after it: look at the topic"
+            )
+        return None
+
     # -- helpers ------------------------------------------------------------------------------------------------
 
     def _start(
-        self, topic: str, plan: Callable[[TopicRecord, int], Change], validate_only: bool
+        self,
+        topic: str,
+        plan: Callable[[TopicRecord, int], Change],
+        vet: Callable[[TopicRecord], None],
+        validate_only: bool,
+        assignments: Assignment | None = None,
     ) -> Job | None:
-        """``plan`` makes a change of the topic's record and its number of Kafka partitions, or refuses by raising."""
+        """``plan`` makes a change of the topic's record and its number of Kafka partitions, or refuses by raising;
+        ``vet`` raises what the policy has against it."""
         record, _ = self._topics.record(topic)
         plan(record, 0)
         description = described(self._admin, topic, record.topic_id)
         change = plan(record, len(description.partitions))
-        if change.target > change.existing:
-            assignments = expansion_plan(self._admin, description, change.target)
-            self._admin.create_partitions(topic, change.target, assignments, validate_only=True)
-        if change.ordered_delivery and not change.force:
-            self._producers.refuse_foreign(topic, range(change.existing))
-        if validate_only:
-            return None
+        if assignments is not None:
+            change = self._with_assignments(change, description, assignments)
+        with ExitStack() as undone:
+            if change.target > change.source:
+                undone.callback(self._expansion.dropped, change)
+                added = self._expansion.plan(change, description).added
+                # Kafka would compare them with partitions that have yet to get their replicas back.
+                if added and all(len(row.replicas) == len(added[0]) for row in description.partitions):
+                    self._admin.create_partitions(topic, change.target, added, validate_only=True)
+            if change.ordered_delivery and not change.force:
+                self._producers.refuse_foreign(topic, range(change.existing))
+            vet(record)
+            if validate_only:
+                return None
+            job = self._record(topic, record.topic_id, change, plan)
+            undone.pop_all()
+            return job
 
+    def _record(
+        self, topic: str, topic_id: str, change: Change, plan: Callable[[TopicRecord, int], Change]
+    ) -> Job:
         def transform(current: TopicRecord) -> TopicRecord:
-            if current.topic_id != record.topic_id:
-                raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
+            if current.topic_id != topic_id or current.deleting_since is not None:
+                raise UnavailableError(
+                    f"topic {topic!r} was replaced or deleted meanwhile; send the request again"
+                )
             # Planned again on what is there now: two requests may come at once.
-            planned = plan(current, change.existing)
-            return current.model_copy(update={"change": replace(planned, id=change.id)})
+            planned = replace(plan(current, change.existing), id=change.id, assignments=change.assignments)
+            return current.model_copy(update={"change": planned})
 
         with self.starting:
             new = self._znodes.update_topic(topic, transform)
@@ -190,10 +258,38 @@ class Changes:
                 raise DeposedError
             return self._run(new.change, new.topic_id)
 
-    def _plan_count(self, topic: str, target: int, force: bool, record: TopicRecord, existing: int) -> Change:
+    def _with_assignments(
+        self, change: Change, description: TopicDescription, assignments: Assignment
+    ) -> Change:
+        """The change with the replicas of the partitions that it adds; raises RequestError when they are wrong."""
+        check_new_partitions(
+            assignments,
+            change.existing,
+            change.target,
+            self._expansion.factor(description),
+            [broker.id for broker in self._admin.brokers()],
+        )
+        return replace(change, assignments=tuple(tuple(assignments[p]) for p in sorted(assignments)))
+
+    def _present(
+        self, topic: str, record: TopicRecord, operation: Operation, principal: str, validate_only: bool
+    ) -> TopicRequest:
+        return present(
+            self._admin,
+            self._configs,
+            topic,
+            record,
+            operation,
+            principal=principal,
+            validate_only=validate_only,
+        )
+
+    def _plan_count(
+        self, topic: str, change_id: str, target: int, force: bool, record: TopicRecord, existing: int
+    ) -> Change:
         return planning.plan_count(
             topic,
-            change_id=_new_id(),
+            change_id=change_id,
             target=target,
             source=record.undeleted_partition_count,
             initial=record.initial_partition_count,
@@ -205,11 +301,17 @@ class Changes:
         )
 
     def _plan_order(
-        self, topic: str, ordered_delivery: bool, force: bool, record: TopicRecord, existing: int
+        self,
+        topic: str,
+        change_id: str,
+        ordered_delivery: bool,
+        force: bool,
+        record: TopicRecord,
+        existing: int,
     ) -> Change:
         return planning.plan_order(
             topic,
-            change_id=_new_id(),
+            change_id=change_id,
             ordered_delivery=ordered_delivery,
             count=record.undeleted_partition_count,
             existing=existing,
@@ -220,7 +322,9 @@ class Changes:
 
     def _run(self, change: Change, topic_id: str) -> Job:
         job = Job(change, topic_id, self._stop)
-        thread = threading.Thread(target=self._work, args=(job,), name=f"change-{change.topic}", daemon=True)
+        # What it logs bears the id of the request that started it.
+        work = partial(contextvars.copy_context().run, self._work, job)
+        thread = threading.Thread(target=work, name=f"change-{change.topic}", daemon=True)
         with self._lock:
             self._jobs[change.topic] = (job, thread)
         thread.start()
@@ -230,14 +334,11 @@ class Changes:
         try:
             self._runner.run(job)
         finally:
+            self._expansion.ended(job.change)
             with self._lock:
                 entry = self._jobs.get(job.topic)
                 if entry is not None and entry[0] is job:
                     del self._jobs[job.topic]
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex[:12]
 
 
 def _with_cancel(record: TopicRecord, change_id: str) -> TopicRecord:

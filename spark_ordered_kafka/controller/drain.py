@@ -97,7 +97,7 @@ class Drain:
             return {}
         # Writers' ledgers are named like their transactional ids and read nothing.
         committed = self._groups.committed(topic, without=id_prefix(topic))
-        holds_records = partial(with_records, self._admin.requests.servers, topic, timeout=self._timeout)
+        holds_records = partial(with_records, self._admin.requests.properties, topic, timeout=self._timeout)
         return {
             partition: [
                 schemas.GroupPosition(group=group, offset=committed[group].get(partition)) for group in groups

@@ -72,7 +72,8 @@ def resume(change: Change, now: float, timing: Timing) -> Answer:
 
     A resumed closing gets a fresh ``timing.closing`` window, since its predecessor may have used up the first.
     """
-    running = Running(change, now + timing.creating, now, story=(f"{now:.3f} taken up at {change.step}",))
+    deadline = now + change.creation_limit(timing)
+    running = Running(change, deadline, now, story=(f"{now:.3f} taken up at {change.step}",))
     if change.cancel_requested:
         return _take_back(running, Ending("cancelled"))
     if change.step in CLOSED_STEPS:
@@ -127,7 +128,7 @@ def finished(change: Change, ending: Ending, at: float) -> FinishedChange:
 
 def _started(running: Running, event: Started, timing: Timing) -> Answer:
     change = running.change
-    running = replace(running, deadline=event.at + timing.creating)
+    running = replace(running, deadline=event.at + change.creation_limit(timing))
     if change.target <= change.source:
         return running, (AwaitLeaders(change.existing, running.deadline),)
     # Also when Kafka has the partitions: one that was removed may have given replicas away.
@@ -280,7 +281,7 @@ def _commit(running: Running) -> Answer:
 
 def _too_late(running: Running, timing: Timing, what: str) -> Answer:
     closed = running.change.step in CLOSED_STEPS
-    limit = timing.closing if closed else timing.creating
+    limit = timing.closing if closed else running.change.creation_limit(timing)
     message = (
         f"the change of topic {running.change.topic!r} was taken back at step {running.change.step}, since it did "
         f"not end within {limit:g} s: {what}"

@@ -24,7 +24,7 @@ def plan_count(
     ``source`` and ``initial`` are the undeleted and the initial partition count, ``existing`` the Kafka partitions.
     Raises RequestError: PARTITION_CHANGE_IN_PROGRESS or INVALID_PARTITIONS.
     """
-    _refuse_second(topic, pending)
+    refuse_second(topic, pending)
     if target < initial:
         raise RequestError(
             ErrorCode.INVALID_PARTITIONS,
@@ -66,7 +66,7 @@ def plan_order(
     Writers are fenced in both directions, since a writer keeps its layout until it is. Raises RequestError
     PARTITION_CHANGE_IN_PROGRESS.
     """
-    _refuse_second(topic, pending)
+    refuse_second(topic, pending)
     return Change(
         id=change_id,
         topic=topic,
@@ -79,7 +79,8 @@ def plan_order(
     )
 
 
-def _refuse_second(topic: str, pending: Change | None) -> None:
+def refuse_second(topic: str, pending: Change | None) -> None:
+    """Raises RequestError PARTITION_CHANGE_IN_PROGRESS while a change of the topic is ``pending``."""
     if pending is None:
         return
     what = (

@@ -11,10 +11,27 @@ from kafka import errors as kafka_errors
 from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
+from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
 
 # Seconds for a topic that was just created to become known to every broker.
 _PROPAGATION = 5.0
+# org.apache.kafka.common.requests.DescribeConfigsResponse.ConfigSource
+_TOPIC_CONFIG = 1
+# A string of Kafka's protocol may have so many bytes; a broker that gets a longer one hangs up.
+_MAX_STRING = 32_767
+_SHOWN = 100
+
+
+def check_lengths(configs: Mapping[str, str | None]) -> None:
+    """Raises RequestError INVALID_CONFIG for a name or value that is too long for Kafka's protocol."""
+    for name, value in configs.items():
+        if len(name.encode()) > _MAX_STRING or len((value or "").encode()) > _MAX_STRING:
+            raise RequestError(
+                ErrorCode.INVALID_CONFIG,
+                f"configs has {name[:_SHOWN]!r} with the value {(value or '')[:_SHOWN]!r}…: name and value may have "
+                f"{_MAX_STRING} bytes each",
+            )
 
 
 class TopicConfigs:
@@ -29,8 +46,9 @@ class TopicConfigs:
         self._requests = requests
         self._timeout = timeout
 
-    def describe(self, topic: str) -> dict[str, str]:
-        """The topic's configuration, defaults included, by Kafka's names (DescribeConfigs).
+    def describe(self, topic: str, *, defaults: bool = True) -> dict[str, str]:
+        """The topic's configuration, with what is left to the brokers' defaults or without, by Kafka's names
+        (DescribeConfigs).
 
         Raises:
             RequestError: UNKNOWN_TOPIC_OR_PARTITION, or the configuration may not be described.
@@ -46,7 +64,7 @@ class TopicConfigs:
             )
 
         found: dict[str, str] = self._requests.retry(
-            partial(self._describe, topic),
+            partial(self._describe, topic, defaults),
             now + self._timeout,
             f"read the configuration of topic {topic!r}",
             transient=transient,
@@ -87,7 +105,7 @@ class TopicConfigs:
         if result.error_code != 0:
             raise broker_error(result.error_code, result.error_message)
 
-    async def _describe(self, topic: str, deadline: float) -> dict[str, str]:
+    async def _describe(self, topic: str, defaults: bool, deadline: float) -> dict[str, str]:
         resource = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=ConfigResourceType.TOPIC, resource_name=topic, configuration_keys=None
         )
@@ -99,4 +117,8 @@ class TopicConfigs:
         if result.error_code != 0:
             raise broker_error(result.error_code, result.error_message or f"topic {topic!r}")
         # A sensitive value is answered as null.
-        return {config.name: config.value for config in result.configs if config.value is not None}
+        return {
+            config.name: config.value
+            for config in result.configs
+            if config.value is not None and (defaults or config.config_source == _TOPIC_CONFIG)
+        }

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import errors as kafka_errors
-from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolType
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
@@ -109,11 +109,46 @@ class ConsumerGroups:
             return None
         return GroupDescription(state, found.committed, members)
 
+    def delete(self, prefix: str) -> int:
+        """Delete all groups whose names begin with ``prefix``, which must have no members, and their committed offsets.
+
+        How many there were. As complete as :meth:`committed`; deleting twice does no harm.
+
+        Raises:
+            RequestError: the groups may not be listed or deleted, or one has members.
+            UnavailableError: not done in time.
+        """
+        deadline = time.monotonic() + self._timeout
+        what = f"delete the consumer groups {prefix!r}*"
+        return self._requests.retry(partial(self._delete, prefix), deadline, what)
+
+    async def _delete(self, prefix: str, deadline: float) -> int:
+        brokers, before = await self._coordinators(deadline)
+        if not before:
+            return 0
+        deleted = await self._requests.gather(self._delete_at(broker, prefix, deadline) for broker in brokers)
+        if (brokers, before) != await self._coordinators(deadline):
+            raise _IncompleteListing(f"leaders of {OFFSETS_TOPIC} moved while listing")
+        return sum(deleted)
+
+    async def _delete_at(self, broker: int, prefix: str, deadline: float) -> int:
+        """Of the groups that ``broker`` coordinates."""
+        response = await self._requests.send(ListGroupsRequest(), broker, deadline)
+        if response.error_code != 0:
+            raise broker_error(response.error_code, f"broker {broker}")
+        names = [row.group_id for row in response.groups if row.group_id.startswith(prefix)]
+        for start in range(0, len(names), _GROUPS_CHUNK):
+            request = DeleteGroupsRequest(groups_names=names[start : start + _GROUPS_CHUNK])
+            for row in (await self._requests.send(request, broker, deadline)).results:
+                if row.error_code not in (0, kafka_errors.GroupIdNotFoundError.errno):
+                    raise broker_error(row.error_code, f"group {row.group_id!r}")
+        return len(names)
+
     def _consumer_protocol_group(
         self, group: str, deadline: float
     ) -> tuple[str, dict[tuple[str, int], GroupMember]]:
         """State and members of a group of the new protocol (KIP-848), which kafka-python cannot describe."""
-        admin = AdminClient(client_properties({"bootstrap.servers": self._requests.servers}))
+        admin = AdminClient(client_properties(self._requests.properties))
         remaining = max(deadline - time.monotonic(), 1.0)
         try:
             found = admin.describe_consumer_groups([group], request_timeout=remaining)[group].result()

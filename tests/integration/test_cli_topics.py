@@ -110,8 +110,8 @@ def test_brokers_list(cli: Cli) -> None:
     code, out, _ = cli("brokers", "list")
     assert code == 0
     header, row = out.splitlines()
-    assert header.split() == ["BROKER", "RACK", "HOSTED", "MAX", "PARTITIONS", "CAPACITY"]
-    assert row.split()[:2] == ["1", "-"]
+    assert header.split() == ["BROKER", "RACK", "STATE", "HOSTED", "MAX", "PARTITIONS", "CAPACITY", "EXCESS"]
+    assert row.split()[:3] == ["1", "-", "up"]
 
 
 @pytest.mark.parametrize(
@@ -172,3 +172,47 @@ def test_help_starts_without_servers_or_heavy_imports() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_replicas_as_kafka_topics_writes_them(cli: Cli) -> None:
+    topic = unique_name("cli")
+    code, out, told = cli("topics", "create", "--topic", topic, "--replica-assignment", "1,1")
+    assert (code, out) == (0, f"created topic {topic} with 2 partitions, hash murmur3\n"), told
+    alter = ("topics", "alter", "--topic", topic)
+    code, out, told = cli(*alter, "--partitions", "3", "--replica-assignment", "1,1,1")
+    assert (code, "2 -> 3 partitions" in out) == (0, True), told
+    code, out, _ = cli(*alter, "--replication-factor", "1", "--validate-only")
+    assert (code, out) == (0, f"topic {topic} could have replication factor 1\n")
+    code, out, told = cli(*alter, "--replication-factor", "1")
+    assert (code, out) == (0, f"topic {topic} has replication factor 1\n"), told
+    code, out, told = cli(*alter, "--replica-assignment", "1,1,1", "--no-wait")
+    assert (code, out) == (0, f"topic {topic} is getting the replicas asked for\n"), told
+    for arguments, status, words in (
+        (("--replication-factor", "2"), 1, "INVALID_REPLICATION_FACTOR"),
+        (("--replica-assignment", "1,7,1"), 1, "UNKNOWN_MEMBER_ID"),
+        (("--replica-assignment", "1,x"), 2, "--replica-assignment has the value '1,x'"),
+        (("--partitions", "4", "--replica-assignment", "1"), 2, "the replicas of all 4 are needed"),
+        (("--partitions", "4", "--replication-factor", "1"), 2, "one after the other"),
+        (("--replication-factor", "1", "--replica-assignment", "1"), 2, "cannot be combined"),
+        (("--replication-factor", "1", "--config", "a=b"), 2, "--replication-factor has the value"),
+    ):
+        code, _, told = cli(*alter, *arguments)
+        assert code == status, (arguments, told)
+        assert words in told
+
+
+def test_delete_asks_first_and_tells_each_topic(cli: Cli) -> None:
+    one, two = created(cli), created(cli)
+    delete = ("topics", "delete", "--topic", one)
+    code, out, told = cli(*delete)  # nobody answers
+    assert (code, out.strip()) == (1, "")
+    assert f"Delete {one} with all records?" in told
+    code, out, _ = cli(*delete, "--validate-only")
+    assert (code, out) == (0, f"topic {one}: could be deleted\n")
+    code, out, told = cli(*delete, "--topic", "nope", "--topic", two, "--yes")
+    assert (code, out) == (1, f"topic {one}: deleted\ntopic {two}: deleted\n")
+    assert told == "error: topic nope: UNKNOWN_TOPIC_OR_PARTITION: topic 'nope' does not exist\n"
+    third = created(cli)
+    code, out, _ = cli("topics", "delete", "--topic", third, "--yes", "--output", "json")
+    assert (code, [row["error"] for row in json.loads(out)["topics"]]) == (0, ["NONE"])
+    assert cli("topics", "describe", "--topic", third)[0] == 1

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 HashName = Literal["murmur3", "murmur2", "crc32"]
 ChangeKind = Literal["expand", "shrink", "order", "unorder"]
 ChangeStep = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]
 ChangeOutcome = Literal["done", "cancelled", "failed"]
+
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+"""Kafka's integers: what does not fit is refused before it is looked at."""
+
+TimeoutMs = Annotated[int, Field(ge=1, le=600_000)]
+"""Milliseconds that a request may take."""
+Assignments = dict[int, list[int]]
+"""Partition -> broker ids, preferred leader first."""
 
 
 class Request(BaseModel):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from spark_ordered_kafka.client.schemas.base import (
     Answer,
+    Assignments,
     ChangeKind,
     ChangeOutcome,
     ChangeStep,
     Request,
     Result,
+    TimeoutMs,
 )
 
 
@@ -26,10 +28,14 @@ class TopicResults(Answer):
 
 
 class TopicPartitionCount(Request):
-    """One topic of ``POST /v1/partition-counts``; ``partition_count`` is the new undeleted partition count."""
+    """One topic of ``POST /v1/partition-counts``; ``partition_count`` is the new undeleted partition count.
+
+    ``assignments`` has the replicas of each partition that Kafka does not have yet.
+    """
 
     topic: str
     partition_count: int
+    assignments: Assignments | None = None
 
 
 class PartitionCountsRequest(Request):
@@ -38,6 +44,23 @@ class PartitionCountsRequest(Request):
     topics: list[TopicPartitionCount]
     force: bool = False
     validate_only: bool = False
+    timeout_ms: TimeoutMs | None = None
+
+
+class TopicReplicationFactor(Request):
+    """One topic of ``POST /v1/replication-factors``: its new replication factor, or the replicas of its partitions."""
+
+    topic: str
+    replication_factor: int | None = None
+    assignments: Assignments | None = None
+
+
+class ReplicationFactorsRequest(Request):
+    """``POST /v1/replication-factors`` (KIP-179 alterReplicationFactors)."""
+
+    topics: list[TopicReplicationFactor]
+    validate_only: bool = False
+    timeout_ms: TimeoutMs | None = None
 
 
 class ChangeView(Answer):

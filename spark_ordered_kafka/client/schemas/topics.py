@@ -6,21 +6,52 @@ from typing import Literal
 
 from pydantic import Field
 
-from spark_ordered_kafka.client.schemas.base import Answer, HashName, Request, Result
+from spark_ordered_kafka.client.schemas.base import (
+    Answer,
+    Assignments,
+    HashName,
+    Int64,
+    Request,
+    Result,
+    TimeoutMs,
+)
 from spark_ordered_kafka.client.schemas.changes import ChangeView, FinishedChangeView
 
 
-class CreateTopicRequest(Request):
-    """``POST /v1/topics``."""
+class NewTopic(Request):
+    """One topic of ``POST /v1/topics``. ``assignments`` stands for ``partitions`` and ``replication_factor``, whose
+    defaults are 1, and 3 or the number of brokers."""
 
     topic: str
     partitions: int | None = None
     replication_factor: int | None = None
-    assignments: dict[int, list[int]] | None = None
+    assignments: Assignments | None = None
     hash: str = "murmur3"
     ordered_delivery: bool = True
     configs: dict[str, str] = Field(default_factory=dict)
+
+
+class CreateTopicRequest(NewTopic):
+    """``POST /v1/topics`` of one topic, which is answered with a TopicResult."""
+
     validate_only: bool = False
+    timeout_ms: TimeoutMs | None = None
+
+
+class CreateTopicsRequest(Request):
+    """``POST /v1/topics`` of several topics, which is answered with TopicResults."""
+
+    topics: list[NewTopic]
+    validate_only: bool = False
+    timeout_ms: TimeoutMs | None = None
+
+
+class DeleteTopicsRequest(Request):
+    """``POST /v1/topic-deletions``."""
+
+    topics: list[str]
+    validate_only: bool = False
+    timeout_ms: TimeoutMs | None = None
 
 
 class AdoptTopicRequest(Request):
@@ -103,7 +134,7 @@ class TopicList(Answer):
 class MisroutedReport(Request):
     """``POST /v1/topics/{t}/misrouted``: how many records a reading task found where their keys do not belong."""
 
-    records: int
+    records: Int64
 
 
 class DeleteRecordsRequest(Request):

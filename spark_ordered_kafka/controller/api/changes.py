@@ -1,39 +1,87 @@
-"""Routes of partition changes."""
+"""Routes of partition counts and replication factors."""
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query
-from fastapi.concurrency import run_in_threadpool
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation
 from spark_ordered_kafka.controller.api.bodies import body, reader
-from spark_ordered_kafka.controller.api.waiting import MAX_WAIT, await_changes
+from spark_ordered_kafka.controller.api.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.items import begun_results, bounded, each, seconds
+from spark_ordered_kafka.controller.api.rights import by_item, on_cluster, on_topic
+from spark_ordered_kafka.controller.api.waiting import MAX_WAIT, await_changes, await_replicas
 from spark_ordered_kafka.controller.service import ControllerService
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add them to ``app``."""
-    active = [Depends(service.require_active)]
+    active = [Depends(service.confirm_active)]
 
-    @app.post("/v1/partition-counts", dependencies=active, **body(schemas.PartitionCountsRequest))
+    @app.post(
+        "/v1/partition-counts",
+        dependencies=[*active, by_item("ALTER on each topic")],
+        **body(schemas.PartitionCountsRequest),
+    )
     async def alter_partition_counts(
         request: Annotated[schemas.PartitionCountsRequest, Depends(reader(schemas.PartitionCountsRequest))],
+        caller: Annotated[Caller, Depends(caller_of)],
         wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
     ) -> schemas.TopicResults:
         """Start partition changes (KIP-179, KIP-253); ``wait`` waits so many seconds for their end."""
-        results, futures = await run_in_threadpool(service.changes.alter, request)
+        timeout = seconds(request.timeout_ms)
+        deadline = time.monotonic() + timeout
+        alter = partial(
+            service.changes.alter,
+            force=request.force,
+            principal=caller.principal,
+            validate_only=request.validate_only,
+        )
+        topics = [item.topic for item in request.topics]
+        work = [(item.topic, partial(alter, item)) for item in request.topics]
+        begun = await each(service, caller, Operation.ALTER, work, timeout)
+        results, futures = begun_results(topics, begun)
         if wait is not None:
-            results = await await_changes(results, futures, wait)
+            results = await await_changes(results, futures, bounded(wait, request.timeout_ms, deadline))
         return schemas.TopicResults(topics=results)
 
-    @app.get("/v1/topics/{topic}/change", dependencies=active)
+    @app.post(
+        "/v1/replication-factors",
+        dependencies=[*active, on_cluster(service, Operation.CLUSTER_ACTION)],
+        **body(schemas.ReplicationFactorsRequest),
+    )
+    async def alter_replication_factors(
+        request: Annotated[
+            schemas.ReplicationFactorsRequest, Depends(reader(schemas.ReplicationFactorsRequest))
+        ],
+        caller: Annotated[Caller, Depends(caller_of)],
+        wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
+    ) -> schemas.TopicResults:
+        """Let Kafka give partitions more or fewer replicas (KIP-179); ``wait`` waits so many seconds for the end."""
+        timeout = seconds(request.timeout_ms)
+        deadline = time.monotonic() + timeout
+        alter = partial(
+            service.replication.alter, principal=caller.principal, validate_only=request.validate_only
+        )
+        topics = [item.topic for item in request.topics]
+        work = [(item.topic, partial(alter, item)) for item in request.topics]
+        begun = await each(service, caller, None, work, timeout)
+        results, moving = begun_results(topics, begun)
+        if wait is not None:
+            limit = bounded(wait, request.timeout_ms, deadline)
+            results = await await_replicas(service.replication, results, moving, limit)
+        return schemas.TopicResults(topics=results)
+
+    @app.get("/v1/topics/{topic}/change", dependencies=[on_topic(service, Operation.DESCRIBE)])
     def get_change(topic: str) -> schemas.TopicChange:
         """The change in progress and the one that ended last."""
         return service.changes.view(topic)
 
-    @app.delete("/v1/topics/{topic}/change", dependencies=active)
+    @app.delete("/v1/topics/{topic}/change", dependencies=[*active, on_topic(service, Operation.ALTER)])
     def cancel_change(topic: str) -> schemas.TopicResult:
         """Ask for the change in progress to be taken back."""
         return service.changes.cancel(topic)

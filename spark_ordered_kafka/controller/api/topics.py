@@ -2,63 +2,161 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Query, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic_core import from_json
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation
 from spark_ordered_kafka.controller.api.bodies import body, reader
-from spark_ordered_kafka.controller.api.waiting import MAX_WAIT, await_changes
+from spark_ordered_kafka.controller.api.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.items import each, seconds, topic_results
+from spark_ordered_kafka.controller.api.rights import by_item, on_topic
+from spark_ordered_kafka.controller.api.waiting import MAX_WAIT, await_changes, await_deletions
 from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.errors import OrderedKafkaError
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add them to ``app``."""
-    active = [Depends(service.require_active)]
+    active = [Depends(service.confirm_active)]
 
     @app.post(
-        "/v1/topics", status_code=HTTPStatus.CREATED, dependencies=active, **body(schemas.CreateTopicRequest)
+        "/v1/topics",
+        status_code=HTTPStatus.CREATED,
+        responses={HTTPStatus.OK.value: {"model": schemas.TopicResults, "description": "Of several topics"}},
+        dependencies=[*active, by_item("CREATE on the topic or on the cluster")],
+        **body(schemas.CreateTopicRequest, schemas.CreateTopicsRequest),
     )
-    def create_topic(
-        request: Annotated[schemas.CreateTopicRequest, Depends(reader(schemas.CreateTopicRequest))],
-    ) -> schemas.TopicResult:
-        """Create a topic under management."""
-        return service.creator.create(request)
+    async def create_topics(
+        request: Annotated[schemas.CreateTopicRequest | schemas.CreateTopicsRequest, Depends(_read_creation)],
+        caller: Annotated[Caller, Depends(caller_of)],
+        response: Response,
+    ) -> schemas.TopicResult | schemas.TopicResults:
+        """Create a topic under management; or several topics, each with its own result."""
+        single = isinstance(request, schemas.CreateTopicRequest)
+        new = [request] if isinstance(request, schemas.CreateTopicRequest) else request.topics
+        create = partial(
+            service.creator.create, principal=caller.principal, validate_only=request.validate_only
+        )
+        work = [(one.topic, partial(create, one)) for one in new]
+        found = await each(service, caller, Operation.CREATE, work, seconds(request.timeout_ms))
+        if not single:
+            response.status_code = HTTPStatus.OK
+            return topic_results([one.topic for one in new], found)
+        return _only(found)
 
-    @app.post("/v1/topics/{topic}/adopt", dependencies=active, **body(schemas.AdoptTopicRequest))
+    async def delete(
+        topics: list[str], caller: Caller, operation: Operation | None, validate_only: bool, timeout: float
+    ) -> list[schemas.TopicResult | OrderedKafkaError]:
+        deadline = time.monotonic() + timeout
+        begin = partial(service.deleter.begin, principal=caller.principal, validate_only=validate_only)
+        work = [(topic, partial(begin, topic)) for topic in topics]
+        begun = await each(service, caller, operation, work, timeout)
+        return await await_deletions(begun, max(0.0, deadline - time.monotonic()), timeout)
+
+    @app.delete("/v1/topics/{topic}", dependencies=[*active, on_topic(service, Operation.DELETE)])
+    async def delete_topic(
+        topic: str,
+        caller: Annotated[Caller, Depends(caller_of)],
+        validate_only: bool = False,
+        timeout_ms: Annotated[schemas.TimeoutMs | None, Query()] = None,
+    ) -> schemas.TopicResult:
+        """Delete a topic under management, with all it holds."""
+        return _only(await delete([topic], caller, None, validate_only, seconds(timeout_ms)))
+
+    @app.post(
+        "/v1/topic-deletions",
+        dependencies=[*active, by_item("DELETE on each topic")],
+        **body(schemas.DeleteTopicsRequest),
+    )
+    async def delete_topics(
+        request: Annotated[schemas.DeleteTopicsRequest, Depends(reader(schemas.DeleteTopicsRequest))],
+        caller: Annotated[Caller, Depends(caller_of)],
+    ) -> schemas.TopicResults:
+        """Delete several topics under management, each with its own result."""
+        timeout = seconds(request.timeout_ms)
+        found = await delete(request.topics, caller, Operation.DELETE, request.validate_only, timeout)
+        return topic_results(request.topics, found)
+
+    @app.post(
+        "/v1/topics/{topic}/adopt",
+        dependencies=[*active, on_topic(service, Operation.ALTER)],
+        **body(schemas.AdoptTopicRequest),
+    )
     def adopt_topic(
         topic: str, request: Annotated[schemas.AdoptTopicRequest, Depends(reader(schemas.AdoptTopicRequest))]
     ) -> schemas.TopicResult:
         """Take a topic that exists in Kafka under management, with what it holds."""
         return service.adopter.adopt(topic, request)
 
-    @app.get("/v1/topics", dependencies=active)
-    def list_topics() -> schemas.TopicList:
-        """All topics under management."""
-        return service.topics.summaries(service.changes.current)
+    @app.get("/v1/topics", dependencies=[by_item("DESCRIBE on each topic that is shown")])
+    def list_topics(caller: Annotated[Caller, Depends(caller_of)]) -> schemas.TopicList:
+        """The topics under management that the caller may describe."""
+        found = service.topics.summaries(service.changes.current)
+        shown = set(service.access.among(caller, Operation.DESCRIBE, [row.topic for row in found.topics]))
+        return schemas.TopicList(topics=[row for row in found.topics if row.topic in shown])
 
-    @app.get("/v1/topics/{topic}", dependencies=active)
+    @app.get("/v1/topics/{topic}", dependencies=[on_topic(service, Operation.DESCRIBE)])
     def get_topic(topic: str, response: Response, details: bool = False) -> schemas.TopicView:
         """A topic with its partitions, for ``details`` with their logs; the ETag names layout epoch and znode version."""
         view, response.headers["ETag"] = service.topics.view(topic, service.changes.current)
         return service.drain.detailed(view) if details else view
 
-    @app.patch("/v1/topics/{topic}", dependencies=active, **body(schemas.AlterTopicRequest))
+    def check_alteration(caller: Caller, topic: str, request: schemas.AlterTopicRequest) -> None:
+        if request.ordered_delivery is not None:
+            service.access.check(caller, Operation.ALTER, topic)
+        if request.configs:
+            service.access.check(caller, Operation.ALTER_CONFIGS, topic)
+
+    @app.patch(
+        "/v1/topics/{topic}",
+        dependencies=[*active, by_item("ALTER on the topic for ordered_delivery, ALTER_CONFIGS for configs")],
+        **body(schemas.AlterTopicRequest),
+    )
     async def alter_topic(
         topic: str,
         request: Annotated[schemas.AlterTopicRequest, Depends(reader(schemas.AlterTopicRequest))],
+        caller: Annotated[Caller, Depends(caller_of)],
         wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
     ) -> schemas.TopicResult:
         """Alter ordered delivery or Kafka's configuration; ``wait`` waits so many seconds for the end of the change."""
-        item, future = await run_in_threadpool(service.alteration.alter, topic, request)
+        await run_in_threadpool(check_alteration, caller, topic, request)
+        alter = partial(service.alteration.alter, principal=caller.principal)
+        item, future = await run_in_threadpool(alter, topic, request)
         return item if wait is None else (await await_changes([item], [future], wait))[0]
 
-    @app.post("/v1/topics/{topic}/delete-records", dependencies=active, **body(schemas.DeleteRecordsRequest))
+    @app.post(
+        "/v1/topics/{topic}/delete-records",
+        dependencies=[*active, on_topic(service, Operation.DELETE)],
+        **body(schemas.DeleteRecordsRequest),
+    )
     def delete_records(
         topic: str,
         request: Annotated[schemas.DeleteRecordsRequest, Depends(reader(schemas.DeleteRecordsRequest))],
     ) -> schemas.DeletedRecords:
         """Drain partitions marked for deletion."""
         return service.drain.delete_records(topic, request)
+
+
+async def _read_creation(request: Request) -> schemas.CreateTopicRequest | schemas.CreateTopicsRequest:
+    try:
+        parsed = from_json(await request.body())
+    except ValueError:
+        parsed = None  # the reader says what is wrong with it
+    if isinstance(parsed, dict) and "topics" in parsed:
+        return await reader(schemas.CreateTopicsRequest)(request)
+    return await reader(schemas.CreateTopicRequest)(request)
+
+
+def _only(found: list[schemas.TopicResult | OrderedKafkaError]) -> schemas.TopicResult:
+    """The result of a request for one topic, whose error is that of the whole request."""
+    (one,) = found
+    if isinstance(one, OrderedKafkaError):
+        raise one
+    return one

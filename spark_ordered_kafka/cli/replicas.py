@@ -1,0 +1,105 @@
+"""Replicas on the command line: assignments as ``kafka-topics`` writes them, and a progress bar over their moves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_ordered_kafka.cli.output import OutputFormat, raise_if_refused, tell
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.client.schemas import PartitionView, ReplicationFactorsRequest, TopicView
+
+_POLL = 0.2
+_TIMEOUT = 600.0
+
+ReplicaAssignmentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--replica-assignment",
+        metavar="ID:ID,ID:ID,...",
+        help="Broker ids of each partition's replicas, preferred leader first: 1:2,2:3 are those of partitions 0 and 1.",
+    ),
+]
+
+
+def parse_assignment(value: str) -> dict[int, list[int]]:
+    """Partition -> broker ids; raises ConfigError when it is not of the form ``1:2,2:3``."""
+    try:
+        return {
+            partition: [int(broker) for broker in replicas.split(":")]
+            for partition, replicas in enumerate(value.split(","))
+        }
+    except ValueError:
+        raise ConfigError(
+            "--replica-assignment",
+            value,
+            "broker ids are needed, those of one partition with : between them, partitions with , between them",
+        ) from None
+
+
+def change_replicas(
+    client: ControllerClient, request: ReplicationFactorsRequest, no_wait: bool, output: OutputFormat
+) -> None:
+    """Ask for one topic's new replicas, and unless ``no_wait`` watch until all are in place."""
+    (item,) = request.topics
+    topic, factor, assignments = item.topic, item.replication_factor, item.assignments or {}
+    answer = client.alter_replication_factors(request)
+    raise_if_refused(answer.topics[0])
+    what = f"replication factor {factor}" if factor is not None else "the replicas asked for"
+    if request.validate_only:
+        tell(answer, f"topic {topic} could have {what}", output)
+        return
+    if no_wait:
+        tell(answer, f"topic {topic} is getting {what}", output)
+        return
+
+    def done(row: PartitionView) -> bool:
+        if factor is None:
+            return row.partition not in assignments or row.replicas == assignments[row.partition]
+        # One that was removed and is empty may keep fewer (retire.replication.factor).
+        return len(row.replicas) == factor or (row.status == "deleted" and len(row.replicas) < factor)
+
+    view = watch_replicas(client, topic, done)
+    tell(view, f"topic {topic} has {what}", output)
+
+
+def watch_replicas(
+    client: ControllerClient,
+    topic: str,
+    done: Callable[[PartitionView], bool],
+    timeout: float = _TIMEOUT,
+) -> TopicView:
+    """Show on stderr how many partitions are ``done``, with all replicas in sync, until all are; the topic then.
+
+    A controller that is away meanwhile is waited for. Raises UnavailableError after ``timeout`` seconds.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    deadline = time.monotonic() + timeout
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(f"{topic}: replicas in place", total=None)
+        while True:
+            try:
+                view = client.topic(topic)
+            except OrderedKafkaError as error:
+                if not error.retriable:
+                    raise
+            else:
+                ready = sum(1 for row in view.partitions if done(row) and set(row.isr) == set(row.replicas))
+                progress.update(bar, completed=ready, total=len(view.partitions))
+                if ready == len(view.partitions):
+                    return view
+            if time.monotonic() >= deadline:
+                raise UnavailableError(
+                    f"the replicas of topic {topic!r} are not all in place and in sync after {timeout:g} s; Kafka goes on "
+                    "with it"
+                )
+            time.sleep(_POLL)

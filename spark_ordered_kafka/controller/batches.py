@@ -1,0 +1,58 @@
+"""Requests that name several topics: each is worked on by itself, one after another."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from typing import TypeVar
+
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+
+_log = logging.getLogger(__name__)
+_ValueT = TypeVar("_ValueT")
+
+
+def check_named(topics: Sequence[str]) -> dict[str, RequestError]:
+    """Topics that a request names more than once, each with its refusal: as in Kafka, the others are carried out.
+
+    Raises RequestError INVALID_REQUEST when it names none at all.
+    """
+    if not topics:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "topics is empty: name at least one topic")
+    return {
+        topic: RequestError(
+            ErrorCode.INVALID_REQUEST, f"topics names {topic[:250]!r} {count} times: name it once"
+        )
+        for topic, count in Counter(topics).items()
+        if count > 1
+    }
+
+
+def in_order(executor: Executor, work: Sequence[Callable[[], _ValueT]]) -> list[Future[_ValueT]]:
+    """Let one thread of ``executor`` call ``work`` one after another; a future of each.
+
+    One that was cancelled before its turn is left out.
+    """
+    futures: list[Future[_ValueT]] = [Future() for _ in work]
+
+    def run() -> None:
+        for call, future in zip(work, futures, strict=True):
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                value = call()
+            except OrderedKafkaError as error:
+                _log.info("refused or failed: %s", error)
+                future.set_exception(error)
+            except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+                _log.exception("met a bug")
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+    # What it logs bears the id of the request that started it.
+    executor.submit(contextvars.copy_context().run, run)
+    return futures

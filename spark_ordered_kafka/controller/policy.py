@@ -1,0 +1,174 @@
+"""``topic.policy.class``: a class of the operator's own that may veto what is asked for.
+
+It stands for Kafka's ``CreateTopicPolicy`` (KIP-108) and, as KIP-179 asks, sees alterations and deletions too::
+
+    from spark_ordered_kafka import PolicyViolationError
+
+    class AtMost100Partitions:
+        def validate(self, request):
+            if request.partitions > 100:
+                raise PolicyViolationError(f"{request.topic}: at most 100 partitions, not {request.partitions}")
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Literal, Protocol
+
+from spark_ordered_kafka.controller.records import TopicRecord
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, PolicyViolationError, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.configs import TopicConfigs
+
+_KEY = "topic.policy.class"
+_log = logging.getLogger(__name__)
+
+Operation = Literal["create", "partition_count", "replication_factor", "ordered_delivery", "config", "delete"]
+
+
+@dataclass(frozen=True)
+class TopicRequest:
+    """What a topic would be after a request; of a deletion, what it is before.
+
+    Attributes:
+        operation: what is asked for. One request may ask for several things, one call of ``validate`` for each.
+        topic: its name.
+        partitions: the partition count that writers use (undeleted partitions).
+        replication_factor: replicas of each partition; 0 of a topic that is gone from Kafka and to be forgotten.
+        assignments: partition -> broker ids, preferred leader first, if the request gives them; else None.
+        configs: Kafka's configuration of the topic by name, without what is left to the brokers' defaults.
+        ordered_delivery: whether every key is kept in order.
+        principal: who asks, as Kafka prints it: ``User:alice``.
+        validate_only: whether the request is only to be checked.
+    """
+
+    operation: Operation
+    topic: str
+    partitions: int
+    replication_factor: int
+    assignments: Mapping[int, Sequence[int]] | None
+    configs: Mapping[str, str]
+    ordered_delivery: bool
+    principal: str
+    validate_only: bool
+
+
+class TopicPolicy(Protocol):
+    """What the named class must be; it is made without arguments, once, when the controller starts."""
+
+    def validate(self, request: TopicRequest) -> None:
+        """Return to let the request pass; raise PolicyViolationError with the reason to refuse it.
+
+        Called after everything else about the request was found right, and before anything is done; never by two threads
+        at once. The request waits for it.
+        """
+
+
+class PolicyCheck:
+    """The policy that is in force; ``policy`` None lets everything pass. Safe to share between threads."""
+
+    def __init__(self, policy: TopicPolicy | None = None) -> None:
+        self._policy = policy
+        self._lock = threading.Lock()
+
+    def validate(self, request: Callable[[], TopicRequest]) -> None:
+        """Ask the policy about a request, which is put together only if there is one.
+
+        Raises RequestError: POLICY_VIOLATION with the policy's reason; UNKNOWN_SERVER_ERROR when the policy itself failed.
+        """
+        if self._policy is None:
+            return
+        asked = request()
+        name = _name(type(self._policy))
+        try:
+            with self._lock:
+                self._policy.validate(asked)
+        except PolicyViolationError as error:
+            reason = str(error) or f"refused by {name}, which gives no reason"
+            raise RequestError(ErrorCode.POLICY_VIOLATION, reason) from error
+        except Exception as error:
+            _log.exception("topic %s: the policy %s failed", asked.topic, name)
+            raise RequestError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"nothing was done: the policy {name} ({_KEY}) failed with {type(error).__name__}: {error}",
+            ) from error
+
+
+def present(
+    admin: KafkaAdmin,
+    configs: TopicConfigs,
+    topic: str,
+    record: TopicRecord,
+    operation: Operation,
+    *,
+    principal: str,
+    validate_only: bool,
+) -> TopicRequest:
+    """A request that leaves the topic as it is: what is to be altered is replaced in it.
+
+    Raises RequestError and UnavailableError when Kafka does not tell.
+    """
+    description = admin.describe_topics([topic]).get(topic)
+    gone = description is None or description.topic_id != record.topic_id
+    return TopicRequest(
+        operation=operation,
+        topic=topic,
+        partitions=record.undeleted_partition_count,
+        replication_factor=0 if description is None or gone else len(description.partitions[0].replicas),
+        assignments=None,
+        configs=MappingProxyType({} if gone else configs.describe(topic, defaults=False)),
+        ordered_delivery=record.ordered_delivery,
+        principal=principal,
+        validate_only=validate_only,
+    )
+
+
+def frozen(assignments: Mapping[int, Sequence[int]] | None) -> Mapping[int, Sequence[int]] | None:
+    """A request's assignments as a policy gets them, which it cannot change."""
+    if assignments is None:
+        return None
+    return MappingProxyType({partition: tuple(replicas) for partition, replicas in assignments.items()})
+
+
+def load_policy(name: str | None) -> PolicyCheck:
+    """The policy of the class ``name``: ``module.Class`` or ``module:Class``, importable by the controller's Python.
+
+    Raises ConfigError, which says what is wrong with it.
+    """
+    if name is None:
+        return PolicyCheck()
+    module_name, separator, class_name = name.rpartition(":" if ":" in name else ".")
+    if not separator or not module_name or not class_name:
+        raise ConfigError(_KEY, name, "module.Class is needed, for example mycompany.policies.TopicPolicy")
+    try:
+        module = import_module(module_name)
+    except Exception as error:
+        raise ConfigError(
+            _KEY,
+            name,
+            f"module {module_name} cannot be imported ({type(error).__name__}: {error}); it must be installed, or its "
+            "directory be in PYTHONPATH",
+        ) from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        what = "has no" if found is None else "has something that is not a class as"
+        raise ConfigError(_KEY, name, f"module {module_name} {what} {class_name}")
+    if not callable(getattr(found, "validate", None)):
+        raise ConfigError(_KEY, name, f"{class_name} has no method validate(request)")
+    try:
+        policy: TopicPolicy = found()
+    except Exception as error:
+        raise ConfigError(
+            _KEY, name, f"{class_name}() failed with {type(error).__name__}: {error}"
+        ) from error
+    _log.info("requests about topics are checked by %s", _name(found))
+    return PolicyCheck(policy)
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

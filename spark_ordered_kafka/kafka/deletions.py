@@ -1,0 +1,79 @@
+"""Deleting topics by their ids, so that a topic of the same name made meanwhile is left alone (KIP-516)."""
+
+from __future__ import annotations
+
+import base64
+import time
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from kafka import errors as kafka_errors
+from kafka.protocol.admin import DeleteTopicsRequest
+
+from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
+from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
+
+_TOPIC_IDS_VERSION = 6
+
+
+class _StillThereError(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
+    """A broker has not heard of the deletion yet."""
+
+
+class TopicDeletions:
+    """Deletes topics of one cluster, for use by any number of threads.
+
+    Args:
+        requests: connections to the cluster.
+        timeout: seconds for each call.
+    """
+
+    def __init__(self, requests: BrokerRequests, *, timeout: float = 30.0) -> None:
+        self._requests = requests
+        self._timeout = timeout
+
+    def delete(self, topic: str, topic_id: str) -> None:
+        """Delete the topic of this id (as Kafka prints it), if there still is one; ``topic`` is its name, for errors.
+
+        Returns when no live broker shows it any more. Deleting it twice does no harm.
+
+        Raises:
+            RequestError: Kafka refused: TOPIC_DELETION_DISABLED, TOPIC_AUTHORIZATION_FAILED, ...
+            UnavailableError: not done in time, or a broker still shows it.
+        """
+        deadline = time.monotonic() + self._timeout
+        self._requests.retry(partial(self._delete, topic_id), deadline, f"delete topic {topic!r}")
+        self._requests.retry(
+            partial(self._check_gone, topic, topic_id),
+            deadline,
+            f"wait for the brokers to forget topic {topic!r}",
+        )
+
+    async def _delete(self, topic_id: str, deadline: float) -> None:
+        asked = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=_uuid(topic_id))
+        request = DeleteTopicsRequest(
+            topics=[asked], timeout_ms=int(1000 * self._timeout), min_version=_TOPIC_IDS_VERSION
+        )
+        # Brokers in KRaft mode name any live broker and pass requests on; in ZooKeeper mode it is the controller.
+        metadata = await self._requests.metadata([], None, deadline)
+        if metadata.controller_id == NO_LEADER:
+            raise kafka_errors.NodeNotReadyError("the cluster has no controller")
+        response = await self._requests.send(request, metadata.controller_id, deadline, timeout=self._timeout)
+        for result in response.responses:
+            if result.error_code not in (0, kafka_errors.UnknownTopicIdError.errno):
+                raise broker_error(result.error_code, result.error_message)
+
+    async def _check_gone(self, topic: str, topic_id: str, deadline: float) -> None:
+        brokers = [row.node_id for row in (await self._requests.metadata([], None, deadline)).brokers]
+        views: list[Any] = await self._requests.gather(
+            self._requests.metadata([topic], broker, deadline) for broker in brokers
+        )
+        for broker, view in zip(brokers, views, strict=True):
+            if any(row.topic_id == _uuid(topic_id) for row in existing_topics(view)):
+                raise _StillThereError(f"broker {broker} still shows it")
+
+
+def _uuid(topic_id: str) -> UUID:
+    """The inverse of org.apache.kafka.common.Uuid.toString."""
+    return UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))

@@ -1,0 +1,271 @@
+"""Explicit replicas and replication factors on three brokers, one of which goes down and comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_ordered_kafka.controller import instructions as i
+from spark_ordered_kafka.controller import replication as replication_module
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.reassignments import Reassignments
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import Hold, InProcess, errors, in_process, several
+from tests.servers import TIMEOUT, unique_name
+
+COUNTS, FACTORS = "/v1/partition-counts", "/v1/replication-factors"
+WAIT = {"params": {"wait": TIMEOUT}}
+
+
+@pytest.fixture(scope="module")
+def controller(three_brokers: LocalCluster) -> Iterator[InProcess]:
+    with in_process(three_brokers, retire_interval=0.1, retire_replication_factor=1) as running:
+        yield running
+
+
+def placed(controller: InProcess, *brokers: int) -> str:
+    """A topic of one partition with replicas on these brokers."""
+    topic = unique_name("placed")
+    answer = controller.http.post("/v1/topics", json={"topic": topic, "assignments": {"0": brokers}})
+    assert answer.status_code == 201, answer.text
+    return topic
+
+
+def replicas(controller: InProcess, topic: str) -> list[list[int]]:
+    return [row.replicas for row in controller.topic(topic).partitions]
+
+
+def await_replicas(controller: InProcess, topic: str, wanted: list[int]) -> None:
+    """Wait until partitions have so many replicas."""
+    deadline = time.monotonic() + TIMEOUT
+    while [len(brokers) for brokers in replicas(controller, topic)] != wanted:
+        assert time.monotonic() < deadline, replicas(controller, topic)
+        time.sleep(0.05)
+
+
+def refused(controller: InProcess, path: str, item: dict[str, Any], error: str, words: str) -> None:
+    for validate_only in (True, False):
+        ((_, found, message),) = several(controller, path, [item], validate_only=validate_only)
+        assert found == error, (item, found, message)
+        assert words in message
+
+
+def test_added_partitions_get_the_replicas_that_are_given(controller: InProcess) -> None:
+    topic, other = placed(controller, 3, 1), placed(controller, 3, 1)
+    item = {"topic": topic, "partition_count": 3, "assignments": {"1": [2, 3], "2": [1, 2]}}
+    plain = {"topic": other, "partition_count": 2}
+    rows = several(
+        controller, COUNTS, [item, plain, {"topic": "a b", "partition_count": 2}], validate_only=True
+    )
+    assert errors(rows) == ["NONE", "NONE", "INVALID_TOPIC_EXCEPTION"]
+    assert len(replicas(controller, topic)) == 1
+    assert errors(several(controller, COUNTS, [item, plain, item], **WAIT)) == [
+        "INVALID_REQUEST",
+        "NONE",
+        "INVALID_REQUEST",
+    ]
+    assert errors(several(controller, COUNTS, [item], **WAIT)) == ["NONE"]
+    assert replicas(controller, topic) == [[3, 1], [2, 3], [1, 2]]
+
+    # Only what Kafka does not have yet is given, also when removed partitions, with fewer replicas, are taken up again.
+    assert controller.alter(topic, 1).error == "NONE"
+    await_replicas(controller, topic, [2, 1, 1])
+    again = {"topic": topic, "partition_count": 4, "assignments": {"3": [1, 3]}}
+    refused(
+        controller,
+        COUNTS,
+        {**again, "assignments": {"2": [1, 3], "3": [1, 3]}},
+        "INVALID_REPLICA_ASSIGNMENT",
+        "3 to 3",
+    )
+    assert several(controller, COUNTS, [again], **WAIT) == [(topic, "NONE", "")]
+    assert replicas(controller, topic)[3] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({"assignments": {}}, "INVALID_REPLICA_ASSIGNMENT", "1 to 2"),
+        ({"assignments": {"1": [2, 3]}}, "INVALID_REPLICA_ASSIGNMENT", "1 to 2"),
+        ({"assignments": {"0": [2, 3], "1": [2, 3], "2": [2, 3]}}, "INVALID_REPLICA_ASSIGNMENT", "1 to 2"),
+        ({"assignments": {"1": [2, 3], "2": [2]}}, "INVALID_REPLICA_ASSIGNMENT", "the topic has 2"),
+        ({"assignments": {"1": [2, 3], "2": [2, 2]}}, "INVALID_REPLICA_ASSIGNMENT", "distinct"),
+        ({"assignments": {"1": [2, 3], "2": [2, 9]}}, "UNKNOWN_MEMBER_ID", "broker 9"),
+        ({"assignments": {"1": [2, 3], "2": [2, 10**30]}}, "UNKNOWN_MEMBER_ID", str(10**30)),
+        ({"partition_count": 1, "assignments": {"1": [2, 3]}}, "INVALID_PARTITIONS", "already"),
+        ({"partition_count": 0}, "INVALID_PARTITIONS", "value 0"),
+        ({"partition_count": -1}, "INVALID_PARTITIONS", "value -1"),
+        ({"partition_count": 2**31}, "INVALID_PARTITIONS", "at most"),
+        ({"partition_count": 10**30}, "INVALID_PARTITIONS", "at most"),
+    ],
+)
+def test_wrong_partition_counts(
+    controller: InProcess, two_replicas: str, fields: dict[str, Any], error: str, words: str
+) -> None:
+    refused(controller, COUNTS, {"topic": two_replicas, "partition_count": 3, **fields}, error, words)
+
+
+@pytest.fixture(scope="module")
+def two_replicas(controller: InProcess) -> str:
+    """A topic of one partition with replicas on brokers 3 and 1, which nobody changes."""
+    return placed(controller, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({}, "INVALID_REQUEST", "replication_factor or assignments"),
+        ({"replication_factor": 2, "assignments": {"0": [1, 2]}}, "INVALID_REQUEST", "one of the two"),
+        ({"replication_factor": 0}, "INVALID_REPLICATION_FACTOR", "value 0"),
+        ({"replication_factor": -1}, "INVALID_REPLICATION_FACTOR", "value -1"),
+        ({"replication_factor": 4}, "INVALID_REPLICATION_FACTOR", "between 1 and 3"),
+        ({"replication_factor": 2**31}, "INVALID_REPLICATION_FACTOR", "value 2147483648"),
+        ({"replication_factor": 10**30}, "INVALID_REPLICATION_FACTOR", str(10**30)),
+        ({"assignments": {}}, "INVALID_REPLICA_ASSIGNMENT", "is empty"),
+        ({"assignments": {"1": [1]}}, "INVALID_REPLICA_ASSIGNMENT", "the topic has 0 to 0"),
+        ({"assignments": {"0": []}}, "INVALID_REPLICA_ASSIGNMENT", "distinct"),
+        ({"assignments": {"0": [1, 1]}}, "INVALID_REPLICA_ASSIGNMENT", "distinct"),
+        ({"assignments": {"0": [1, 7]}}, "UNKNOWN_MEMBER_ID", "broker 7"),
+        ({"assignments": {"0": [1, -1]}}, "UNKNOWN_MEMBER_ID", "broker -1"),
+        ({"topic": "no-such-topic", "replication_factor": 2}, "UNKNOWN_TOPIC_OR_PARTITION", "does not exist"),
+        ({"topic": "__consumer_offsets", "replication_factor": 2}, "INVALID_TOPIC_EXCEPTION", "internal"),
+    ],
+)
+def test_wrong_replication_factors(
+    controller: InProcess, two_replicas: str, fields: dict[str, Any], error: str, words: str
+) -> None:
+    refused(controller, FACTORS, {"topic": two_replicas, **fields}, error, words)
+
+
+def test_replication_factor_up_and_down(controller: InProcess) -> None:
+    topic = controller.create(3, replication_factor=1)
+    leaders = [brokers[0] for brokers in replicas(controller, topic)]
+    item = {"topic": topic, "replication_factor": 3}
+    for fields in ({"validate_only": True}, {}, {}):  # the third finds nothing left to do
+        assert errors(several(controller, FACTORS, [item], **fields, **WAIT)) == ["NONE"]
+        rows = controller.topic(topic).partitions
+        expected = 1 if fields else 3
+        assert [len(row.replicas) for row in rows] == [expected] * 3
+        assert [row.replicas[0] for row in rows] == leaders
+        assert all(set(row.isr) == set(row.replicas) for row in rows)
+    # A change that comes after it goes by the new factor.
+    assert controller.alter(topic, 5).error == "NONE"
+    assert [len(brokers) for brokers in replicas(controller, topic)] == [3] * 5
+    found = several(
+        controller,
+        FACTORS,
+        [{"topic": topic, "assignments": {str(p): [2, 3] for p in range(5)}}, item, {"topic": "x/y"}],
+        **WAIT,
+    )
+    assert errors(found) == ["INVALID_REQUEST", "INVALID_REQUEST", "INVALID_REQUEST"]
+    uneven = {"topic": topic, "assignments": {"4": [2, 3]}}
+    refused(controller, FACTORS, uneven, "INVALID_REPLICA_ASSIGNMENT", "all must have as many")
+    given = {"topic": topic, "assignments": {str(p): [2, 3] for p in range(5)}}
+    assert errors(several(controller, FACTORS, [given], **WAIT)) == ["NONE"]
+    assert replicas(controller, topic) == [[2, 3]] * 5
+
+    # Deleted partitions keep what retire.replication.factor leaves them.
+    assert controller.alter(topic, 3).error == "NONE"
+    await_replicas(controller, topic, [2, 2, 2, 1, 1])
+    assert errors(several(controller, FACTORS, [item], **WAIT)) == ["NONE"]
+    await_replicas(controller, topic, [3, 3, 3, 1, 1])
+
+
+def test_nothing_is_altered_amid_a_change(controller: InProcess) -> None:
+    topic = controller.create(1, replication_factor=1)
+    with Hold(i.ReadBoundaries) as hold:
+        controller.before = hold
+        controller.alter(topic, 2, wait=False)
+        hold.await_reached()
+        rows = several(controller, FACTORS, [{"topic": topic, "replication_factor": 2}])
+        assert errors(rows) == ["PARTITION_CHANGE_IN_PROGRESS"]
+    assert controller.await_end(topic).outcome == "done"
+
+
+def test_given_replicas_outlive_the_controller(three_brokers: LocalCluster) -> None:
+    chroot, wanted = unique_name("resumed"), [[3, 1], [2, 3], [1, 2]]
+    with in_process(three_brokers, chroot=chroot) as first:
+        topic = placed(first, 3, 1)
+        with Hold(i.CreatePartitions) as hold:
+            first.before = hold
+            item = {"topic": topic, "partition_count": 3, "assignments": {"1": wanted[1], "2": wanted[2]}}
+            assert errors(several(first, COUNTS, [item])) == ["NONE"]
+            hold.await_reached()
+            first.service.begin_stop()
+        first.service.stop()
+    with in_process(three_brokers, chroot=chroot) as second:
+        assert second.await_end(topic).outcome == "done"
+        assert replicas(second, topic) == wanted
+
+
+def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProcess) -> None:
+    """It gets nothing, it keeps what it has, and what waits for it goes on when it is back."""
+    topic = placed(controller, 1, 3)
+    moving = placed(controller, 1)
+    three_brokers.kill_broker(3)
+    try:
+        deadline = time.monotonic() + TIMEOUT
+        while 3 in [broker.id for broker in controller.service.admin.brokers()]:
+            assert time.monotonic() < deadline, "broker 3 is still there"
+            time.sleep(0.1)
+        refused(
+            controller,
+            FACTORS,
+            {"topic": topic, "replication_factor": 3},
+            "INVALID_REPLICATION_FACTOR",
+            "with 2",
+        )
+        item: dict[str, Any] = {"topic": moving, "assignments": {"0": [1, 3]}}
+        refused(controller, FACTORS, item, "UNKNOWN_MEMBER_ID", "broker 3")
+        counts = {"topic": topic, "partition_count": 2, "assignments": {"1": [1, 3]}}
+        refused(controller, COUNTS, counts, "UNKNOWN_MEMBER_ID", "broker 3")
+        # Kafka itself takes it, and waits for the broker.
+        admin = KafkaAdmin(three_brokers.bootstrap_servers, timeout=TIMEOUT)
+        try:
+            Reassignments(admin.requests, timeout=TIMEOUT).start(moving, {0: [1, 3]})
+        finally:
+            admin.close()
+        for fields in (
+            {"replication_factor": 1},
+            {"assignments": {"0": [1]}},
+            {"assignments": {"0": [3, 1]}},
+        ):
+            item = {"topic": moving, **fields}
+            refused(controller, FACTORS, item, "REASSIGNMENT_IN_PROGRESS", "partition 0")
+        # What it is doing already may be asked for again.
+        for fields in ({"replication_factor": 2}, {"assignments": {"0": [1, 3]}}):
+            item = {"topic": moving, **fields}
+            assert errors(several(controller, FACTORS, [item])) == ["NONE"]
+            ((_, error, message),) = several(controller, FACTORS, [item], params={"wait": 0.1})
+            assert (error, "Kafka goes on" in message) == ("REQUEST_TIMED_OUT", True), message
+        # Who has a replica there may keep it, or give it up.
+        order = {"topic": topic, "assignments": {"0": [3, 1]}}
+        assert errors(several(controller, FACTORS, [order], **WAIT)) == ["NONE"]
+        fewer = {"topic": topic, "replication_factor": 1}
+        assert errors(several(controller, FACTORS, [fewer], **WAIT)) == ["NONE"]
+        assert replicas(controller, topic) == [[1]]
+    finally:
+        three_brokers.start_broker(3)
+    await_replicas(controller, moving, [2])
+    deadline = time.monotonic() + TIMEOUT
+    while set(controller.topic(moving).partitions[0].isr) != {1, 3}:
+        assert time.monotonic() < deadline, "the replica on broker 3 is not in sync"
+        time.sleep(0.1)
+
+
+def test_waiting_tells_of_a_cancelled_reassignment(
+    controller: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = placed(controller, 1)
+    replication = controller.service.replication
+    with monkeypatch.context() as patch:
+        patch.setattr(replication_module, "_PROPAGATION", 0.2)
+        patch.setattr(
+            replication._reassignments, "start", lambda *_: None
+        )  # as if it had been cancelled at once
+        item = {"topic": topic, "assignments": {"0": [1, 2]}}
+        ((_, error, message),) = several(controller, FACTORS, [item], params={"wait": TIMEOUT})
+        assert (error, "was cancelled or replaced" in message) == ("INVALID_REQUEST", True), message
