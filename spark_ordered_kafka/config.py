@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spark_ordered_kafka import parsing
+from spark_ordered_kafka import credentials, parsing
+from spark_ordered_kafka.credentials import NO_CREDENTIALS, ControllerCredentials, controller_credentials
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.parsing import (
     EARLIEST,
@@ -20,6 +21,7 @@ from spark_ordered_kafka.parsing import (
     Given,
     Positions,
     is_http_url,
+    is_secret,
     is_topic_name,
     lowered,
     topic_name,
@@ -55,9 +57,7 @@ Ordering = Literal["key", "none"]
 Misrouted = Literal["ignore", "warn", "fail"]
 NoMatch = Literal["error", "latest"]
 
-_SECRET = re.compile(r"password|secret|sasl\.jaas\.config|ssl\.key\.pem|\.token", re.IGNORECASE)
-
-_COMMON = ("controller.url",)
+_COMMON = ("controller.url", *credentials.NAMES)
 _SUBSCRIPTION = ("subscribe", "subscribePattern", "assign")
 # In Spark's order of preference.
 _STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
@@ -84,13 +84,15 @@ _EITHER_SIDE = tuple(dict.fromkeys((*_SOURCE, *_SINK)))
 
 @dataclass(frozen=True)
 class Connection:
-    """Where the cluster and its controller are. ``kafka`` holds librdkafka properties without the prefix.
+    """Where the cluster and its controller are. ``kafka`` holds librdkafka properties without the prefix,
+    ``credentials`` what the controllers are shown.
 
     Hashable, so that what a worker process keeps for a connection can be found by it.
     """
 
     kafka: Mapping[str, str] = field(repr=False, hash=False)
     controller_url: str
+    credentials: ControllerCredentials = NO_CREDENTIALS
 
     @property
     def bootstrap_servers(self) -> str:
@@ -98,7 +100,7 @@ class Connection:
         return self.kafka["bootstrap.servers"]
 
     def __str__(self) -> str:
-        return f"Connection({masked(self.kafka)}, controller.url={self.controller_url!r})"
+        return f"Connection({masked(self.kafka)}, controller.url={self.controller_url!r}, {self.credentials})"
 
 
 @dataclass(frozen=True)
@@ -272,7 +274,7 @@ def check_defaults(entries: Mapping[str, str]) -> None:
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties with passwords and keys replaced, fit for a log."""
-    return {name: "********" if _SECRET.search(name) else value for name, value in properties.items()}
+    return {name: "********" if is_secret(name) else value for name, value in properties.items()}
 
 
 def _of_side(defaults: Mapping[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:
@@ -298,7 +300,9 @@ def _without_rivals(defaults: dict[str, str], own: Mapping[str, str]) -> dict[st
 def _connection(given: Given) -> Connection:
     servers = given.require("kafka.bootstrap.servers", parsing.servers, parsing.SERVERS_HINT)
     url = given.require("controller.url", parsing.urls, parsing.URLS_HINT)
-    return Connection(kafka=given.kafka() | {"bootstrap.servers": servers}, controller_url=url)
+    own = {name: value for name in credentials.NAMES if (value := given.text(name)) is not None}
+    shown = controller_credentials(own, url, lambda name: f"option {name}")
+    return Connection(given.kafka() | {"bootstrap.servers": servers}, url, shown)
 
 
 def _one_of(*names: str) -> Callable[[str, str], str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ TOPICS_HINT = "set it to one topic, or several separated by commas"
 
 KAFKA_PREFIX = "kafka."
 
+_SECRET = re.compile(r"password|secret|sasl\.jaas\.config|ssl\.key\.pem|\.token", re.IGNORECASE)
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _WHOLE = re.compile(r"[0-9]{1,18}")
 # org.apache.spark.network.util.JavaUtils.timeStringAs; a number without a unit counts milliseconds.
@@ -77,7 +79,10 @@ class Given:
             hint = f"the {side} takes {', '.join(known)} and kafka.*"
             if elsewhere and name in others:
                 hint = f"it is not an option of the {side}; {hint}"
-            raise ConfigError(f"unknown option {name}", self._values[name], hint)
+            # A misspelt controller.password is one, too.
+            hidden = is_secret(name) or name.startswith("controller.")
+            shown = "********" if hidden else self._values[name]
+            raise ConfigError(f"unknown option {name}", shown, hint)
 
     def text(self, name: str) -> str | None:
         """The value as given."""
@@ -133,6 +138,25 @@ def is_http_url(url: str) -> bool:
         return False  # of a port or an IPv6 address
     named = parts.scheme in ("http", "https") and bool(parts.hostname)
     return named and is_port and not parts.query and not parts.fragment
+
+
+def url_parts(url: str) -> tuple[str, str]:
+    """Scheme and host of a URL that :func:`is_http_url` accepts."""
+    parts = urlsplit(url.strip())
+    return parts.scheme, parts.hostname or ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` (a name or an address, an IPv6 one with or without brackets) is this machine's own."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of an option or property of that name must not be shown."""
+    return _SECRET.search(name) is not None
 
 
 def servers(option: str, value: str) -> str:

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from spark_ordered_kafka import parsing
-from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka import credentials, parsing
+from spark_ordered_kafka.config import Connection, masked
+from spark_ordered_kafka.credentials import controller_credentials
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import client_properties
 
@@ -113,8 +114,14 @@ class _Conf:
         if alias is not None:
             self._rest.setdefault("bootstrap.servers", alias)
         servers = self._require("bootstrap.servers", parsing.servers, parsing.SERVERS_HINT)
+        for name in self._rest:
+            if name.startswith(credentials.PREFIX) and name not in credentials.NAMES:
+                hint = f"the options of controllers are controller.url, {', '.join(credentials.NAMES)}"
+                raise ConfigError(f"unknown option {name}", "********", hint)
+        own = {name: text(self._rest.pop(name)) for name in credentials.NAMES if name in self._rest}
+        shown = controller_credentials(own, url)
         kafka = {name: value if callable(value) else text(value) for name, value in self._rest.items()}
-        return Connection(kafka=kafka | {"bootstrap.servers": servers}, controller_url=url)
+        return Connection(kafka | {"bootstrap.servers": servers}, url, shown)
 
     def take(self, name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
         """An option of ours, not librdkafka's to see."""
@@ -189,7 +196,7 @@ def _judge(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) ->
     # One by one, since librdkafka names an alias by the name it stands for.
     for name, value in kafka.items():
         if (own := _refusal(client, {"group.id": "judge", name: value})) is not None:
-            raise ConfigError(name, value, f"librdkafka says: {own}")
+            raise ConfigError(name, masked({name: value})[name], f"librdkafka says: {own}")
     raise ConfigError("conf", ", ".join(sorted(kafka)), f"librdkafka says: {said}")
 
 

@@ -1,21 +1,12 @@
-"""Who sent a request."""
+"""Who sent a request, as routes ask for it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fastapi import Request
 
-ANONYMOUS = "User:ANONYMOUS"
-"""``KafkaPrincipal.ANONYMOUS``."""
+from spark_ordered_kafka.controller.access.caller import ANONYMOUS, Caller
 
-
-@dataclass(frozen=True)
-class Caller:
-    """``principal`` is as Kafka prints it (``User:alice``); ``host`` is the address the request came from."""
-
-    principal: str
-    host: str
+__all__ = ["ANONYMOUS", "Caller", "caller_of"]
 
 
 def caller_of(request: Request) -> Caller:

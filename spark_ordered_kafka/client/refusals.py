@@ -1,0 +1,38 @@
+"""Why a controller was not even asked: connections that TLS ends, named by the option that is to blame."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+from spark_ordered_kafka.credentials import SSL_CA, SSL_CERTIFICATE, ControllerCredentials
+from spark_ordered_kafka.errors import ConfigError
+
+# OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH.
+_OTHER_HOST = frozenset({62, 64})
+
+
+def tls_refusal(error: BaseException, url: str, credentials: ControllerCredentials) -> ConfigError | None:
+    """What is wrong with the TLS connection that ``error`` ended; None: it was something else."""
+    found = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
+    if found is None:
+        return None
+    if isinstance(found, ssl.SSLCertVerificationError):
+        told = found.verify_message
+        if found.verify_code in _OTHER_HOST:
+            hint = f"its certificate is for another host ({told}): use a name that the certificate has"
+            return ConfigError("controller.url", url, hint)
+        hint = f"the certificate of {url} is not to be trusted ({told}): give the authority that signed it"
+        return ConfigError(SSL_CA, credentials.ca_location, hint)
+    told = found.reason or str(found)
+    if "ALERT" in told:
+        hint = f"{url} ended the TLS connection ({told}): give a certificate that it trusts"
+        return ConfigError(SSL_CERTIFICATE, credentials.certificate_location, hint)
+    return ConfigError("controller.url", url, f"no TLS connection can be made ({told}); is it http?")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__

@@ -1,0 +1,145 @@
+"""Kafka's access control lists, evaluated as Kafka's StandardAuthorizer does it. Pure.
+
+Sources: KIP-11 (operations, DENY first), KIP-290 (prefixed patterns), ``StandardAuthorizerData`` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+WILDCARD: Final = "*"
+"""As a resource's name, a host, and behind ``User:`` in a principal."""
+ANYONE: Final = "User:*"
+
+
+class Operation(str, Enum):
+    """What is done to a resource (``org.apache.kafka.common.acl.AclOperation``)."""
+
+    ALL = "ALL"
+    READ = "READ"
+    WRITE = "WRITE"
+    CREATE = "CREATE"
+    DELETE = "DELETE"
+    ALTER = "ALTER"
+    DESCRIBE = "DESCRIBE"
+    CLUSTER_ACTION = "CLUSTER_ACTION"
+    DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS"
+    ALTER_CONFIGS = "ALTER_CONFIGS"
+
+
+class ResourceType(str, Enum):
+    """What it is done to (``org.apache.kafka.common.resource.ResourceType``)."""
+
+    TOPIC = "TOPIC"
+    GROUP = "GROUP"
+    CLUSTER = "CLUSTER"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource by its name."""
+
+    type: ResourceType
+    name: str
+
+
+CLUSTER: Final = Resource(ResourceType.CLUSTER, "kafka-cluster")
+"""The cluster; Kafka gives it a name (``Resource.CLUSTER_NAME``)."""
+
+
+def topic_resource(topic: str) -> Resource:
+    """The resource of a topic."""
+    return Resource(ResourceType.TOPIC, topic)
+
+
+def group_resource(group: str) -> Resource:
+    """The resource of a consumer group."""
+    return Resource(ResourceType.GROUP, group)
+
+
+@dataclass(frozen=True)
+class Acl:
+    """An access control entry with the pattern it is bound to (``org.apache.kafka.common.acl.AclBinding``).
+
+    ``allow`` False denies. ``prefixed``: ``name`` is the beginning of names; otherwise it is a name, or ``*`` for all.
+    ``principal`` is ``User:alice`` or ``User:*``, ``host`` an address or ``*``.
+    """
+
+    type: ResourceType
+    name: str
+    principal: str
+    operation: Operation
+    prefixed: bool = False
+    allow: bool = True
+    host: str = WILDCARD
+
+    def matches(self, resource: Resource) -> bool:
+        """Whether the pattern is one of ``resource``."""
+        if self.type is not resource.type:
+            return False
+        if self.prefixed:
+            return resource.name.startswith(self.name)
+        return self.name in (WILDCARD, resource.name)
+
+
+# An ALLOW for one of these allows the key, too; a DENY for one of them does not deny it.
+_IMPLIED_BY: Final = {
+    Operation.DESCRIBE: frozenset(
+        {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    ),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
+}
+
+
+class AclTable:
+    """ACLs by what they are about, so that a check looks at those of its resource only. Immutable.
+
+    Args:
+        acls: in any order.
+        allow_if_none: whether a resource that no ACL is about is anyone's (``allow.everyone.if.no.acl.found``).
+    """
+
+    def __init__(self, acls: Iterable[Acl], *, allow_if_none: bool = False) -> None:
+        self._allow_if_none = allow_if_none
+        self._named: defaultdict[Resource, list[Acl]] = defaultdict(list)
+        self._prefixed: defaultdict[Resource, list[Acl]] = defaultdict(list)
+        lengths: defaultdict[ResourceType, set[int]] = defaultdict(set)
+        for acl in acls:
+            key = Resource(acl.type, acl.name)
+            if acl.prefixed:
+                self._prefixed[key].append(acl)
+                lengths[acl.type].add(len(acl.name))
+            else:
+                self._named[key].append(acl)
+        self._lengths = {kind: sorted(found) for kind, found in lengths.items()}
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        """Whether ``principal`` (``User:alice``) at ``host`` (an address) may do ``operation`` to ``resource``."""
+        about = self._about(resource)
+        if not about:
+            return self._allow_if_none
+        allowed = False
+        for acl in about:
+            if acl.principal not in (principal, ANYONE) or acl.host not in (host, WILDCARD):
+                continue
+            if not acl.allow:
+                if acl.operation in (operation, Operation.ALL):
+                    return False
+            elif acl.operation is Operation.ALL or acl.operation in _IMPLIED_BY.get(operation, (operation,)):
+                allowed = True
+        return allowed
+
+    def _about(self, resource: Resource) -> list[Acl]:
+        found = [
+            *self._named.get(resource, ()),
+            *self._named.get(Resource(resource.type, WILDCARD), ()),
+        ]
+        for length in self._lengths.get(resource.type, ()):
+            if length > len(resource.name):
+                break
+            found += self._prefixed.get(Resource(resource.type, resource.name[:length]), ())
+        return found

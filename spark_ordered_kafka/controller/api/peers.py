@@ -1,0 +1,30 @@
+"""Certificates of TLS clients, which uvicorn does not hand on to the application."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from spark_ordered_kafka.controller.access.certificates import principal_of
+from spark_ordered_kafka.controller.api.authentication import PEER_PRINCIPAL
+
+_log = logging.getLogger(__name__)
+
+
+class PeerProtocol(H11Protocol):
+    """A connection whose requests have the principal of its TLS client in ``scope["state"]``."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Called when the handshake is done: a certificate that is there was checked against ``ssl.ca.location``."""
+        super().connection_made(transport)
+        connection = transport.get_extra_info("ssl_object")
+        certificate = None if connection is None else connection.getpeercert(binary_form=True)
+        if not certificate:
+            return
+        try:
+            # Of this connection only: the dictionary that it was made with is shared by all.
+            self.app_state = {**self.app_state, PEER_PRINCIPAL: principal_of(certificate)}
+        except ValueError as error:
+            _log.warning("a client's certificate names nobody: %s", error)

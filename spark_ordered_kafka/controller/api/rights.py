@@ -1,0 +1,129 @@
+"""What right a route needs, declared where the route is, checked before it runs, and shown in the OpenAPI document.
+
+Every route has exactly one declaration among its dependencies. Which rights they are follows Kafka's own requests.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.routing import APIRoute
+
+from spark_ordered_kafka.controller.access.acls import CLUSTER, Operation, Resource, group_resource
+from spark_ordered_kafka.controller.api.caller import caller_of
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.controller.settings import AuthenticationSettings, TlsSettings
+
+EXTENSION = "x-ordered-kafka-rights"
+"""Of an operation in the OpenAPI document: the rights it needs, as text."""
+
+
+class Right:
+    """A route's declaration, and the dependency that checks it. ``text`` says it for people."""
+
+    def __init__(
+        self,
+        service: ControllerService,
+        operation: Operation,
+        on: Literal["topic", "group", "cluster"],
+    ) -> None:
+        self._service = service
+        self._operation = operation
+        self._on = on
+        self.text = [f"{operation.value} on the {on}"]
+
+    def __call__(self, request: Request) -> None:
+        """Raises RequestError *_AUTHORIZATION_FAILED; the topic or group is the path's."""
+        resource: Resource | str = CLUSTER
+        if self._on == "topic":
+            resource = request.path_params["topic"]
+        elif self._on == "group":
+            resource = group_resource(request.path_params["group"])
+        self._service.access.check(caller_of(request), self._operation, resource)
+
+
+class _CheckedByItem:
+    """The route itself checks each item of the request, and answers per item."""
+
+    def __init__(self, *text: str) -> None:
+        self.text = list(text)
+
+    def __call__(self) -> None:
+        """Nothing to do before the route."""
+
+
+class _Anyone:
+    """The route is open, to callers without credentials too."""
+
+    text: tuple[str, ...] = ()
+
+    def __call__(self) -> None:
+        """Nothing to do."""
+
+
+def on_topic(service: ControllerService, operation: Operation) -> Any:
+    """A dependency: the caller may do ``operation`` to the topic in the path."""
+    return Depends(Right(service, operation, "topic"))
+
+
+def on_group(service: ControllerService, operation: Operation) -> Any:
+    """A dependency: the caller may do ``operation`` to the group in the path."""
+    return Depends(Right(service, operation, "group"))
+
+
+def on_cluster(service: ControllerService, operation: Operation) -> Any:
+    """A dependency: the caller may do ``operation`` to the cluster."""
+    return Depends(Right(service, operation, "cluster"))
+
+
+def by_item(*text: str) -> Any:
+    """A dependency that says which rights the route checks itself, since they depend on what the request holds.
+
+    Such a route uses :meth:`~spark_ordered_kafka.controller.access.access.Access.refusals`, ``among`` or ``check``.
+    """
+    return Depends(_CheckedByItem(*text))
+
+
+def anyone() -> Any:
+    """A dependency that says that the route needs no right. Its path must be in ``authentication.OPEN_PATHS``, too."""
+    return Depends(_Anyone())
+
+
+def declared(route: APIRoute) -> list[Right | _CheckedByItem | _Anyone]:
+    """The declarations of a route; one, or somebody has forgotten it."""
+    calls = (dependency.dependency for dependency in route.dependencies)
+    return [call for call in calls if isinstance(call, (Right, _CheckedByItem, _Anyone))]
+
+
+def document(app: FastAPI, authentication: AuthenticationSettings, tls: TlsSettings | None) -> None:
+    """Let the OpenAPI document of ``app`` say what each operation needs, and how callers prove who they are."""
+    generated = app.openapi
+    schemes = _schemes(authentication, tls) if authentication.required else {}
+
+    def openapi() -> dict[str, Any]:
+        schema = generated()
+        if schemes:
+            schema.setdefault("components", {})["securitySchemes"] = schemes
+        for route in app.routes:
+            if not isinstance(route, APIRoute) or not route.include_in_schema:
+                continue
+            for method in route.methods or ():
+                operation = schema["paths"][route.path_format][method.lower()]
+                operation[EXTENSION] = [line for one in declared(route) for line in one.text]
+                if schemes and operation[EXTENSION]:
+                    operation["security"] = [{name: []} for name in schemes]
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's documentation says
+
+
+def _schemes(authentication: AuthenticationSettings, tls: TlsSettings | None) -> dict[str, dict[str, str]]:
+    schemes: dict[str, dict[str, str]] = {}
+    if authentication.kafka_mechanism is not None:
+        schemes["kafkaUser"] = {"type": "http", "scheme": "basic"}
+    if authentication.tokens_file is not None:
+        schemes["token"] = {"type": "http", "scheme": "bearer"}
+    if tls is not None and tls.client_auth != "none":
+        schemes["certificate"] = {"type": "mutualTLS"}
+    return schemes

@@ -1,0 +1,152 @@
+"""What clients show to the controllers: a user's password or a token, and TLS. Parsed once, secrets never shown."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.parsing import is_loopback, url_parts
+
+PREFIX: Final = "controller."
+USERNAME: Final = "controller.username"
+PASSWORD: Final = "controller.password"
+TOKEN: Final = "controller.token"
+SSL_CA: Final = "controller.ssl.ca.location"
+SSL_CERTIFICATE: Final = "controller.ssl.certificate.location"
+SSL_KEY: Final = "controller.ssl.key.location"
+SSL_KEY_PASSWORD: Final = "controller.ssl.key.password"
+
+_SSL: Final = (SSL_CA, SSL_CERTIFICATE, SSL_KEY, SSL_KEY_PASSWORD)
+NAMES: Final[tuple[str, ...]] = (USERNAME, PASSWORD, TOKEN, *_SSL)
+"""Options of every client of the controllers, beside ``controller.url``."""
+
+_SECRETS: Final = frozenset({PASSWORD, TOKEN, SSL_KEY_PASSWORD})
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+# What a header can hold (RFC 6750, section 2.1).
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+
+@dataclass(frozen=True)
+class ControllerCredentials:
+    """Who a client is, and how it checks whom it talks to. Hashable; its text and repr hold no secrets.
+
+    Attributes:
+        username: of a user of Kafka, with ``password``; HTTP Basic.
+        token: a bearer token.
+        ca_location: PEM file of the authorities that signed the controllers' certificates; None: the system's.
+        certificate_location: PEM file of the client's own certificate, with ``key_location``, for mutual TLS.
+        key_password: of the key's file.
+    """
+
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    ca_location: str | None = None
+    certificate_location: str | None = None
+    key_location: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+
+    @property
+    def authorization(self) -> str | None:
+        """The header ``Authorization``; None: there is none to send."""
+        if self.token is not None:
+            return f"Bearer {self.token}"
+        if self.username is None:
+            return None
+        pair = f"{self.username}:{self.password or ''}"
+        return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+    @property
+    def described(self) -> str:
+        """Which option a controller that answers 401 does not accept."""
+        if self.token is not None:
+            return TOKEN
+        if self.username is not None:
+            return f"{USERNAME} {self.username!r} with {PASSWORD}"
+        if self.certificate_location is not None:
+            return f"{SSL_CERTIFICATE} {self.certificate_location!r}"
+        return f"a request without credentials; set {USERNAME} and {PASSWORD}, {TOKEN} or {SSL_CERTIFICATE}"
+
+    @property
+    def ssl_properties(self) -> dict[str, str]:
+        """The files by the names that librdkafka has for them."""
+        given = {
+            "ssl.ca.location": self.ca_location,
+            "ssl.certificate.location": self.certificate_location,
+            "ssl.key.location": self.key_location,
+            "ssl.key.password": self.key_password,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+NO_CREDENTIALS: Final = ControllerCredentials()
+
+
+def controller_credentials(
+    given: Mapping[str, str], urls: str, shown: Callable[[str], str] = lambda name: name
+) -> ControllerCredentials:
+    """The credentials of a client.
+
+    Args:
+        given: values by option (:data:`NAMES`); those that are not given are not there.
+        urls: ``controller.url``, checked before.
+        shown: an option's name as messages show it.
+
+    Raises:
+        ConfigError: a value is wrong, two do not fit together, or secrets would go over the network unprotected.
+    """
+
+    def wrong(name: str, expected: str) -> ConfigError:
+        value = given.get(name)
+        return ConfigError(
+            shown(name), "********" if value is not None and name in _SECRETS else value, expected
+        )
+
+    for name, value in given.items():
+        if not value or _CONTROL.search(value) is not None:
+            raise wrong(name, "text without control characters is needed")
+    if TOKEN in given and USERNAME in given:
+        raise wrong(TOKEN, f"{USERNAME} is set too; give one of them")
+    pairs = (
+        (USERNAME, PASSWORD),
+        (PASSWORD, USERNAME),
+        (SSL_CERTIFICATE, SSL_KEY),
+        (SSL_KEY, SSL_CERTIFICATE),
+    )
+    for name, other in (*pairs, (SSL_KEY_PASSWORD, SSL_KEY)):
+        if name in given and other not in given:
+            raise wrong(other, f"{name} needs it")
+    if ":" in given.get(USERNAME, ""):
+        raise wrong(USERNAME, "HTTP Basic takes no name with a colon")
+    if TOKEN in given and _TOKEN.fullmatch(given[TOKEN]) is None:
+        raise wrong(TOKEN, "the characters a-z A-Z 0-9 . _ ~ + / - are allowed")
+    _check_protected(given, urls, shown)
+    return ControllerCredentials(
+        username=given.get(USERNAME),
+        password=given.get(PASSWORD),
+        token=given.get(TOKEN),
+        ca_location=given.get(SSL_CA),
+        certificate_location=given.get(SSL_CERTIFICATE),
+        key_location=given.get(SSL_KEY),
+        key_password=given.get(SSL_KEY_PASSWORD),
+    )
+
+
+def _check_protected(given: Mapping[str, str], urls: str, shown: Callable[[str], str]) -> None:
+    for url in urls.split(","):
+        scheme, host = url_parts(url)
+        if scheme == "https":
+            continue
+        secret = next((name for name in (PASSWORD, TOKEN) if name in given), None)
+        if secret is not None and not is_loopback(host):
+            hint = f"{secret} would go there unencrypted: https is needed, or a loopback address"
+            raise ConfigError(shown("controller.url"), url.strip(), hint)
+    # Where no address is https they are not used: the connection would be less secure than whoever set them believes.
+    if not any(url_parts(url)[0] == "https" for url in urls.split(",")):
+        for name in _SSL:
+            if name in given:
+                raise ConfigError(shown("controller.url"), urls, f"{name} is set: https is needed for it")
