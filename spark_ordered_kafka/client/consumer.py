@@ -73,7 +73,8 @@ class OrderedConsumer:
                 auto_offset_reset="error",
             )
         )
-        self._directory = TopicDirectory(self._options.connection)
+        # A poll comes again soon, and must not take longer than it was told to.
+        self._directory = TopicDirectory(self._options.connection, retry_for=0.0)
         self._subscription: list[str] = []
         self._assignment = self._new_assignment(None)
         self._user: dict[str, OnRebalance | None] = {}

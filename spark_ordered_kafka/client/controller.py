@@ -9,11 +9,16 @@ from types import TracebackType
 from urllib.parse import quote
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.client.transport import Transport
+from spark_ordered_kafka.client.takeover import settled
+from spark_ordered_kafka.client.transport import Transport, new_key
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.credentials import NO_CREDENTIALS, ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
 
 _LAYOUT_RETRY = 0.05
 """Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
+_REQUEST_TIMEOUT = 60.0
+"""Seconds that a controller takes for topics to be created or deleted, unless the request says otherwise."""
 _DRAIN_TIMEOUT = 30.0
 """Seconds that a controller may take to ask brokers and group coordinators before it answers."""
 
@@ -21,22 +26,49 @@ _DRAIN_TIMEOUT = 30.0
 class ControllerClient:
     """Typed, synchronous client of the controller. Safe to share between threads.
 
-    Of several controllers it follows the active one. While none is active, or none answers, it asks again for
-    ``retry_for`` seconds. What may have been done and must not be done twice is never sent again.
+    Any of several controllers will do, and another one is asked when it does not answer. While none answers, they are asked
+    again for ``retry_for`` seconds, so that a take-over shows as a delay. What may have been done and must not be done twice
+    is never sent again: creations and alterations have a key by which controllers know them again, so they are.
 
     Args:
         urls: of the controllers, separated by commas, or one by one.
         timeout: seconds for a controller to accept a connection, and then to answer.
-        retry_for: seconds in which the URLs are asked again and again; 0: each once.
+        retry_for: seconds in which the URLs are asked again and again; 0: each once. None: 15 with several URLs, 0 with
+            one.
+        reason: why this client changes things, for the controller's audit log; it may demand one.
+        credentials: what the controllers are shown.
 
     Every method raises UnavailableError when no active controller answers (or, where its message says so, when it is not
-    known whether it did what was asked), LayoutChangingError while a change is closing, RequestError with the answer's code
-    for every other refusal, ConfigError for an argument that cannot be sent, ClosedError after :meth:`close`.
+    known whether it did what was asked), ReviewPendingError when the request waits for a second principal,
+    LayoutChangingError while a change is closing, RequestError with the answer's code for every other refusal, ConfigError
+    for an argument that cannot be sent, ClosedError after :meth:`close`.
     """
 
-    def __init__(self, urls: str | Sequence[str], *, timeout: float = 10.0, retry_for: float = 0.0) -> None:
-        self._transport = Transport(urls, timeout=timeout, retry_for=retry_for)
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        timeout: float = 10.0,
+        retry_for: float | None = None,
+        reason: str | None = None,
+        credentials: ControllerCredentials = NO_CREDENTIALS,
+    ) -> None:
+        self._transport = Transport(
+            urls, timeout=timeout, retry_for=retry_for, reason=reason, credentials=credentials
+        )
         self._call = self._transport.ask
+
+    @classmethod
+    def of(
+        cls, connection: Connection, *, timeout: float = 10.0, retry_for: float | None = None
+    ) -> ControllerClient:
+        """A client of the controllers that belong to a cluster, with the credentials that were given for them."""
+        return cls(
+            connection.controller_url,
+            timeout=timeout,
+            retry_for=retry_for,
+            credentials=connection.credentials,
+        )
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -77,7 +109,44 @@ class ControllerClient:
 
     def create_topic(self, request: schemas.CreateTopicRequest) -> schemas.TopicResult:
         """Create a topic under management."""
-        return self._call(schemas.TopicResult, "POST", "/v1/topics", body=request)
+        patience = _patience(request.timeout_ms)
+        return self._call(
+            schemas.TopicResult, "POST", "/v1/topics", body=request, extra_timeout=patience, key=new_key()
+        )
+
+    def create_topics(self, request: schemas.CreateTopicsRequest) -> schemas.TopicResults:
+        """Create several topics under management; a result per topic."""
+        patience, key = _patience(request.timeout_ms), new_key()
+
+        def ask(items: Sequence[int], _: float | None) -> list[schemas.TopicResult]:
+            some = request.model_copy(update={"topics": [request.topics[index] for index in items]})
+            return self._call(
+                schemas.TopicResults, "POST", "/v1/topics", body=some, extra_timeout=patience, key=key
+            ).topics
+
+        return schemas.TopicResults(topics=settled(ask, len(request.topics), None))
+
+    def delete_topic(
+        self, topic: str, *, validate_only: bool = False, timeout_ms: int | None = None
+    ) -> schemas.TopicResult:
+        """Delete a topic under management, with all it holds; returns when it is gone."""
+        params = {"validate_only": "true"} if validate_only else {}
+        if timeout_ms is not None:
+            params["timeout_ms"] = str(timeout_ms)
+        patience = _patience(timeout_ms)
+        return self._call(
+            schemas.TopicResult, "DELETE", _topic_path(topic), params=params, extra_timeout=patience
+        )
+
+    def delete_topics(self, request: schemas.DeleteTopicsRequest) -> schemas.TopicResults:
+        """Delete several topics under management; a result per topic."""
+        return self._call(
+            schemas.TopicResults,
+            "POST",
+            "/v1/topic-deletions",
+            body=request,
+            extra_timeout=_patience(request.timeout_ms),
+        )
 
     def layout(self, topic: str, from_epoch: int = 0) -> schemas.LayoutHistoryView:
         """The committed layouts from ``from_epoch`` on; a linearizable read."""
@@ -88,8 +157,8 @@ class ControllerClient:
             params={"from_epoch": str(from_epoch)},
         )
 
-    def writer_layout(self, topic: str) -> schemas.WriterLayoutView:
-        """What a writer needs to place records; a linearizable read.
+    def writer_layout(self, topic: str, *, retry_for: float | None = None) -> schemas.WriterLayoutView:
+        """What a writer needs to place records; a linearizable read. ``retry_for`` instead of the client's own.
 
         Raises LayoutChangingError while a partition change is closing.
         """
@@ -99,6 +168,7 @@ class ControllerClient:
             _topic_path(topic, "layout"),
             params={"writer": "true"},
             topic=topic,
+            retry_for=retry_for,
         )
 
     def wait_for_layout(
@@ -115,7 +185,7 @@ class ControllerClient:
         deadline = clock() + timeout
         while True:
             try:
-                return self.writer_layout(topic)
+                return self.writer_layout(topic, retry_for=0.0)
             except OrderedKafkaError as error:
                 if not error.retriable or clock() >= deadline:
                     raise
@@ -134,14 +204,22 @@ class ControllerClient:
         self, topic: str, request: schemas.AlterTopicRequest, *, wait: float | None = None
     ) -> schemas.TopicResult:
         """Alter ordered delivery, which is a change of layout, or Kafka's configuration of the topic."""
-        return self._call(
-            schemas.TopicResult,
-            "PATCH",
-            _topic_path(topic),
-            params=_wait_params(wait),
-            body=request,
-            extra_timeout=wait,
-        )
+        key = new_key()
+
+        def ask(_: Sequence[int], seconds: float | None) -> list[schemas.TopicResult]:
+            return [
+                self._call(
+                    schemas.TopicResult,
+                    "PATCH",
+                    _topic_path(topic),
+                    params=_wait_params(seconds),
+                    body=request,
+                    extra_timeout=seconds,
+                    key=key,
+                )
+            ]
+
+        return settled(ask, 1, wait)[0]
 
     def delete_records(self, topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
         """Drain partitions marked for deletion; the result of each says whether it was done."""
@@ -169,14 +247,36 @@ class ControllerClient:
     def alter_partition_counts(
         self, request: schemas.PartitionCountsRequest, *, wait: float | None = None
     ) -> schemas.TopicResults:
-        """Start partition changes; a result per topic. ``wait`` (seconds) waits for their end."""
+        """Start partition changes; a result per topic. ``wait`` (seconds) waits for their end, also that of changes with
+        which another controller goes on."""
+        key = new_key()
+
+        def ask(items: Sequence[int], seconds: float | None) -> list[schemas.TopicResult]:
+            some = request.model_copy(update={"topics": [request.topics[index] for index in items]})
+            return self._call(
+                schemas.TopicResults,
+                "POST",
+                "/v1/partition-counts",
+                params=_wait_params(seconds),
+                body=some,
+                extra_timeout=seconds,
+                key=key,
+            ).topics
+
+        return schemas.TopicResults(topics=settled(ask, len(request.topics), wait))
+
+    def alter_replication_factors(
+        self, request: schemas.ReplicationFactorsRequest, *, wait: float | None = None
+    ) -> schemas.TopicResults:
+        """Let Kafka give partitions more or fewer replicas; a result per topic. ``wait`` (seconds) waits for the end."""
         return self._call(
             schemas.TopicResults,
             "POST",
-            "/v1/partition-counts",
+            "/v1/replication-factors",
             params=_wait_params(wait),
             body=request,
             extra_timeout=wait,
+            repeatable=True,
         )
 
     def change(self, topic: str) -> schemas.TopicChange:
@@ -188,8 +288,13 @@ class ControllerClient:
         return self._call(schemas.TopicResult, "DELETE", _topic_path(topic, "change"))
 
     def brokers(self) -> schemas.BrokerList:
-        """Brokers with racks, hosted replicas and capacity."""
+        """Brokers with racks, hosted replicas, limit and capacity."""
         return self._call(schemas.BrokerList, "GET", "/v1/brokers")
+
+    def set_guard_rails(self, broker: int, request: schemas.GuardRailsRequest) -> schemas.BrokerView:
+        """Limit how many replicas a broker may host (KIP-578); the broker as it is then."""
+        path = f"/v1/brokers/{broker}/guard-rails"
+        return self._call(schemas.BrokerView, "PUT", path, body=request)
 
     # -- groups -------------------------------------------------------------------------------------------------
 
@@ -206,15 +311,38 @@ class ControllerClient:
             extra_timeout=_DRAIN_TIMEOUT,
         )
 
+    # -- reviews ------------------------------------------------------------------------------------------------
+
+    def reviews(self) -> schemas.ReviewList:
+        """Requests that wait for a second principal, and those decided about lately."""
+        return self._call(schemas.ReviewList, "GET", "/v1/reviews")
+
+    def review(self, review_id: int) -> schemas.ReviewView:
+        """A request that waits, or what became of it."""
+        return self._call(schemas.ReviewView, "GET", f"/v1/reviews/{review_id}")
+
+    def approve_review(self, review_id: int) -> schemas.ReviewView:
+        """Have a request of somebody else carried out; its ``answer`` says with what result."""
+        path = f"/v1/reviews/{review_id}/approve"
+        return self._call(schemas.ReviewView, "POST", path, extra_timeout=_DRAIN_TIMEOUT)
+
+    def discard_review(self, review_id: int) -> schemas.ReviewView:
+        """Give a request up."""
+        return self._call(schemas.ReviewView, "POST", f"/v1/reviews/{review_id}/discard")
+
     # -- health -------------------------------------------------------------------------------------------------
 
     def healthz(self) -> schemas.Result:
         """Whether a controller's process answers, active or not; raises if none does."""
         return self._call(schemas.Result, "GET", "/healthz")
 
-    def readyz(self) -> schemas.Result:
-        """Whether there is an active controller that reaches Kafka and ZooKeeper; raises the reason if not."""
-        return self._call(schemas.Result, "GET", "/readyz")
+    def readyz(self) -> schemas.Readiness:
+        """Whether a controller serves that reaches Kafka and ZooKeeper, and as what; raises the reason if not."""
+        return self._call(schemas.Readiness, "GET", "/readyz")
+
+    def controllers(self) -> schemas.ControllerList:
+        """The controllers that live, and which of them leads."""
+        return self._call(schemas.ControllerList, "GET", "/v1/controllers")
 
     def metrics(self) -> str:
         """Counters of the controller that answered last, in Prometheus' text format."""
@@ -231,6 +359,11 @@ def _segment(name: str) -> str:
         return quote(name, safe="").replace(".", "%2E")
     except UnicodeEncodeError as error:
         raise ConfigError("the name", name, f"it must be text ({error.reason})") from error
+
+
+def _patience(timeout_ms: int | None) -> float:
+    """Seconds that a controller may take for a request that says ``timeout_ms``."""
+    return _REQUEST_TIMEOUT if timeout_ms is None else timeout_ms / 1000
 
 
 def _wait_params(wait: float | None) -> dict[str, str]:

@@ -60,7 +60,7 @@ class OrderedProducer:
     def __init__(self, conf: Mapping[str, Any]) -> None:
         options = producer_options(conf)
         self._options = options
-        self._controller = ControllerClient(options.connection.controller_url)
+        self._controller = ControllerClient.of(options.connection)
         self._backlog = Backlog(options.max_messages, options.max_bytes, options.commit_interval is None)
         self._max_message_bytes = options.max_message_bytes
         self._outbox = Outbox()

@@ -1,29 +1,42 @@
-"""Requests to whichever of several controllers is active."""
+"""Requests to whichever of several controllers answers."""
 
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
 
-from spark_ordered_kafka.client.schemas import Result
+from spark_ordered_kafka.client.refusals import tls_refusal
+from spark_ordered_kafka.client.schemas import Result, ReviewSummary
 from spark_ordered_kafka.config import is_http_url
+from spark_ordered_kafka.credentials import NO_CREDENTIALS, PREFIX, ControllerCredentials
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
     ErrorCode,
     LayoutChangingError,
     RequestError,
+    ReviewPendingError,
     UnavailableError,
 )
+from spark_ordered_kafka.kafka.security import ssl_context
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+"""Header that names a request, so that a controller knows it again (draft-ietf-httpapi-idempotency-key-header)."""
+
+TAKE_OVER: Final = 15.0
+"""Seconds after which, by default settings, another controller leads for certain."""
 
 _REPEATABLE = frozenset({"GET", "PUT"})
+_GATEWAY = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
+_READING = frozenset({"GET"})
 _FIRST_BACKOFF, _LAST_BACKOFF = 0.1, 1.0
 _RETRY_AFTER = 0.2
 # Below uvicorn's 5 s, so that a request is not sent into a connection that the controller is closing.
@@ -34,6 +47,11 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.
 
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 _ParsedT = TypeVar("_ParsedT")
+
+
+def new_key() -> str:
+    """A key for :meth:`Transport.ask` that no other request has."""
+    return uuid.uuid4().hex
 
 
 def parse_urls(value: str) -> tuple[str, ...]:
@@ -59,33 +77,62 @@ class _NoAnswerError(Exception):
         self.in_doubt = in_doubt
 
 
+class _TlsError(_NoAnswerError):
+    """TLS keeps this client and the controller at a URL apart; ``refusal`` says whose fault it is."""
+
+    def __init__(self, refusal: ConfigError) -> None:
+        super().__init__(f"failed: {refusal}", in_doubt=False)
+        self.refusal = refusal
+
+
 class _NoControllerError(UnavailableError):
-    """None of the URLs is an active controller, and asking again does no harm."""
+    """None of the URLs gave a controller's answer, and asking again does no harm."""
 
 
 class Transport:
-    """Sends requests to the active one of several controllers. Safe to share between threads.
+    """Sends requests to one of several controllers. Safe to share between threads.
 
     Asks the URLs in turn, beginning with the one that answered last. Another one is asked only if it is certain that
-    nothing was done yet, or if doing it twice is the same as once.
+    nothing was done yet, if doing it twice is the same as once, or if controllers know the request again by its key.
 
     Args:
         urls: of the controllers, see :func:`parse_urls`.
         timeout: seconds for a controller to accept a connection, and then to answer.
-        retry_for: seconds in which further rounds through all URLs begin while none is an active controller.
+        retry_for: seconds in which further rounds through all URLs begin while none answers; None: :data:`TAKE_OVER`
+            with several URLs, 0 with one.
+        reason: why this client changes things: the query parameter ``reason`` of every request that may.
+        credentials: what the controllers are shown.
 
     Raises:
-        ConfigError: an argument is wrong, or a request cannot be written down as one.
+        ConfigError: an argument is wrong, or a request cannot be written down as one, or TLS keeps every controller away.
     """
 
-    def __init__(self, urls: str | Sequence[str], *, timeout: float, retry_for: float) -> None:
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        timeout: float,
+        retry_for: float | None,
+        reason: str | None = None,
+        credentials: ControllerCredentials = NO_CREDENTIALS,
+    ) -> None:
         self.urls = parse_urls(urls if isinstance(urls, str) else ",".join(urls))
         _require_seconds("timeout", timeout, timeout > 0.0)
+        if retry_for is None:
+            retry_for = TAKE_OVER if len(self.urls) > 1 else 0.0
         _require_seconds("retry_for", retry_for, retry_for >= 0.0)
         self._timeout = timeout
         self._retry_for = retry_for
+        self._reason = reason
         self._preferred = 0
-        self._http = httpx.Client(trust_env=False, limits=httpx.Limits(keepalive_expiry=_KEEPALIVE))
+        self._credentials = credentials
+        shown = credentials.authorization
+        self._http = httpx.Client(
+            trust_env=False,
+            limits=httpx.Limits(keepalive_expiry=_KEEPALIVE),
+            headers={} if shown is None else {"authorization": shown},
+            verify=ssl_context(credentials.ssl_properties, PREFIX),
+        )
 
     def close(self) -> None:
         """Close the connections. Requests after that raise ClosedError."""
@@ -102,6 +149,8 @@ class Transport:
         topic: str = "",
         extra_timeout: float | None = None,
         repeatable: bool | None = None,
+        key: str | None = None,
+        retry_for: float | None = None,
     ) -> _AnswerT:
         """The controller's answer.
 
@@ -109,10 +158,14 @@ class Transport:
             topic: which one a LayoutChangingError names.
             extra_timeout: seconds that the controller may take beyond ``timeout``.
             repeatable: whether sending it twice does the same as once; None: as the method says.
+            key: of :func:`new_key`, for routes that carry out the same request with the same key once, however often it
+                comes.
+            retry_for: instead of the transport's own.
 
         Raises:
-            UnavailableError: no active controller answered, or it is not known whether it did what was asked.
+            UnavailableError: no controller answered, or it is not known whether it did what was asked.
             LayoutChangingError: a change of the topic is closing.
+            ReviewPendingError: the request waits for a second principal.
             RequestError: the controller refused.
             ClosedError: after :meth:`close`.
         """
@@ -128,7 +181,7 @@ class Transport:
                     in_doubt=True,
                 ) from error
 
-        return self._ask(parse, method, path, params, body, topic, extra_timeout, repeatable)
+        return self._ask(parse, method, path, params, body, topic, extra_timeout, repeatable, key, retry_for)
 
     def text(self, path: str) -> str:
         """The answer to a GET as it is. Raises as :meth:`ask`."""
@@ -144,16 +197,27 @@ class Transport:
         topic: str = "",
         extra_timeout: float | None = None,
         repeatable: bool | None = None,
+        key: str | None = None,
+        retry_for: float | None = None,
     ) -> _ParsedT:
-        requests = [self._request(method, url, path, params, body, extra_timeout) for url in self.urls]
-        may_repeat = method in _REPEATABLE if repeatable is None else repeatable
+        requests = [self._request(method, url, path, params, body, extra_timeout, key) for url in self.urls]
+        if repeatable is None:
+            repeatable = method in _REPEATABLE
         retrying = Retrying(
             retry=retry_if_exception_type(_NoControllerError),
             wait=wait_random_exponential(multiplier=_FIRST_BACKOFF, max=_LAST_BACKOFF),
-            stop=stop_before_delay(self._retry_for),
+            stop=stop_before_delay(self._retry_for if retry_for is None else retry_for),
             reraise=True,
         )
-        answer: _ParsedT = retrying(self._ask_in_turn, f"{method} {path}", requests, parse, topic, may_repeat)
+        what, doubts, may_repeat = f"{method} {path}", list[str](), repeatable or key is not None
+        try:
+            answer: _ParsedT = retrying(self._ask_in_turn, what, requests, parse, topic, may_repeat, doubts)
+        except _NoControllerError as error:
+            if repeatable or not doubts:
+                raise
+            raise UnavailableError(
+                f"{what} was sent to {doubts[0]}. It may have been carried out: look before asking for it again ({error})"
+            ) from error
         return answer
 
     def _request(
@@ -164,14 +228,20 @@ class Transport:
         params: Mapping[str, str] | None,
         body: BaseModel | None,
         extra_timeout: float | None,
+        key: str | None,
     ) -> httpx.Request:
+        headers = {"content-type": "application/json"}
+        if key is not None:
+            headers[IDEMPOTENCY_KEY] = key
+        if self._reason is not None and method not in _READING:
+            params = {**(params or {}), "reason": self._reason}
         try:
             return self._http.build_request(
                 method,
                 url + path,
                 params=params,
                 content=None if body is None else body.model_dump_json(exclude_none=True),
-                headers={"content-type": "application/json"},
+                headers=headers,
                 timeout=httpx.Timeout(self._timeout, read=self._timeout + (extra_timeout or 0.0)),
             )
         except (httpx.InvalidURL, UnicodeError, PydanticSerializationError) as error:
@@ -184,23 +254,36 @@ class Transport:
         parse: Callable[[httpx.Response], _ParsedT],
         topic: str,
         may_repeat: bool,
+        doubts: list[str],
     ) -> _ParsedT:
-        failures = []
+        """``doubts`` takes who may have carried the request out all the same."""
+        failures: list[str] = []
+        unreached: list[_TlsError] = []
         first = self._preferred
         for turn in range(len(requests)):
             index = (first + turn) % len(requests)
             try:
                 answer = self._answer(requests[index], parse, topic)
             except _NoAnswerError as error:
+                if error.in_doubt:
+                    doubts.append(f"{self.urls[index]}, which {error}")
                 if error.in_doubt and not may_repeat:
                     raise UnavailableError(
                         f"{what} was sent to {self.urls[index]}, which {error}. It may have been carried out: look before "
                         "asking for it again"
                     ) from error
                 failures.append(f"{self.urls[index]} {error}")
+                if isinstance(error, _TlsError):
+                    unreached.append(error)
                 continue
+            except (RequestError, LayoutChangingError):
+                self._preferred = index
+                raise
             self._preferred = index
             return answer
+        if len(unreached) == len(requests):
+            # None is away: asking again would not help.
+            raise unreached[0].refusal from unreached[0]
         raise _NoControllerError(f"no controller answered {what}: {'; '.join(failures)}")
 
     def _answer(
@@ -211,15 +294,43 @@ class Transport:
         try:
             response = self._http.send(request)
         except httpx.HTTPError as error:
+            untrusted = tls_refusal(error, str(request.url.copy_with(raw_path=b"/")), self._credentials)
+            if untrusted is not None:
+                raise _TlsError(untrusted) from error
             in_doubt = not isinstance(error, _NOT_SENT)
             raise _NoAnswerError(f"failed: {error or type(error).__name__}", in_doubt=in_doubt) from error
         except RuntimeError as error:
             if self._http.is_closed:
                 raise ClosedError("the client of the controller was closed") from error
             raise
+        if response.status_code == HTTPStatus.ACCEPTED:
+            raise _pending(response)
         if response.is_success:
             return parse(response)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            raise _unauthorized(response, self._credentials)
         raise _refusal(response, topic)
+
+
+def _pending(response: httpx.Response) -> Exception:
+    """What 202 means: nothing was done yet."""
+    try:
+        return ReviewPendingError(ReviewSummary.model_validate_json(response.content).review_id)
+    except ValidationError:
+        return _NoAnswerError(f"answered {response.status_code}: {response.text[:_SHOWN]}", in_doubt=True)
+
+
+def _unauthorized(response: httpx.Response, credentials: ControllerCredentials) -> RequestError:
+    """Whoever answered, a controller or a proxy before it: asking again, or another one, would not help."""
+    try:
+        told = Result.model_validate_json(response.content).error_message
+    except ValidationError:
+        told = None
+    url = response.request.url.copy_with(raw_path=b"/")
+    return RequestError(
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        f"{url} does not accept {credentials.described}: {told or response.status_code}",
+    )
 
 
 def _refusal(response: httpx.Response, topic: str) -> Exception:
@@ -234,7 +345,9 @@ def _refusal(response: httpx.Response, topic: str) -> Exception:
             f"answered {response.status_code}: {response.text[:_SHOWN]}", in_doubt=response.status_code >= 500
         )
     if result.error_code == ErrorCode.NOT_CONTROLLER:
-        return _NoAnswerError("is not the active controller", in_doubt=False)
+        return _NoAnswerError(f"is not the active controller: {result.error_message}", in_doubt=False)
+    if response.status_code in _GATEWAY:
+        return _NoAnswerError(f"answered {response.status_code}: {result.error_message}", in_doubt=True)
     if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
         if result.error_code == ErrorCode.INVALID_PARTITION_METADATA:
             return LayoutChangingError(topic, _seconds(response.headers.get("retry-after")))

@@ -1,17 +1,18 @@
-"""The ZooKeeper session, the claim to be the controller, and writes that only the controller can make.
+"""The ZooKeeper session: reads, the claim to be the controller, and writes that only the controller can make.
 
 Every write is one ZooKeeper transaction that checks the version of ``/controller_epoch``, so that whatever a deposed
-controller still sends fails.
+controller still sends fails. Reads ask ZooKeeper alone, so that they are as good from any controller.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from kazoo.client import KazooClient, KazooState, TransactionRequest
+from kazoo.client import KazooState, TransactionRequest
 from kazoo.exceptions import (
     BadVersionError,
     KazooException,
@@ -21,10 +22,11 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.retry import KazooRetry
 
+from spark_ordered_kafka.controller import zookeeper
 from spark_ordered_kafka.controller.records import LeaderRecord, dump, parse
-from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.controller.settings import ZooKeeperSettings
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 
 ROOT = "/ordered-kafka"
 CONTROLLER = f"{ROOT}/controller"
@@ -41,6 +43,10 @@ class DeposedError(RequestError):
         super().__init__(ErrorCode.NOT_CONTROLLER, "this process is not the active controller (any more)")
 
 
+class ZooKeeperError(UnavailableError):
+    """ZooKeeper did not answer this process: what was asked for may have been done, and another controller may answer."""
+
+
 class ConflictError(RequestError):
     """A guarded write lost against another one; nothing was written."""
 
@@ -51,20 +57,21 @@ class ConflictError(RequestError):
 class Session:
     """A ZooKeeper session that may hold the claim to be the controller. Safe to share between threads.
 
-    ``hosts`` is a ZooKeeper connection string; times are seconds. Raises UnavailableError when ZooKeeper does not
+    ``hosts`` is ZooKeeper's connect string; ``timeout`` is in seconds. Raises ZooKeeperError when ZooKeeper does not
     answer within ``timeout``, and DeposedError where the claim is needed and not held. ``lost`` is set when the claim
-    is gone: the session has expired, or another controller was seen.
+    is gone: the session has expired, or another controller was seen; ``on_lost`` is called then.
     """
 
-    def __init__(self, hosts: str, *, session_timeout: float, timeout: float) -> None:
-        self.hosts = hosts
+    def __init__(
+        self, settings: ZooKeeperSettings, *, timeout: float, on_lost: Callable[[], None] = lambda: None
+    ) -> None:
+        self.hosts = settings.connect
+        self._settings = settings
         self._timeout = timeout
-        self.client = KazooClient(
-            hosts=hosts,
-            timeout=session_timeout,
-            connection_retry=KazooRetry(max_tries=-1, delay=0.1, backoff=1.5, max_delay=1.0),
-        )
+        self._on_lost = on_lost
+        self.client = zookeeper.client_of(settings)
         self._epoch: tuple[int, int] | None = None  # epoch, version of CONTROLLER_EPOCH
+        self._token: str | None = None
         self._suspended = threading.Event()
         self.lost = threading.Event()
         self.client.add_listener(self._on_state)
@@ -72,14 +79,8 @@ class Session:
     # -- connection ---------------------------------------------------------------------------------------------
 
     def connect(self, timeout: float, paths: Sequence[str]) -> None:
-        """Open the session and make the fixed znodes; raises UnavailableError after ``timeout`` seconds."""
-        try:
-            self.client.start(timeout=timeout)
-        except KazooTimeoutError as error:
-            self.close()
-            raise UnavailableError(
-                f"ZooKeeper at {self.hosts} did not answer within {timeout:g} s"
-            ) from error
+        """Open the session and make the fixed znodes; raises what :func:`zookeeper.connect` raises."""
+        zookeeper.connect(self.client, self._settings, ROOT, timeout)
         for path in paths:
             self.wait(self.client.ensure_path_async(path), path)
         try:
@@ -101,18 +102,22 @@ class Session:
     def wait(self, pending: Any, path: str) -> Any:
         """The result of an asynchronous request for ``path``.
 
-        Raises NoNodeError, NodeExistsError and BadVersionError as they are, UnavailableError for everything else.
+        Raises NoNodeError, NodeExistsError and BadVersionError as they are, ZooKeeperError when there is no answer, and
+        RequestError when it is refused.
         """
         try:
             return pending.get(timeout=self._timeout)
         except (NoNodeError, NodeExistsError, BadVersionError):
             raise
         except KazooTimeoutError as error:
-            raise UnavailableError(
+            raise ZooKeeperError(
                 f"ZooKeeper at {self.hosts} did not answer for {path} within {self._timeout:g} s"
             ) from error
         except KazooException as error:
-            raise UnavailableError(f"ZooKeeper at {self.hosts}: {error!r} for {path}") from error
+            translated = zookeeper.translated(error, self._settings, path)
+            if isinstance(translated, UnavailableError):
+                translated = ZooKeeperError(str(translated))
+            raise translated from error
 
     def _on_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
@@ -120,53 +125,119 @@ class Session:
         elif state == KazooState.SUSPENDED:
             self._suspended.set()
         else:
-            self._epoch = None
-            self.lost.set()
+            self._lose()
 
     # -- the claim ----------------------------------------------------------------------------------------------
 
-    def claim(self, controller_id: str, url: str, stop: threading.Event) -> int | None:
-        """Wait until no other controller is registered, then register; the new controller epoch.
+    def prepare(self, election: str) -> None:
+        """Get ready for a candidacy: remove what this session has left of earlier ones, below ``election`` too.
+
+        A claim, or the end of one, whose answer got lost leaves znodes that last as long as the session: for ever, if
+        it goes well.
+        """
+        zookeeper.reconnect(self.client, self._settings, ROOT, self._timeout)
+        self.lost.clear()
+        try:
+            names = self.wait(self.client.get_children_async(election), election)
+        except NoNodeError:
+            names = []
+        for path in (CONTROLLER, *(f"{election}/{name}" for name in names)):
+            stat = self.wait(self.client.exists_async(path), path)
+            if stat is not None and stat.ephemeralOwner == self.client.client_id[0]:
+                try:
+                    self.wait(self.client.delete_async(path), path)
+                except NoNodeError:
+                    _log.debug("%s is gone already", path)
+
+    def claim(self, controller_id: str, url: str, stop: threading.Event) -> LeaderRecord | None:
+        """Wait until no other controller is registered, then register, under the next controller epoch.
 
         None when ``stop`` was set or the session lost first.
         """
-        self.lost.clear()
         while self._await_vacancy(stop):
             data, stat = self.wait(self.client.get_async(CONTROLLER_EPOCH), CONTROLLER_EPOCH)
-            epoch = int(data) + 1
+            record = LeaderRecord(
+                id=controller_id, url=url, epoch=int(data) + 1, token=secrets.token_urlsafe(32)
+            )
             transaction = self.client.transaction()
-            transaction.set_data(CONTROLLER_EPOCH, str(epoch).encode(), version=stat.version)
-            record = LeaderRecord(id=controller_id, url=url, epoch=epoch)
+            transaction.set_data(CONTROLLER_EPOCH, str(record.epoch).encode(), version=stat.version)
             transaction.create(CONTROLLER, dump(record), ephemeral=True)
             if _first_failure(self.wait(transaction.commit_async(), CONTROLLER)) is None:
-                self._epoch = (epoch, stat.version + 1)
-                return epoch
+                self._token = record.token
+                self._epoch = (record.epoch, stat.version + 1)
+                if self.lost.is_set():  # before the line above
+                    self._epoch = None
+                    return None
+                return record
         return None
 
     def resign(self) -> None:
-        """Forget the claim: no write and no linearizable read succeeds until the next one."""
-        self._epoch = None
+        """Give the claim up, so that the next controller need not wait for the end of this session."""
+        epoch, self._epoch = self._epoch, None
+        if epoch is None or not self.connected:
+            return
+        transaction = self.client.transaction()
+        transaction.check(CONTROLLER_EPOCH, epoch[1])
+        transaction.delete(CONTROLLER)
+        try:
+            self.wait(transaction.commit_async(), CONTROLLER)
+        except OrderedKafkaError as error:
+            _log.info("%s is removed later: %s", CONTROLLER, error)
 
     @property
     def leading(self) -> bool:
         """Whether this process believes to be the controller and its session is alive."""
         return self._epoch is not None and not self._suspended.is_set() and not self.lost.is_set()
 
+    @property
+    def token(self) -> str | None:
+        """That of the claim; None when none is held."""
+        return self._token if self._epoch is not None else None
+
     def _await_vacancy(self, stop: threading.Event) -> bool:
         while not stop.is_set():
             gone = threading.Event()
             stat = self.wait(self.client.exists_async(CONTROLLER, watch=_Setter(gone)), CONTROLLER)
             if stat is None:
-                return True
-            if stat.ephemeralOwner == self.client.client_id[0]:
-                # A claim of this session whose answer got lost. Which epoch it was is not known: claim again.
-                self.wait(self.client.delete_async(CONTROLLER), CONTROLLER)
-                continue
+                return not self.lost.is_set()
             _log.info("another controller is active; waiting for it to leave")
             while not gone.wait(_POLL):
                 if stop.is_set() or self.lost.is_set():
                     return False
         return False
+
+    # -- reads --------------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """What this session reads from now on is at least what ZooKeeper's leader has now."""
+        self.wait(self._synced(), ROOT)
+
+    def read(self, path: str) -> tuple[bytes, int] | None:
+        """Linearizable read: data and version of a znode, None when there is none.
+
+        ``sync`` makes the server catch up with ZooKeeper's leader. Both requests travel together on one connection, in
+        order.
+        """
+        synced = self._synced()
+        node = self.client.get_async(path)
+        self.wait(synced, ROOT)
+        try:
+            data, stat = self.wait(node, path)
+        except NoNodeError:
+            return None
+        return data, int(stat.version)
+
+    def leader(self) -> LeaderRecord | None:
+        """Whoever is the controller now; a linearizable read."""
+        found = self.read(CONTROLLER)
+        return None if found is None else parse(LeaderRecord, found[0], CONTROLLER)
+
+    def _synced(self) -> Any:
+        if (
+            not self.connected
+        ):  # kazoo would wait for the connection, and whoever asks had better ask another controller
+            raise ZooKeeperError(f"the connection to ZooKeeper at {self.hosts} is interrupted")
+        return self.client.sync_async(ROOT)
 
     # -- what only the controller may do ------------------------------------------------------------------------
 
@@ -176,31 +247,35 @@ class Session:
         if epoch is None or self.lost.is_set():
             raise DeposedError
         if self._suspended.is_set():
-            raise UnavailableError(f"the connection to ZooKeeper at {self.hosts} is interrupted")
+            raise ZooKeeperError(f"the connection to ZooKeeper at {self.hosts} is interrupted")
         return epoch
 
-    def read(self, path: str) -> tuple[bytes, int] | None:
-        """Linearizable read: data and version of a znode, None when there is none.
+    def verify(self) -> None:
+        """Raises DeposedError unless this process is the controller: ZooKeeper's quorum is asked, by a write of nothing.
 
-        ``sync`` makes the server catch up with the leader, and the ephemeral read after it shows that nobody else
-        has become controller meanwhile. The three requests travel together on one connection, in order.
+        After a pause of the process nothing else tells: not its memory, not a clock.
         """
-        epoch, _ = self.guard()
-        synced = self.client.sync_async(CONTROLLER)
-        node = self.client.get_async(path)
-        leader = self.client.get_async(CONTROLLER)
-        self.wait(synced, CONTROLLER)
+        transaction = self.transaction()
+        transaction.check(CONTROLLER, 0)
         try:
-            found = self.wait(node, path)
-        except NoNodeError:
-            found = None
-        try:
-            data, _ = self.wait(leader, CONTROLLER)
-        except NoNodeError:
+            self.commit(transaction, CONTROLLER)
+        except ConflictError:
             raise self._deposed() from None
-        if parse(LeaderRecord, data, CONTROLLER).epoch != epoch:
-            raise self._deposed()
-        return None if found is None else (found[0], int(found[1].version))
+
+    def await_claim(self, stop: threading.Event) -> None:
+        """Return once ZooKeeper has confirmed that this process is the controller; wait while it does not answer.
+
+        Raises DeposedError when it is not, or ``stop`` was set.
+        """
+        while not stop.is_set():
+            try:
+                self.verify()
+            except ZooKeeperError as error:
+                _log.info("nothing is begun before ZooKeeper confirms the claim: %s", error)
+                stop.wait(_POLL)
+            else:
+                return
+        raise DeposedError
 
     def transaction(self) -> TransactionRequest:
         """A transaction that fails once another controller has claimed; for :meth:`commit`."""
@@ -220,11 +295,16 @@ class Session:
             raise self._deposed()
         if isinstance(error, (BadVersionError, NodeExistsError, NoNodeError)):
             raise ConflictError(path) from error
-        raise UnavailableError(f"ZooKeeper at {self.hosts} refused to write {path}: {error!r}") from error
+        raise ZooKeeperError(f"ZooKeeper at {self.hosts} refused to write {path}: {error!r}") from error
 
     def _deposed(self) -> DeposedError:
-        self.lost.set()
+        self._lose()
         return DeposedError()
+
+    def _lose(self) -> None:
+        self._epoch = None
+        self.lost.set()
+        self._on_lost()
 
 
 class _Setter:

@@ -13,8 +13,9 @@ from spark_ordered_kafka.controller import events, instructions, machine
 from spark_ordered_kafka.controller.change import Boundary, Change, Ending, FinishedChange, Running, Timing
 from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.events import Event
+from spark_ordered_kafka.controller.expansion import Expansion
 from spark_ordered_kafka.controller.instructions import Instruction
-from spark_ordered_kafka.controller.placement import continue_placement
+from spark_ordered_kafka.controller.observer import ChangeObserver
 from spark_ordered_kafka.controller.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.replicas import ReplicaSets
 from spark_ordered_kafka.controller.znodes import Znodes
@@ -25,6 +26,7 @@ from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
 _log = logging.getLogger(__name__)
+_ENDED_KEPT = 16
 
 
 class _EndedError(OrderedKafkaError):
@@ -92,6 +94,22 @@ class Job:
         return following
 
 
+def ended_job(topic: str, topic_id: str, finished: FinishedChange) -> Job:
+    """The job of a change that has ended."""
+    change = Change(
+        id=finished.id,
+        topic=topic,
+        kind=finished.kind,
+        source=finished.source,
+        target=finished.target,
+        existing=max(finished.source, finished.target),
+        started_at=finished.started_at,
+    )
+    job = Job(change, topic_id, threading.Event())
+    job.done.set_result(finished)
+    return job
+
+
 class Runner:
     """Runs changes to their end. ``clock`` gives seconds since the epoch and must not go backwards.
 
@@ -104,6 +122,8 @@ class Runner:
         znodes: Znodes,
         timing: Timing,
         clock: Callable[[], float],
+        observer: ChangeObserver,
+        expansion: Expansion,
         before: Callable[[Instruction], None] = lambda _: None,
     ) -> None:
         self._admin = admin
@@ -112,6 +132,8 @@ class Runner:
         self._znodes = znodes
         self._timing = timing
         self._clock = clock
+        self._observer = observer
+        self._expansion = expansion
         self._before = before
 
     def run(self, job: Job) -> None:
@@ -126,6 +148,7 @@ class Runner:
         except Exception:  # noqa: BLE001 - a bug; the thread ends here, and the topic must not stay closed
             _log.exception("topic %s: change %s met a bug and is taken back", job.topic, job.change.id)
             self._give_up(job)
+        self._observer.left(job.change, job.done, self._clock())
 
     def _give_up(self, job: Job) -> None:
         """Whatever went wrong, writers must not be held for ever."""
@@ -139,6 +162,7 @@ class Runner:
         todo = job.begin(self._clock(), self._timing)
         finished: FinishedChange | None = None
         while True:
+            self._observer.reached(job.change, self._clock())
             event: Event | None = None
             for instruction in todo:
                 if isinstance(instruction, instructions.Finish):
@@ -160,8 +184,8 @@ class Runner:
             todo = job.advance(event, self._timing)
 
     def _attempt(self, job: Job, instruction: Instruction) -> Event | FinishedChange | None:
-        if job.stop.is_set():
-            raise DeposedError
+        # Also after the process was paused, for however long: another controller may have gone on meanwhile.
+        self._znodes.await_claim(job.stop)
         self._before(instruction)
         _log.debug("topic %s: %s", job.topic, instruction)
         try:
@@ -190,7 +214,7 @@ class Runner:
                 job.stop.wait(seconds)
                 return None
             case instructions.CreatePartitions(total):
-                self._create_partitions(job, total)
+                self._expansion.carry_out(job.change, self._describe(job), total)
                 return events.PartitionsCreated(self._clock())
             case instructions.AwaitLeaders(total, deadline):
                 self._await_leaders(job, total, deadline)
@@ -214,12 +238,6 @@ class Runner:
                 return None
 
     # -- Kafka --------------------------------------------------------------------------------------------------
-
-    def _create_partitions(self, job: Job, total: int) -> None:
-        topic = self._describe(job)
-        self._replicas.restore(topic, _taken_up_again(job, topic))
-        if len(topic.partitions) < total:
-            self._admin.create_partitions(job.topic, total, expansion_plan(self._admin, topic, total))
 
     def _await_leaders(self, job: Job, total: int, deadline: float) -> None:
         while (missing := self._missing(job, total)) is not None:
@@ -300,7 +318,7 @@ class Runner:
                     "layout_epoch": record.layout_epoch + 1,
                     "ordered_delivery": change.ordered_delivery,
                     "change": None,
-                    "last_change": finished,
+                    **_ended(record, finished),
                 }
             )
 
@@ -321,7 +339,7 @@ class Runner:
 
         def transform(record: TopicRecord) -> TopicRecord:
             return _own(record, change, job, self._clock()).model_copy(
-                update={"change": None, "last_change": finished}
+                update={"change": None, **_ended(record, finished)}
             )
 
         self._znodes.update_topic(job.topic, transform)
@@ -348,16 +366,15 @@ def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
     return description
 
 
-def expansion_plan(admin: KafkaAdmin, topic: TopicDescription, total: int) -> list[list[int]]:
-    """Replicas of the partitions that bring ``topic`` to ``total``; raises RequestError when they cannot be placed."""
-    racks = {broker.id: broker.rack for broker in admin.brokers()}
-    existing = {p.partition: p.replicas for p in topic.partitions}
-    return continue_placement(racks, existing, total - len(existing))
-
-
 def _taken_up_again(job: Job, topic: TopicDescription) -> range:
     """Partitions that Kafka has and that the change makes live."""
     return range(job.change.source, min(job.change.target, len(topic.partitions)))
+
+
+def _ended(record: TopicRecord, finished: FinishedChange) -> dict[str, object]:
+    """The fields of a topic's record that say how its change has ended."""
+    ended = (*record.ended_changes, finished.id)
+    return {"last_change": finished, "ended_changes": ended[-_ENDED_KEPT:]}
 
 
 def _own(record: TopicRecord, change: Change, job: Job, now: float) -> TopicRecord:

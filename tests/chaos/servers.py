@@ -56,11 +56,12 @@ class ControllerProcess:
         self._process.resume()
 
     def is_active(self) -> bool:
-        """Whether it answers as the controller."""
+        """Whether it answers as the leader."""
         try:
-            return httpx.get(f"{self.url}/v1/topics", timeout=2.0, trust_env=False).is_success
+            answer = httpx.get(f"{self.url}/readyz", timeout=2.0, trust_env=False)
         except httpx.TransportError:
             return False
+        return answer.is_success and answer.json()["role"] == "leader"
 
 
 class ChaosCluster(LocalCluster):

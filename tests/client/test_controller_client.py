@@ -21,7 +21,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
@@ -57,10 +57,30 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("POST", "/v1/partition-counts"): lambda c: c.alter_partition_counts(COUNTS, wait=1),
     ("GET", "/v1/topics/{topic}/change"): lambda c: c.change("t"),
     ("DELETE", "/v1/topics/{topic}/change"): lambda c: c.cancel_change("t"),
+    ("GET", "/v1/controllers"): lambda c: c.controllers(),
     ("GET", "/v1/brokers"): lambda c: c.brokers(),
+    ("PUT", "/v1/brokers/{broker}/guard-rails"): lambda c: c.set_guard_rails(
+        7, schemas.GuardRailsRequest(max_partitions=None)
+    ),
     ("GET", "/v1/groups/{group}/positions"): lambda c: c.group_positions("g", "t"),
+    ("GET", "/v1/reviews"): lambda c: c.reviews(),
+    ("GET", "/v1/reviews/{review_id}"): lambda c: c.review(7),
+    ("POST", "/v1/reviews/{review_id}/approve"): lambda c: c.approve_review(7),
+    ("POST", "/v1/reviews/{review_id}/discard"): lambda c: c.discard_review(7),
+    ("DELETE", "/v1/topics/{topic}"): lambda c: c.delete_topic("t"),
+    ("POST", "/v1/topic-deletions"): lambda c: c.delete_topics(schemas.DeleteTopicsRequest(topics=["t"])),
+    ("POST", "/v1/replication-factors"): lambda c: c.alter_replication_factors(
+        schemas.ReplicationFactorsRequest(topics=[]), wait=1
+    ),
 }  # fmt: skip
-NOT_TWICE = [route for route in ROUTES if route[0] != "GET" and not route[1].endswith("/truncations")]
+# Sent twice they do the same as once.
+READING = [
+    route
+    for route in ROUTES
+    if route[0] in ("GET", "PUT") or route[1].endswith(("/truncations", "/replication-factors"))
+]
+KEYED = [("POST", "/v1/topics"), ("PATCH", "/v1/topics/{topic}"), ("POST", "/v1/partition-counts")]
+NOT_TWICE = [route for route in ROUTES if route not in READING and route not in KEYED]
 
 
 @dataclass
@@ -77,14 +97,18 @@ class Played:
 
     def __init__(self, answer: Callable[[], Answer]) -> None:
         self.requests: list[tuple[str, str]] = []
-        self.released = threading.Event()
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
+        self.paths: list[str] = []
         played = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def _answer(self) -> None:
-                self.rfile.read(int(self.headers.get("content-length", "0")))
+                played.bodies.append(self.rfile.read(int(self.headers.get("content-length", "0"))))
+                played.headers.append({name.lower(): value for name, value in self.headers.items()})
+                played.paths.append(self.path)
                 played.requests.append((self.command, self.path.partition("?")[0]))
                 answered = answer()
                 if answered.status == 0:
@@ -96,13 +120,17 @@ class Played:
                 self.end_headers()
                 self.wfile.write(answered.body)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - BaseHTTPRequestHandler's names
+            do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - BaseHTTPRequestHandler's names
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - overridden
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    @property
+    def keys(self) -> list[str | None]:
+        return [headers.get("idempotency-key") for headers in self.headers]
 
 
 @contextmanager
@@ -147,7 +175,10 @@ UNKNOWN = told(404, UNKNOWN_CODE)
 
 
 def test_every_route_has_a_method() -> None:
-    app = create_app(ControllerService(ControllerSettings("127.0.0.1:1", "127.0.0.1:1", NOBODY)))
+    settings = ControllerSettings(
+        {"bootstrap.servers": "127.0.0.1:1"}, ZooKeeperSettings("127.0.0.1:1"), NOBODY
+    )
+    app = create_app(ControllerService(settings))
     served = {
         (method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods
     }
@@ -159,7 +190,7 @@ def test_methods_ask_their_routes(route: tuple[str, str]) -> None:
     with played(UNKNOWN) as controller, ControllerClient(controller.url) as client:
         with pytest.raises(RequestError, match="why") as refused:
             ROUTES[route](client)
-        path = re.sub(r"{(.).*?}", r"\1", route[1])
+        path = re.sub(r"{(.).*?}", r"\1", re.sub("{broker}|{review_id}", "7", route[1]))
         assert (controller.requests, refused.value.code) == ([(route[0], path)], UNKNOWN_CODE)
 
 
@@ -185,7 +216,56 @@ def test_what_may_have_been_done_is_not_sent_again(route: tuple[str, str]) -> No
         assert (len(broken.requests), other.requests) == (1, [])
 
 
-@pytest.mark.parametrize("route", sorted(set(ROUTES) - set(NOT_TWICE)), ids=" ".join)
+@pytest.mark.parametrize("route", KEYED, ids=" ".join)
+@pytest.mark.parametrize(
+    "lost", [Answer(0), told(502, 7), told(504, 7), Answer(502)], ids=lambda one: str(one.status)
+)
+def test_what_has_a_key_is_sent_again_with_the_same_key(route: tuple[str, str], lost: Answer) -> None:
+    with played(lost) as broken, played(UNKNOWN) as other:
+        with ControllerClient([broken.url, other.url]) as client:
+            for _ in range(2):
+                with pytest.raises(RequestError, match="why"):
+                    ROUTES[route](client)
+        # The second time the one that answered is asked first.
+        assert len(broken.keys) == 1
+        assert other.keys[0] == broken.keys[0]
+        assert other.keys[1] not in (None, other.keys[0])
+
+
+def test_what_has_a_key_and_is_never_answered_may_have_been_carried_out() -> None:
+    with played(Answer(0)) as broken, ControllerClient([broken.url, NOBODY], retry_for=0.0) as client:
+        with pytest.raises(
+            UnavailableError, match=f"was sent to {broken.url}, which .* may have been carried out"
+        ):
+            client.create_topic(CREATE)
+        assert len(broken.requests) == 1
+
+
+def test_what_a_controller_leaves_to_the_next_one_is_asked_of_that_one() -> None:
+    """Both topics were begun; the one whose change went on is waited for, under the same key."""
+
+    def results(*codes: tuple[str, int]) -> Answer:
+        topics = [schemas.TopicResult(topic=topic, error_code=code, change_id="1") for topic, code in codes]
+        return Answer(200, schemas.TopicResults(topics=topics).model_dump_json().encode())
+
+    answers = iter(
+        [
+            results(("a", 0), ("b", ErrorCode.NOT_CONTROLLER)),
+            results(("b", ErrorCode.NOT_CONTROLLER)),
+            results(("b", ErrorCode.INVALID_REQUEST)),
+        ]
+    )
+    request = schemas.PartitionCountsRequest(
+        topics=[schemas.TopicPartitionCount(topic=topic, partition_count=2) for topic in ("a", "b")]
+    )
+    with played(lambda: next(answers)) as controller, ControllerClient(controller.url) as client:
+        found = client.alter_partition_counts(request, wait=TIMEOUT).topics
+    assert [(item.topic, item.error_code) for item in found] == [("a", 0), ("b", ErrorCode.INVALID_REQUEST)]
+    assert len(controller.keys) == 3
+    assert len(set(controller.keys)) == 1
+
+
+@pytest.mark.parametrize("route", READING, ids=" ".join)
 def test_what_changes_nothing_is_sent_to_the_next(route: tuple[str, str]) -> None:
     with played(Answer(0)) as broken, played(UNKNOWN) as other:
         with ControllerClient([broken.url, other.url]) as client, pytest.raises(RequestError, match="why"):
@@ -197,7 +277,7 @@ def test_a_slow_controller_is_left_for_questions_only() -> None:
     with hanging() as slow, played(TOPICS) as other:
         with ControllerClient([slow.url, other.url], timeout=PATIENCE, retry_for=TIMEOUT) as client:
             with pytest.raises(UnavailableError, match=r"timed out\. It may have been carried out"):
-                client.create_topic(CREATE)
+                client.adopt_topic("t", schemas.AdoptTopicRequest())
             assert (len(slow.requests), other.requests) == (1, [])
             assert client.topics().topics == []
         assert (len(slow.requests), len(other.requests)) == (2, 1)
@@ -221,12 +301,12 @@ def test_who_has_certainly_done_nothing_is_passed_over(first: Answer) -> None:
 
 
 def test_the_error_of_all_names_each() -> None:
-    with played(STANDBY) as standby, ControllerClient([NOBODY, standby.url]) as client:
+    with played(STANDBY) as standby, ControllerClient([NOBODY, standby.url], retry_for=0.0) as client:
         with pytest.raises(UnavailableError) as failed:
             client.create_topic(CREATE)
         said = str(failed.value)
         assert said.startswith(f"no controller answered POST /v1/topics: {NOBODY} failed: ")
-        assert said.endswith(f"{standby.url} is not the active controller")
+        assert said.endswith(f"{standby.url} is not the active controller: why")
         assert (len(standby.requests), failed.value.retriable) == (1, True)
 
 
@@ -239,6 +319,20 @@ def test_it_asks_again_until_there_is_a_controller(before: Answer) -> None:
     with played(lambda: next(answers, CREATED)) as controller:
         with ControllerClient([NOBODY, controller.url], retry_for=TIMEOUT) as client:
             assert client.create_topic(CREATE).topic == "t"
+        assert len(controller.requests) == 4
+
+
+def test_several_urls_are_asked_again_by_default() -> None:
+    answers = iter([STANDBY] * 3)
+    with (
+        played(lambda: next(answers, TOPICS)) as controller,
+        ControllerClient([NOBODY, controller.url]) as several,
+        ControllerClient(controller.url) as single,
+    ):
+        with pytest.raises(UnavailableError):
+            single.topics()
+        assert len(controller.requests) == 1
+        assert several.topics().topics == []
         assert len(controller.requests) == 4
 
 
@@ -323,7 +417,7 @@ def test_wrong_urls(urls: str | list[str]) -> None:
     [{"timeout": 0.0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"retry_for": -1.0}],
     ids=str,
 )
-def test_wrong_settings(settings: dict[str, float]) -> None:
+def test_wrong_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"^{next(iter(settings))} has the value .* seconds"):
         ControllerClient(NOBODY, **settings)
 
@@ -380,29 +474,38 @@ def test_a_client_that_is_closed_while_it_waits() -> None:
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """The app on a free port."""
+def listening() -> Iterator[tuple[socket.socket, str]]:
+    """A socket on a free port, and its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(TIMEOUT)
+        yield listener, f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def served(app: FastAPI, listener: socket.socket) -> Iterator[None]:
+    """The app at a socket."""
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(TIMEOUT)
 
 
 def test_leadership_moves(kafka_cluster: LocalCluster) -> None:
     chroot = unique_name("moving")
     with ExitStack() as ends, ExitStack() as first_ends:
-        first = first_ends.enter_context(in_process(kafka_cluster, chroot=chroot))
-        second = ends.enter_context(in_process(kafka_cluster, chroot=chroot, await_active=False))
-        urls = [ends.enter_context(served(create_app(one.service))) for one in (second, first)]
-        client = ends.enter_context(ControllerClient(urls, retry_for=TIMEOUT))
+        sockets = [ends.enter_context(listening()) for _ in range(2)]
+        urls = [url for _, url in sockets]
+        first = first_ends.enter_context(in_process(kafka_cluster, chroot=chroot, url=urls[0]))
+        second = ends.enter_context(in_process(kafka_cluster, chroot=chroot, url=urls[1], await_active=False))
+        for controller, (listener, _) in zip((first, second), sockets, strict=True):
+            ends.enter_context(served(create_app(controller.service), listener))
+        client = ends.enter_context(ControllerClient(urls[::-1]))
         topic = unique_name("moved")
         client.create_topic(schemas.CreateTopicRequest(topic=topic, partitions=1))
-        assert (client.readyz().error, client.healthz().error) == ("NONE", "NONE")
+        assert (client.readyz().role, client.healthz().error) == ("follower", "NONE")
         assert "python_info" in client.metrics() or "# HELP" in client.metrics()
         first_ends.close()
         # Nobody may answer for a while, and what was not done is asked for again.
@@ -411,8 +514,8 @@ def test_leadership_moves(kafka_cluster: LocalCluster) -> None:
         )
         (result,) = client.alter_partition_counts(request, wait=TIMEOUT).topics
         assert (result.error, second.service.active) == ("NONE", True)
+        assert client.readyz().role == "leader"
         assert client.topic(topic).undeleted_partition_count == 2
-        # The next question goes to it at once: the other one says what it is.
-        with ControllerClient(urls[1]) as other, pytest.raises(UnavailableError, match="not the active"):
+        with ControllerClient(urls[0]) as other, pytest.raises(UnavailableError, match=r"answered 50[34]"):
             other.topics()
         assert json.loads(client.topic(topic).model_dump_json())["layout_epoch"] == 1

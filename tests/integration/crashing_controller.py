@@ -16,7 +16,7 @@ from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.change import Timing
 from spark_ordered_kafka.controller.instructions import Instruction, Persist
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 
 
 def label(instruction: Instruction) -> str:
@@ -44,7 +44,10 @@ def main(
     url = f"http://127.0.0.1:{port}"
     service = ControllerService(
         ControllerSettings(
-            bootstrap_servers, zookeeper, url, timing=Timing(drain=drain), session_timeout=session_timeout
+            {"bootstrap.servers": bootstrap_servers},
+            ZooKeeperSettings(zookeeper, session_timeout=session_timeout),
+            url,
+            timing=Timing(drain=drain),
         ),
         before=before,
     )

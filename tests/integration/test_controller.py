@@ -5,23 +5,30 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooState
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
-from spark_ordered_kafka.controller.election import DeposedError
+from spark_ordered_kafka.controller.api import forwarding
+from spark_ordered_kafka.controller.election import CONTROLLER, CONTROLLER_EPOCH, DeposedError
+from spark_ordered_kafka.controller.instructions import Instruction, ListTransactions
+from spark_ordered_kafka.controller.leadership import ELECTION
 from spark_ordered_kafka.controller.records import CreationRecord
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.controllers import InProcess, in_process
+from tests.integration.controllers import Hold, InProcess, in_process
 from tests.servers import TIMEOUT, create_topic, unique_name
+
+JSON = {"content-type": "application/json"}
 
 
 def test_created_topic_is_under_management(controller: InProcess, kafka_cluster: LocalCluster) -> None:
@@ -114,7 +121,7 @@ def test_wrong_creation_is_refused(
 def test_wrong_requests_name_field_and_value(controller: InProcess) -> None:
     topic = controller.create(1)
     requests: list[tuple[tuple[str, str, dict[str, Any]], str]] = [
-        (("POST", "/v1/topics", {"content": b"{"}), "the body"),
+        (("POST", "/v1/topics", {"content": b"{", "headers": JSON}), "the body"),
         (("POST", "/v1/topics", {"json": {}}), "topic: Field required"),
         (
             ("GET", f"/v1/topics/{topic}/layout", {"params": {"from_epoch": "x"}}),
@@ -219,7 +226,7 @@ def test_controller_deposed_amid_a_creation_does_not_say_that_nothing_was_done(
     with monkeypatch.context() as patch:
         patch.setattr(controller.service.creator._znodes, "create_topic", deposed)
         answer = controller.http.post("/v1/topics", json=body)
-    assert (answer.status_code, answer.json()["error"]) == (503, "REQUEST_TIMED_OUT")
+    assert (answer.status_code, answer.json()["error"]) == (504, "REQUEST_TIMED_OUT")
     assert "is created in Kafka but not yet under management" in answer.json()["error_message"]
     assert controller.http.post("/v1/topics", json=body).status_code == 201
 
@@ -260,30 +267,130 @@ def test_health_and_openapi(controller: InProcess) -> None:
     assert "requestBody" in paths["/v1/topics"]["post"]
 
 
-def test_second_controller_waits_and_the_first_cannot_write_after_it(kafka_cluster: LocalCluster) -> None:
+def test_second_controller_waits_and_the_first_cannot_write_after_it(
+    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody can hand a request on to "http://in-process".
+    monkeypatch.setattr(forwarding, "PATIENCE", 0.1)
     chroot = unique_name("two")
     with in_process(kafka_cluster, chroot=chroot) as first:
         topic = first.create(1)
         with in_process(kafka_cluster, chroot=chroot, await_active=False) as second:
-            assert second.http.get("/healthz").status_code == 200
-            for path in ("/readyz", "/v1/topics", f"/v1/topics/{topic}/layout?writer=true"):
-                answer = second.http.get(path)
-                assert (answer.status_code, answer.json()["error"]) == (503, "NOT_CONTROLLER")
+            assert second.http.get("/readyz").json()["role"] == "follower"
+            assert second.layout(topic) == first.layout(topic)
+            refused = second.http.post("/v1/topics", json={"topic": unique_name("never"), "partitions": 1})
+            assert (refused.status_code, refused.json()["error"]) == (503, "NOT_CONTROLLER")
+            assert "nothing was done: http://in-process cannot be reached" in refused.json()["error_message"]
             # The claim is taken from the first behind its back, as after a long pause of its process.
-            first.service._session.client.delete("/ordered-kafka/controller")
+            znodes, session = first.service.creator._znodes, first.service._session
+            old = session.transaction()
+            session.client.delete(CONTROLLER)
             assert second.service._active.wait(TIMEOUT)
             assert second.alter(topic, 2).error == "NONE"
             with pytest.raises(DeposedError):
-                first.service.topics.writer_layout(topic)
-            with pytest.raises(DeposedError):
-                first.service.creator._znodes.update_topic(topic, lambda record: record)
-            assert first.http.get(f"/v1/topics/{topic}/layout").json()["error"] == "NOT_CONTROLLER"
-        # The second has gone, and the first, which noticed, has claimed again.
+                session.commit(old, CONTROLLER)
+            for refused_now in (
+                session.verify,
+                lambda: znodes.await_claim(threading.Event()),
+                lambda: znodes.update_topic(topic, lambda record: record),
+            ):
+                with pytest.raises(DeposedError):
+                    refused_now()
+            # What it reads is as good as before.
+            assert first.layout(topic) == second.layout(topic)
+            deadline = time.monotonic() + TIMEOUT
+            while first.http.get("/readyz").json()["epoch"] != 2:
+                assert time.monotonic() < deadline, "the first controller does not hear of the second"
+                time.sleep(0.02)
+            assert first.http.get("/readyz").json()["role"] == "follower"
+        # The second has gone, and the first claims again.
         deadline = time.monotonic() + TIMEOUT
         while not first.service.active:
             assert time.monotonic() < deadline, "the first controller did not come back"
             time.sleep(0.02)
         assert first.topic(topic).undeleted_partition_count == 2
+
+
+def test_what_a_session_has_left_of_an_earlier_claim_does_not_stop_it(kafka_cluster: LocalCluster) -> None:
+    """As when the answer to a claim, or to its end, got lost: its znodes last as long as the session."""
+    with in_process(kafka_cluster) as controller:
+        session = controller.service._session
+        left = f"{ELECTION}/0__lock__0000000000"  # before all others in the queue
+        session.client.create(left, b'{"id": "x", "url": "http://x"}', ephemeral=True)
+        session.client.set(CONTROLLER_EPOCH, b"7")  # a claim of which the process knows nothing
+        with pytest.raises(DeposedError):
+            session.verify()
+        deadline = time.monotonic() + TIMEOUT
+        while not controller.service.active:
+            assert time.monotonic() < deadline, "it does not lead again"
+            time.sleep(0.02)
+        assert controller.http.get("/readyz").json()["epoch"] == 8
+        assert session.client.exists(left) is None
+        assert controller.create(1)
+
+
+def test_nothing_begins_while_the_session_is_suspended(
+    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "PATIENCE", 0.1)
+    begun: list[Instruction] = []
+    with in_process(kafka_cluster) as controller, Hold(ListTransactions) as hold:
+        topic = controller.create(1)
+        controller.before = hold
+        controller.alter(topic, 2, wait=False)
+        hold.await_reached()
+        session = controller.service._session
+        session._on_state(KazooState.SUSPENDED)
+        controller.before = begun.append
+        hold.release()
+        refused = controller.http.post("/v1/topics", json={"topic": unique_name("never"), "partitions": 1})
+        assert refused.status_code in (503, 504)
+        assert controller.http.get(f"/v1/topics/{topic}").status_code == 504
+        # Twice the time that the rest of the change takes.
+        with pytest.raises(TimeoutError):
+            controller.service.changes._jobs[topic][0].done.result(1.0)
+        assert begun == []
+        session._on_state(KazooState.CONNECTED)
+        assert controller.await_end(topic).outcome == "done"
+        assert begun
+
+
+def test_the_same_request_with_the_same_key_is_carried_out_once(controller: InProcess) -> None:
+    topic = unique_name("keyed")
+    body, key = {"topic": topic, "partitions": 1}, {"Idempotency-Key": unique_name("key")}
+    for _ in range(2):
+        assert controller.http.post("/v1/topics", json=body, headers=key).status_code == 201
+    other = {"Idempotency-Key": unique_name("key")}
+    for headers in ({}, other):
+        assert controller.http.post("/v1/topics", json=body, headers=headers).status_code == 409
+    changed = controller.http.post("/v1/topics", json={**body, "partitions": 2}, headers=key)
+    assert changed.status_code == 409
+
+    def alter(count: int, headers: dict[str, str]) -> dict[str, Any]:
+        counts = {"topics": [{"topic": topic, "partition_count": count}]}
+        answer = controller.http.post(
+            "/v1/partition-counts", json=counts, params={"wait": TIMEOUT}, headers=headers
+        )
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()["topics"][0]
+        return found
+
+    first = alter(3, key)
+    assert (first["error"], alter(3, key)) == ("NONE", first)
+    assert alter(3, {})["error"] == "INVALID_PARTITIONS"
+    assert alter(2, key)["error"] == "NONE"
+    # Another change came after it: it is not carried out again.
+    assert alter(3, key)["error"] == "REQUEST_TIMED_OUT"
+    assert len(controller.layout(topic).layouts) == 3
+    order = {"ordered_delivery": False}
+    answers = [
+        controller.http.patch(f"/v1/topics/{topic}", json=order, params={"wait": TIMEOUT}, headers=key).json()
+        for _ in range(2)
+    ]
+    assert answers[0]["change_id"] is not None
+    assert answers[0] == answers[1]
+    wrong = controller.http.post("/v1/topics", json=body, headers={"Idempotency-Key": "a b"})
+    assert (wrong.status_code, wrong.json()["error"]) == (400, "INVALID_REQUEST")
 
 
 def test_typed_client_against_the_running_controller(cluster: LocalCluster) -> None:
@@ -308,7 +415,10 @@ def test_unreachable_servers_at_start_are_named(kafka_cluster: LocalCluster) -> 
         (nowhere, zookeeper, f"Kafka at {nowhere}"),
         (kafka_cluster.bootstrap_servers, nowhere, f"ZooKeeper at {nowhere}"),
     ]:
-        service = ControllerService(ControllerSettings(bootstrap, keeper, "http://x", startup_timeout=1.5))
+        settings = ControllerSettings(
+            {"bootstrap.servers": bootstrap}, ZooKeeperSettings(keeper), "http://x", startup_timeout=1.5
+        )
+        service = ControllerService(settings)
         with pytest.raises(UnavailableError, match=words):
             service.start()
         service.stop()
@@ -326,5 +436,5 @@ def test_port_in_use_is_told_in_one_line(kafka_cluster: LocalCluster) -> None:
         ]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert ended.returncode == 2
-    assert ended.stderr.startswith("error: --host and --port has the value")
+    assert ended.stderr.startswith("error: host and port has the value")
     assert len(ended.stderr.splitlines()) == 1

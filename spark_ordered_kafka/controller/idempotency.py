@@ -1,0 +1,57 @@
+"""Requests that come twice, because their first answer got lost with a connection or a controller.
+
+A client that cannot know whether its request was carried out sends it again with the same key, and what the first one did
+bears an id made of that key: a change's id, a topic's ``created_by``. So it is found again, by any controller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+_LENGTH = 12
+_KEY = re.compile(r"[!-~]{1,128}")
+_key: ContextVar[str | None] = ContextVar("idempotency_key", default=None)
+
+
+@contextmanager
+def keyed(key: str | None) -> Iterator[None]:
+    """Inside the block, and in whatever takes over its context, requests have ``key``; None: none.
+
+    Raises RequestError INVALID_REQUEST for a key that is not 1 to 128 visible ASCII characters.
+    """
+    if key is not None and _KEY.fullmatch(key) is None:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"Idempotency-Key has the value {key[:200]!r}: 1 to 128 visible ASCII characters are needed",
+        )
+    token = _key.set(key)
+    try:
+        yield
+    finally:
+        _key.reset(token)
+
+
+def has_key() -> bool:
+    """Whether the request has a key."""
+    return _key.get() is not None
+
+
+def repeatable_id(*asked: object) -> str | None:
+    """An id that what is ``asked`` has whenever it comes with the present key; None without one."""
+    key = _key.get()
+    if key is None:
+        return None
+    digest = hashlib.sha256("\0".join([key, *map(str, asked)]).encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()[:_LENGTH]
+
+
+def new_id(*asked: object) -> str:
+    """:func:`repeatable_id`, or one that nothing else has."""
+    return repeatable_id(*asked) or uuid.uuid4().hex[:_LENGTH]

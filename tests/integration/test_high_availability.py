@@ -1,0 +1,409 @@
+"""Three brokers, three controllers: whoever of them dies, stands still or is ended, changes go on and nobody is told wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import (
+    ControllerList,
+    CreateTopicRequest,
+    FinishedChangeView,
+    PartitionCountsRequest,
+    TopicPartitionCount,
+    TopicResult,
+)
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.live_writer import LiveWriter, check_epochs, live_writers
+from tests.servers import TIMEOUT, unique_name
+from tests.streams import misrouted
+
+pytestmark = pytest.mark.timeout(300)
+LONG = 2 * TIMEOUT
+"""Seconds for what includes a take-over or a broker's death."""
+
+
+class Trio:
+    """The cluster, and clients of one or of all of its controllers."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self.urls = cluster.controller_url.split(",")
+        self.client = ControllerClient(self.urls)
+        self._single = {url: ControllerClient(url) for url in self.urls}
+
+    def close(self) -> None:
+        for client in (self.client, *self._single.values()):
+            client.close()
+
+    def single(self, url: str) -> ControllerClient:
+        return self._single[url]
+
+    def name(self, url: str) -> str:
+        return f"controller-{self.urls.index(url) + 1}"
+
+    def await_leader(self, besides: str | None = None) -> str:
+        """URL of the controller that leads, once all that live say so."""
+        found: list[ControllerList] = []
+
+        def led() -> bool:
+            try:
+                found[:] = [self.client.controllers()]
+                leader = found[0].leader
+                others = [one.url for one in found[0].controllers if one.url != besides]
+                told = {self._single[url].readyz().leader for url in others}
+            except UnavailableError:
+                return False
+            return leader not in (None, besides) and told == {leader}
+
+        await_true(led, "leader")
+        assert found[0].leader is not None
+        return found[0].leader
+
+    def followers(self) -> list[str]:
+        leader = self.await_leader()
+        return [url for url in self.urls if url != leader]
+
+    def create(self, partitions: int = 2, *, via: ControllerClient | None = None) -> str:
+        topic = unique_name("ha")
+        request = CreateTopicRequest(
+            topic=topic, partitions=partitions, replication_factor=3, configs={"min.insync.replicas": "2"}
+        )
+        assert (via or self.client).create_topic(request).topic == topic
+        return topic
+
+    def alter(self, topic: str, count: int, *, via: ControllerClient | None = None) -> TopicResult:
+        request = PartitionCountsRequest(topics=[TopicPartitionCount(topic=topic, partition_count=count)])
+        return (via or self.client).alter_partition_counts(request, wait=LONG).topics[0]
+
+    def await_step(self, topic: str, *steps: str, via: ControllerClient | None = None) -> str:
+        """Wait until the topic's change is seen at one of the steps; its id."""
+        found: list[str] = []
+
+        def reached() -> bool:
+            change = (via or self.client).change(topic).change
+            if change is not None and change.step in steps:
+                found.append(change.id)
+            return bool(found)
+
+        await_true(reached, f"{topic} at {steps}")
+        return found[0]
+
+    def await_end(self, topic: str) -> FinishedChangeView:
+        """Wait until no change of the topic goes on; how the last one ended."""
+        await_true(lambda: self.client.change(topic).change is None, f"end of the change of {topic}")
+        last = self.client.change(topic).last_change
+        assert last is not None
+        return last
+
+    def check(self, topic: str, counts: Sequence[int]) -> None:
+        """The topic had these counts one after another, no more; all that was written lies where it belongs."""
+        for url in [one.url for one in self.client.controllers().controllers]:
+            layouts = self._single[url].layout(topic).layouts
+            assert [one.undeleted_partition_count for one in layouts] == list(counts), url
+        assert check_epochs(self.cluster.bootstrap_servers, self.client.layout(topic)) > 0
+        assert misrouted(self.cluster, topic) == []
+
+
+@pytest.fixture(scope="module")
+def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
+    with LocalCluster(tmp_path_factory.mktemp("trio"), brokers=3, controllers=3) as cluster:
+        running = Trio(cluster)
+        yield running
+        running.close()
+
+
+@pytest.fixture(autouse=True)
+def all_running(trio: Trio) -> None:
+    """Whatever a test has ended runs again."""
+    trio.cluster.up()
+
+
+def await_true(condition: Callable[[], bool], what: str, timeout: float = LONG) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} within {timeout:g} s"
+        time.sleep(0.02)
+
+
+@contextmanager
+def open_transaction(trio: Trio, topic: str) -> Iterator[None]:
+    """A writer that never commits: a change waits for it, ``change.drain.timeout.ms``, before it is fenced."""
+    producer = Producer(
+        {
+            "bootstrap.servers": trio.cluster.bootstrap_servers,
+            "transactional.id": f"ordered:{topic}:idle:0",
+            "transaction.timeout.ms": 60_000,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(LONG)
+    producer.begin_transaction()
+    producer.produce(topic, b"never committed", b"key-1", partition=0)
+    producer.flush(TIMEOUT)
+    yield
+    producer.purge()
+
+
+@contextmanager
+def changing(trio: Trio, topic: str, count: int, url: str | None = None) -> Iterator[Future[TopicResult]]:
+    """A change that is closing when the block begins; its result, as a client that waits for it is told.
+
+    ``url`` is of the controller that is asked, else all are given.
+    """
+    via = None if url is None else trio.single(url)
+    with ThreadPoolExecutor(1) as pool, open_transaction(trio, topic):
+        result = pool.submit(trio.alter, topic, count, via=via)
+        trio.await_step(topic, "closing", "fencing")
+        yield result
+
+
+def test_every_controller_says_who_leads(trio: Trio) -> None:
+    leader = trio.await_leader()
+    for url in trio.urls:
+        ready = trio.single(url).readyz()
+        assert (ready.error, ready.leader) == ("NONE", leader)
+        assert ready.role == ("leader" if url == leader else "follower")
+        found = trio.single(url).controllers()
+        assert {one.url: one.role for one in found.controllers} == {
+            other: "leader" if other == leader else "follower" for other in trio.urls
+        }
+        assert (found.leader, found.epoch) == (leader, ready.epoch)
+
+
+def test_what_one_controller_changes_all_show_at_once(trio: Trio) -> None:
+    first, second = (trio.single(url) for url in trio.followers())
+    topic = trio.create(2, via=first)
+    assert topic in [one.topic for one in second.topics().topics]
+    for epoch, count in enumerate((3, 5, 4, 6, 2), 1):
+        assert trio.alter(topic, count, via=first).error == "NONE"
+        assert second.writer_layout(topic).layout_epoch == epoch
+        assert [one.epoch for one in second.layout(topic, epoch).layouts] == [epoch]
+        assert second.topic(topic).undeleted_partition_count == count
+        assert [one.undeleted_partition_count for one in second.topics().topics if one.topic == topic] == [
+            count
+        ]
+        first, second = second, first
+
+
+def test_answers_of_the_leader_come_through_a_follower_as_they_are(trio: Trio) -> None:
+    leader, follower = trio.await_leader(), trio.followers()[0]
+    topic = trio.create()
+    requests: list[tuple[str, str, object, dict[str, str]]] = [
+        ("POST", "/v1/topics", {"topic": topic, "partitions": 1}, {}),
+        ("POST", "/v1/topics", {"topic": "a b"}, {}),
+        ("POST", "/v1/partition-counts", {"topics": [{"topic": topic, "partition_count": 0}]}, {"wait": "5"}),
+        ("DELETE", f"/v1/topics/{topic}/change", None, {}),
+        ("PATCH", f"/v1/topics/{topic}", {"configs": {"no.such": "1"}}, {"wait": "x"}),
+    ]
+    for method, path, body, params in requests:
+        answers = [
+            httpx.request(method, url + path, json=body, params=params, trust_env=False)
+            for url in (leader, follower)
+        ]
+        assert answers[0].status_code == answers[1].status_code, answers[1].text
+        assert answers[0].json() == answers[1].json()
+        assert answers[1].json().get("error_code") != 0
+
+
+def test_the_leader_dies_in_mid_change(trio: Trio) -> None:
+    leader = trio.await_leader()
+    topic, other = trio.create(), trio.create()
+    with (
+        live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers,
+        changing(trio, topic, 4) as result,
+        changing(trio, other, 3, leader) as cut_off,
+    ):
+        change = trio.await_step(topic, "closing", "fencing")
+        trio.cluster.kill(trio.name(leader))
+        ended = result.result(LONG)
+        assert (ended.error, ended.change_id) == ("NONE", change)
+        assert trio.await_leader(besides=leader) != leader
+        # Who knows of no other controller is told the truth as well.
+        with pytest.raises(OrderedKafkaError, match="may have been carried out"):
+            cut_off.result(LONG)
+        for name, count in ((topic, 4), (other, 3)):
+            last = trio.await_end(name)
+            assert (last.outcome, last.target) == ("done", count)
+        _await_commits(writers)
+    trio.check(topic, [2, 4])
+
+
+def test_a_leader_that_wakes_up_after_its_session_does_nothing(trio: Trio) -> None:
+    topic = trio.create()
+    old = trio.await_leader()
+    epoch = trio.client.controllers().epoch
+    with live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers:
+        with changing(trio, topic, 4, trio.followers()[0]) as result, ThreadPoolExecutor(2) as pool:
+            trio.cluster.pause(trio.name(old))
+            try:
+                new = trio.await_leader(besides=old)
+                assert trio.await_end(topic).outcome == "done"
+                assert trio.alter(topic, 3, via=trio.single(new)).error == "NONE"
+                layouts = trio.single(new).layout(topic)
+                # These wait in its sockets, and are the first that it sees when it wakes up.
+                unwanted = unique_name("unwanted")
+                body = {"topic": unwanted, "partitions": 1, "replication_factor": 1}
+                write = pool.submit(httpx.post, f"{old}/v1/topics", json=body, timeout=LONG, trust_env=False)
+                path = f"{old}/v1/topics/{topic}/layout"
+                read = pool.submit(httpx.get, path, timeout=LONG, trust_env=False)
+                _await_connections(old, 2)
+            finally:
+                trio.cluster.resume(trio.name(old))
+            # It has asked the new leader to do it, or has refused it. Nothing in between.
+            done = write.result(LONG).status_code == httpx.codes.CREATED
+            assert write.result().status_code in (201, 503, 504), write.result().text
+            assert (unwanted in [one.topic for one in trio.single(new).topics().topics]) == done
+            answer = read.result(LONG)
+            assert answer.status_code == httpx.codes.GATEWAY_TIMEOUT or answer.json() == layouts.model_dump()
+            result.exception(LONG)
+        await_true(lambda: trio.single(old).readyz().role == "follower", "follower")
+        now = trio.client.controllers()
+        assert now.leader == new
+        assert epoch is not None
+        assert now.epoch == epoch + 1
+        _await_commits(writers)
+    trio.check(topic, [2, 4, 3])
+
+
+def _await_commits(writers: Sequence[LiveWriter]) -> None:
+    for writer in writers:
+        writer.await_commits(2)
+
+
+def _await_connections(url: str, count: int) -> None:
+    """Wait until so many connections to a process that stands still are open: the kernel accepts them."""
+    port = int(url.rsplit(":", 1)[1])
+
+    def accepted() -> bool:
+        own = psutil.Process().net_connections("tcp")
+        return (
+            sum(bool(one.raddr) and one.raddr.port == port for one in own if one.status == "ESTABLISHED")
+            >= count
+        )
+
+    await_true(accepted, f"{count} connections to {url}")
+
+
+def test_sigterm_hands_a_change_over_without_waiting_for_the_session(trio: Trio) -> None:
+    topic = trio.create()
+    old = trio.await_leader()
+    urls = ",".join(trio.urls)
+    with live_writers(trio.cluster.bootstrap_servers, urls, topic) as writers:
+        other = trio.create()
+        with open_transaction(trio, other), ThreadPoolExecutor(1) as pool:
+            altered = pool.submit(_cli, "topics", "alter", urls, "--topic", other, "--partitions", "3")
+            trio.await_step(other, "closing", "fencing")
+            with changing(trio, topic, 5) as result:
+                change = trio.await_step(topic, "closing", "fencing")
+                trio.cluster.stop(trio.name(old))
+                ended = result.result(LONG)
+            told = altered.result(LONG)
+        assert (ended.error, ended.change_id) == ("NONE", change)
+        assert (told["change"], told["last_change"]["outcome"]) == (None, "done")
+        assert trio.await_leader(besides=old) != old
+        assert [one["url"] for one in _cli("controller", "list", urls)["controllers"]].count(old) == 0
+        log = trio.cluster.log(trio.name(old)).read_text()
+        assert f"{change} is left to the next controller" in log
+        assert "not the controller any more" in log
+        _await_commits(writers)
+    trio.check(topic, [2, 5])
+
+
+def _cli(group: str, command: str, urls: str, *options: str) -> dict[str, Any]:
+    """What a command prints."""
+    words = [sys.executable, "-m", "spark_ordered_kafka.cli", group, command, "--controller", urls, *options]
+    ended = subprocess.run(
+        [*words, "--output", "json"], capture_output=True, text=True, timeout=LONG, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_zookeeper_goes_and_comes_back_in_mid_change(trio: Trio, end: str) -> None:
+    topic = trio.create()
+    trio.await_leader()
+    with live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers:
+        with changing(trio, topic, 4) as result:
+            change = trio.await_step(topic, "closing", "fencing")
+            getattr(trio.cluster, end)("zookeeper-1")
+            assert httpx.get(f"{trio.urls[0]}/healthz", trust_env=False).is_success
+            trio.cluster.start("zookeeper-1")
+            # Whoever waits may be told that it is not known; the change itself ends, once.
+            result.exception(LONG)
+        trio.await_leader()
+        last = trio.await_end(topic)
+        assert (last.id, last.outcome) == (change, "done")
+        _await_commits(writers)
+    trio.check(topic, [2, 4])
+
+
+def test_a_broker_is_down_while_a_change_and_a_creation_run(trio: Trio) -> None:
+    topic = trio.create(3)
+    with live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers:
+        with changing(trio, topic, 4) as result, ThreadPoolExecutor(1) as pool:
+            trio.cluster.kill_broker(3)
+            other = unique_name("made")
+            request = CreateTopicRequest(topic=other, partitions=4, replication_factor=2)
+            made = pool.submit(trio.client.create_topic, request)
+            assert made.result(LONG).topic == other
+            ended = result.result(LONG)
+        # Fences and boundaries wait for the leaders that the broker had; writers go on in any case.
+        assert ended.error == "NONE", ended
+        trio.cluster.start_broker(3)
+        _await_commits(writers)
+    trio.check(topic, [3, 4])
+    assert trio.client.topic(other).undeleted_partition_count == 4
+
+
+def test_a_client_of_all_notices_no_take_over(trio: Trio) -> None:
+    """It creates and alters without a pause, and every answer is the one of a cluster in which nobody dies."""
+    stop = threading.Event()
+    made: list[tuple[str, list[int]]] = []
+
+    def work() -> None:
+        while not stop.is_set():
+            topic = trio.create(1)
+            counts = [1]
+            made.append((topic, counts))
+            for count in (2, 3, 1):
+                ended = trio.alter(topic, count)
+                assert ended.error == "NONE", ended
+                counts.append(count)
+                assert trio.client.writer_layout(topic).undeleted_partition_count == count
+
+    with ThreadPoolExecutor(2) as pool:
+        working = [pool.submit(work) for _ in range(2)]
+        try:
+            for _ in range(2):
+                leader = trio.await_leader()
+                before = len(made)
+                await_true(lambda: len(made) >= before + 3, "progress")  # noqa: B023 - waited for here
+                trio.cluster.kill(trio.name(leader))
+                trio.await_leader(besides=leader)
+                trio.cluster.start(trio.name(leader), wait=False)
+            leader = trio.await_leader()
+            trio.cluster.stop(trio.name(leader))
+        finally:
+            stop.set()
+        for one in working:
+            one.result(LONG)
+    for topic, counts in made:
+        layouts = trio.client.layout(topic).layouts
+        assert [one.undeleted_partition_count for one in layouts] == counts
