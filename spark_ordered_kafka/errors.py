@@ -5,6 +5,7 @@
     OrderedKafkaError                 root; ``code``, ``name``, ``retriable``
     ├── ConfigError                   an option, field or argument is wrong (also a ValueError)
     ├── RequestError                  a request was refused, with an error code of the HTTP API
+    │   └── ReviewPendingError        a request waits for a second principal; nothing was done yet
     ├── UnavailableError              a server did not answer in time (retriable)
     ├── LayoutChangingError           a partition change is closing: wait and ask again (retriable)
     ├── FencedError                   a partition change ended this writer's transaction (retriable)
@@ -12,6 +13,7 @@
     ├── ClosedError                   a client is used after its end (also a RuntimeError)
     ├── DataLossError                 records a reader still needed are gone
     ├── MisroutedRecordError          a record lies in a partition its key does not belong to
+    ├── PolicyViolationError          a topic policy refuses a request
     ├── ReplayMismatchError           a replayed Spark task has other rows than the first time
     ├── TransitionError               the change machine was handed an event it has no row for
     └── LocalClusterError             an embedded server did not start or stop
@@ -37,6 +39,7 @@ class ErrorCode(IntEnum):
     ILLEGAL_GENERATION = 22
     UNKNOWN_MEMBER_ID = 25
     TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
@@ -46,13 +49,17 @@ class ErrorCode(IntEnum):
     NOT_CONTROLLER = 41
     INVALID_REQUEST = 42
     POLICY_VIOLATION = 44
+    SASL_AUTHENTICATION_FAILED = 58
     REASSIGNMENT_IN_PROGRESS = 60
     GROUP_ID_NOT_FOUND = 69
+    TOPIC_DELETION_DISABLED = 73
     GUARD_RAILS = 88
+    RESOURCE_NOT_FOUND = 91
     INVALID_PARTITION_METADATA = 1001
     PARTITION_CHANGE_IN_PROGRESS = 1002
     ACTIVE_FOREIGN_PRODUCERS = 1003
     LOG_TRUNCATED = 1004
+    REVIEW_PENDING = 1005
 
 
 _RETRIABLE = frozenset(
@@ -115,6 +122,18 @@ class RequestError(OrderedKafkaError):
         self.message = message
 
 
+class ReviewPendingError(RequestError):
+    """Nothing was done yet: the request waits as ``review_id`` for a second principal who approves it."""
+
+    def __init__(self, review_id: int) -> None:
+        super().__init__(
+            ErrorCode.REVIEW_PENDING,
+            f"nothing was done yet: the request waits as review {review_id} until somebody else approves it "
+            f"(ordered-kafka reviews approve {review_id})",
+        )
+        self.review_id = review_id
+
+
 class UnavailableError(OrderedKafkaError):
     """A server (controller, broker, ZooKeeper) did not answer before the deadline."""
 
@@ -165,6 +184,12 @@ class MisroutedRecordError(OrderedKafkaError):
     @property
     def retriable(self) -> bool:
         return False
+
+
+class PolicyViolationError(OrderedKafkaError):
+    """Raised by a topic policy (``topic.policy.class``) to refuse a request; its message is the reason."""
+
+    code = ErrorCode.POLICY_VIOLATION
 
 
 class ReplayMismatchError(OrderedKafkaError):

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LAYERS = (
     "errors",
     "parsing",
+    "credentials",
     "config",
     "checker",
     "ordering",
@@ -37,8 +38,12 @@ PURE = (
     "controller/machine.py",
     "controller/planning.py",
     "controller/placement.py",
+    "controller/ring.py",
+    "controller/widening.py",
     "controller/tails.py",
     "controller/guards.py",
+    "controller/factors.py",
+    "controller/assignments.py",
 )
 IMPURE_MODULES = {
     "asyncio", "concurrent", "confluent_kafka", "fastapi", "glob", "http", "httpx", "io", "kafka", "kazoo",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from spark_ordered_kafka.cli import bench, brokers, controller, groups, local, topics
+from spark_ordered_kafka.cli import bench, brokers, controller, groups, local, reviews, topics
 from spark_ordered_kafka.cli.demo import demo
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app.add_typer(controller.app, name="controller")
 app.add_typer(topics.app, name="topics")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(groups.app, name="groups")
+app.add_typer(reviews.app, name="reviews")
 app.add_typer(local.app, name="local")
 app.add_typer(bench.app, name="bench")
 app.command()(demo)

@@ -1,84 +1,134 @@
-"""``ordered-kafka controller run``."""
+"""``ordered-kafka controller``."""
 
 from __future__ import annotations
 
-import logging
+import json
+import os
 import socket
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spark_ordered_kafka.cli.output import errors_told
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.cli.output import (
+    CommandConfigOption,
+    ControllerOption,
+    OutputFormat,
+    OutputOption,
+    connected,
+    errors_told,
+    print_body,
+    print_table,
+)
 
-app = typer.Typer(help="Run a controller.", no_args_is_help=True)
-_GRACE = 5  # seconds that requests under way get when the process is asked to end
+app = typer.Typer(help="Run a controller, and show those that run.", no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """Run a controller."""
+    """Run a controller, and show those that run."""
 
 
 @app.command()
 def run(
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Configuration file; conf/controller.toml explains every key."),
+    ] = None,
     bootstrap_server: Annotated[
-        str, typer.Option(metavar="HOST:PORT[,...]", help="Kafka brokers to connect to.")
-    ],
-    zookeeper: Annotated[str, typer.Option(metavar="HOST:PORT[,...]", help="ZooKeeper servers.")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8090,
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT[,...]", help="Kafka brokers to connect to.", show_default="the file's"
+        ),
+    ] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT[,...]", help="ZooKeeper servers.", show_default="the file's"),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.", show_default="the file's, or 127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port to listen on.", show_default="the file's, or 8090"),
+    ] = None,
     retire_replication_factor: Annotated[
         int | None,
         typer.Option(
             min=1,
             help="Replicas that a partition keeps after a shrink removed it and it is empty; an expansion that takes "
             "it up again gives them back.",
-            show_default="all",
+            show_default="the file's, or all",
         ),
     ] = None,
 ) -> None:
     """Serve the HTTP API and carry out partition changes until SIGTERM or ctrl-C.
 
-    Of several controllers one is active; the others answer NOT_CONTROLLER and take over when it has gone.
+    Of several controllers one leads; the others answer what is asked, hand on what is to be changed, and take over when
+    it has gone. What is given here wins over the file.
     """
-    import uvicorn
-
-    from spark_ordered_kafka.controller.api import create_app
+    from spark_ordered_kafka.controller.config import controller_config, read_file
+    from spark_ordered_kafka.controller.logs import configure_logging
+    from spark_ordered_kafka.controller.server import bind, check_tls, serve
     from spark_ordered_kafka.controller.service import ControllerService
-    from spark_ordered_kafka.controller.settings import ControllerSettings
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("kazoo", "kafka"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    given = {
+        "kafka.bootstrap.servers": bootstrap_server,
+        "zookeeper.connect": zookeeper,
+        "host": host,
+        "port": port,
+        "retire.replication.factor": retire_replication_factor,
+    }
     with errors_told():
-        listener = _bind(host, port)
-        name = socket.getfqdn() if host in ("0.0.0.0", "::", "") else host
-        url = f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
-        service = ControllerService(
-            ControllerSettings(
-                bootstrap_server, zookeeper, url, retire_replication_factor=retire_replication_factor
-            )
-        )
+        entries = {} if config is None else read_file(config, os.environ)
+        entries |= {name: value for name, value in given.items() if value is not None}
+        parsed = controller_config(entries, default_host=socket.getfqdn())
+        configure_logging(parsed.log_level, parsed.log_format)
+        check_tls(parsed.settings.tls)
+        listener = bind(parsed.host, parsed.port)
+        service = ControllerService(parsed.settings)
         service.start()
     try:
-        config = uvicorn.Config(
-            create_app(service), log_config=None, access_log=False, timeout_graceful_shutdown=_GRACE
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        serve(service, listener)
     finally:
         service.stop()
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    """A socket bound before anything else is started, so that a port in use is told at once."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        raise ConfigError("--host and --port", f"{host}:{port}", f"cannot listen there: {error}") from error
-    return listener
+@app.command("list")
+def list_controllers(
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """The controllers that live, and which of them leads."""
+    with connected(controller, command_config=command_config) as client:
+        found = client.controllers()
+    if output is OutputFormat.JSON:
+        print_body(found)
+        return
+    print_table(("ID", "URL", "ROLE"), [(one.id, one.url, one.role) for one in found.controllers])
+
+
+@app.command("hash-token")
+def hash_token(
+    principal: Annotated[
+        str, typer.Option(metavar="User:NAME", help="Who shows the token; Kafka's ACLs are about this name.")
+    ],
+    from_stdin: Annotated[
+        bool, typer.Option("--stdin", help="Hash the token on stdin, instead of making a new one.")
+    ] = False,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Make a bearer token, and the line for the file of authentication.tokens.file that lets it in."""
+    from spark_ordered_kafka.controller.access.tokens import hashed, new_token
+
+    with errors_told():
+        token = sys.stdin.readline().strip() if from_stdin else new_token()
+        entry = hashed(token, principal)
+    shown = {"entry": str(entry)} if from_stdin else {"token": token, "entry": str(entry)}
+    if output is OutputFormat.JSON:
+        typer.echo(json.dumps(shown, indent=2))
+    else:
+        for name, value in shown.items():
+            typer.echo(f"{name}: {value}")

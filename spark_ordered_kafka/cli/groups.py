@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli.output import (
+    CommandConfigOption,
     ControllerOption,
     OutputFormat,
     OutputOption,
@@ -36,7 +37,8 @@ def groups() -> None:
 @app.command()
 def describe(
     group: Annotated[str, typer.Option("--group", metavar="GROUP", help="Name of the consumer group.")],
-    controller: ControllerOption,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
     topic: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +48,7 @@ def describe(
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Positions and lag of a group in topics under management, and what its blocked partitions wait for."""
-    with connected(controller) as client:
+    with connected(controller, command_config=command_config) as client:
         answer = client.group_positions(group, topic)
     if output is OutputFormat.JSON:
         print_body(answer)

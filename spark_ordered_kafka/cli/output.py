@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,31 +29,43 @@ class OutputFormat(str, Enum):
 
 
 ControllerOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--controller",
         envvar="ORDERED_KAFKA_CONTROLLER",
         metavar="URL[,URL...]",
         help="The controller's URL.",
+        show_default="controller.url of --command-config",
+    ),
+]
+CommandConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="ORDERED_KAFKA_COMMAND_CONFIG",
+        metavar="FILE",
+        help="Properties of the connection to the controller: controller.username, controller.password, "
+        "controller.token, controller.ssl.*",
     ),
 ]
 TopicOption = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Name of the topic.")]
+ReasonOption = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the controller's audit log.")
+]
 OutputOption = Annotated[OutputFormat, typer.Option("--output", help="How to print the result on stdout.")]
 
 
 @contextmanager
-def connected(controller: str) -> Iterator[ControllerClient]:
+def connected(
+    controller: str | None, reason: str | None = None, *, command_config: Path | None = None
+) -> Iterator[ControllerClient]:
     """A client of the controller; what it refuses ends the command with its error and exit code."""
+    from spark_ordered_kafka.cli.command_config import connection
     from spark_ordered_kafka.client.controller import ControllerClient
 
     with errors_told():
-        try:
-            client = ControllerClient(controller)
-        except ConfigError as error:
-            raise ConfigError(
-                "--controller", controller, "a URL such as http://host:8090 is needed"
-            ) from error
-        with client:
+        urls, credentials = connection(controller, command_config)
+        with ControllerClient(urls, reason=reason, credentials=credentials) as client:
             yield client
 
 

@@ -7,35 +7,57 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from uuid import uuid4
 
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.access import Access
+from spark_ordered_kafka.controller.access.authenticator import Authenticator
+from spark_ordered_kafka.controller.access.rights import KafkaRights, read_acls
 from spark_ordered_kafka.controller.adoption import TopicAdopter
 from spark_ordered_kafka.controller.alteration import TopicAlteration
+from spark_ordered_kafka.controller.audit import AuditLog
+from spark_ordered_kafka.controller.capacities import Capacities
 from spark_ordered_kafka.controller.changes import Changes
 from spark_ordered_kafka.controller.compaction import EarlierLayouts
 from spark_ordered_kafka.controller.creation import TopicCreator
+from spark_ordered_kafka.controller.deletion import TopicDeleter
 from spark_ordered_kafka.controller.drain import Drain
-from spark_ordered_kafka.controller.election import DeposedError, Session
+from spark_ordered_kafka.controller.election import DeposedError, Session, ZooKeeperError
+from spark_ordered_kafka.controller.expansion import Expansion
+from spark_ordered_kafka.controller.folding import Folding
 from spark_ordered_kafka.controller.instructions import Instruction
+from spark_ordered_kafka.controller.leadership import Election, Leader
+from spark_ordered_kafka.controller.limits import BROKERS, BrokerLimits
 from spark_ordered_kafka.controller.metrics import Metrics
+from spark_ordered_kafka.controller.observer import ChangeObserver
+from spark_ordered_kafka.controller.policy import load_policy
 from spark_ordered_kafka.controller.positions import GroupPositions
+from spark_ordered_kafka.controller.records import LeaderRecord
+from spark_ordered_kafka.controller.replication import ReplicationFactors
 from spark_ordered_kafka.controller.retirement import Retirement
+from spark_ordered_kafka.controller.reviews import REVIEWS, Reviews
 from spark_ordered_kafka.controller.runner import Runner
+from spark_ordered_kafka.controller.scraping import ControllerCollector, Sampled
 from spark_ordered_kafka.controller.settings import ControllerSettings
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.truncation import TruncationCheck
 from spark_ordered_kafka.controller.znodes import FIXED_PATHS, Znodes
-from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.moves import moves
 from spark_ordered_kafka.kafka.producers import ProducerCheck
 
 _log = logging.getLogger(__name__)
 _STOP_TIMEOUT = 10.0
+_WORKERS = 4
 _CLAIM_RETRY = 0.5
-# A writer that checks the layout of a compacted topic waits for it.
-_CONFIG_TIMEOUT = 5.0
+_LOOK_INTERVAL = 0.2
+# Requests of writers and readers wait for what Kafka is asked so: topics' configuration, ACLs, whether a password is right.
+_PATIENCE = 5.0
 
 
 class ControllerService:
@@ -48,10 +70,25 @@ class ControllerService:
     def __init__(
         self, settings: ControllerSettings, *, before: Callable[[Instruction], None] = lambda _: None
     ) -> None:
+        if settings.review_required and not settings.authentication.required:
+            raise ConfigError(
+                "review.required", True, "it takes two principals: set authentication.required = true, too"
+            )
         self.settings = settings
         self.id = f"{socket.gethostname()}-{uuid4().hex[:8]}"
+        self.metrics = Metrics()
+        self.audit = AuditLog(settings.audit_log_file, time.time, self.metrics.count_audit_failure)
+        self.observer = ChangeObserver(self.metrics, self.audit)
         self._before = before
+        self._policy = load_policy(settings.topic_policy_class)
+        # Of requests that name several topics: one after another is worked on, and not on the event loop.
+        self.workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="topics")
+        self.leader = Leader()
+        # Held by whoever takes a topic under management.
+        self._registering = threading.Lock()
         self._stop = threading.Event()
+        # Set with whatever may end this process's leadership.
+        self._wake = threading.Event()
         self._active = threading.Event()
         self._thread: threading.Thread | None = None
         # Wall-clock time that a correction of the clock cannot turn back: time limits depend on it.
@@ -62,31 +99,70 @@ class ControllerService:
         """Connect, then claim to be the controller in the background; :attr:`active` says when that has happened."""
         settings = self.settings
         deadline = time.monotonic() + settings.startup_timeout
-        self._session = Session(
-            settings.zookeeper, session_timeout=settings.session_timeout, timeout=settings.request_timeout
-        )
-        self._session.connect(settings.startup_timeout, FIXED_PATHS)
+        self.audit.check()
+        patience = min(_PATIENCE, settings.request_timeout)
+        self.authenticator = Authenticator(settings.authentication, settings.tls, settings.kafka, patience)
+        self.access = Access(settings.authentication, settings.authorization, lambda: self._rights.table())
+        self._session = Session(settings.zookeeper, timeout=settings.request_timeout, on_lost=self._wake.set)
+        self._session.connect(settings.startup_timeout, (*FIXED_PATHS, REVIEWS, BROKERS))
         try:
             self.admin, cluster_id = self._reach_kafka(deadline)
         except OrderedKafkaError:
             self._session.close()
             raise
         znodes = Znodes(self._session)
-        patience = min(_CONFIG_TIMEOUT, settings.request_timeout)
+        self._rights = KafkaRights(
+            partial(read_acls, self.admin.requests, patience),
+            allow_if_none=settings.authorization.allow_everyone_if_no_acl_found,
+            keep_disabled=not settings.authentication.required,
+            timeout=patience,
+        )
+        self.access.log_source()
         earlier = EarlierLayouts(TopicConfigs(self.admin.requests, patience), self._clock, patience)
         self.topics = Topics(self.admin, znodes, cluster_id, earlier)
-        registering = threading.Lock()
-        self.creator = TopicCreator(self.admin, znodes, self._clock, registering)
-        self.adopter = TopicAdopter(self.admin, znodes, settings.bootstrap_servers, self._clock, registering)
+        self.capacities = Capacities(
+            self.admin, BrokerLimits(self._session, settings.max_broker_partitions), time.monotonic
+        )
+        self.creator = TopicCreator(
+            self.admin, znodes, self._policy, self.capacities, self._clock, self._registering
+        )
+        self.adopter = TopicAdopter(self.admin, znodes, self._clock, self._registering)
+        self.reviews = Reviews(self._session, self._clock)
         self.truncations = TruncationCheck(self.admin, znodes, self.topics)
-        self.metrics = Metrics(self.topics)
-        runner = Runner(self.admin, znodes, settings.timing, self._clock, self._before)
+        expansion = Expansion(self.admin, self.capacities)
+        runner = Runner(
+            self.admin, znodes, settings.timing, self._clock, self.observer, expansion, self._before
+        )
         producers = ProducerCheck(self.admin, Fencer(self.admin), self._clock)
-        self.changes = Changes(self.admin, znodes, self.topics, runner, producers, self._clock)
-        self.alteration = TopicAlteration(self.admin, self.topics, self.changes, settings.request_timeout)
+        self.changes = Changes(
+            self.admin, znodes, self.topics, runner, expansion, producers, self._policy, self._clock, patience
+        )
+        self.alteration = TopicAlteration(
+            self.admin, self.topics, self.changes, self._policy, settings.request_timeout
+        )
+        self.deleter = TopicDeleter(
+            self.admin,
+            znodes,
+            self.topics,
+            self.capacities,
+            self._policy,
+            self._clock,
+            settings.request_timeout,
+        )
+        self.replication = ReplicationFactors(
+            self.admin,
+            znodes,
+            self.topics,
+            self._policy,
+            self.changes.starting,
+            self.capacities,
+            retired_factor=settings.retire_replication_factor,
+            timeout=settings.request_timeout,
+        )
         self._retirement = Retirement(
             self.admin,
             znodes,
+            Folding(self.admin, znodes, self._clock),
             self.changes.starting,
             self._clock,
             interval=settings.retire_interval,
@@ -94,40 +170,106 @@ class ControllerService:
         )
         self.drain = Drain(self.admin, self.topics, self._retirement, settings.request_timeout)
         self.positions = GroupPositions(self.admin, znodes, self.topics, settings.request_timeout)
+        self.leader.watch(self._session.client)
+        self.metrics.watch(
+            ControllerCollector(
+                leads=lambda: self.active,
+                leader=lambda: self.leader.record,
+                session_state=lambda: self._session.client.state,
+                observer=self.observer,
+                brokers=Sampled("brokers", self.capacities.brokers, time.monotonic),
+                moves=Sampled("reassignments", partial(moves, self.admin), time.monotonic),
+            )
+        )
+        self._election = Election(self._session, self.id, settings.url, self._stop)
         self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Leave running changes to the next controller and give up the claim."""
+    def begin_stop(self) -> None:
+        """Begin no further step, and give up the claim as soon as the present one has ended; does not wait for that.
+
+        What Kafka does by itself, such as moving replicas, goes on, and so do running changes with the next controller:
+        all they have come to is in ZooKeeper.
+        """
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(_STOP_TIMEOUT)
+        self._wake.set()
+        self.leader.announce()
+
+    def stop(self) -> None:
+        """:meth:`begin_stop`, then wait until that is so, and end."""
+        self.begin_stop()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._election.cancel()
+            thread.join(_STOP_TIMEOUT)
+            self.workers.shutdown(wait=False, cancel_futures=True)
+            self.deleter.close()
+            self.authenticator.close()
+            self._rights.close()
             self._session.close()
             self.admin.close()
+        self.audit.close()
 
     @property
     def active(self) -> bool:
         """Whether this process is the controller and may answer."""
-        return self._active.is_set() and self._session.leading
+        return self._active.is_set() and self._session.leading and not self.stopping
+
+    @property
+    def stopping(self) -> bool:
+        """Whether this process is about to end."""
+        return self._stop.is_set()
+
+    @property
+    def forwarding_token(self) -> str | None:
+        """By which other controllers prove what they hand on; None while this process is not the controller."""
+        return self._session.token
 
     def require_active(self) -> None:
-        """Raises DeposedError unless this process is the controller."""
+        """Raises DeposedError unless this process is the controller, as far as it knows."""
         if not self.active:
             raise DeposedError
 
-    def check_ready(self) -> None:
-        """Raises the error that says why this process cannot serve: role, ZooKeeper or Kafka."""
+    def confirm_active(self) -> None:
+        """Raises DeposedError unless this process is the controller: asks ZooKeeper, before anything is asked of Kafka."""
         self.require_active()
+        self._session.verify()
+
+    def readiness(self) -> schemas.Readiness:
+        """The part that this process plays. Raises the error that says why it cannot serve: ZooKeeper, Kafka, its end."""
+        if self.stopping:
+            raise UnavailableError("this process is about to end")
         if not self._session.connected:
-            raise UnavailableError(f"ZooKeeper at {self.settings.zookeeper} does not answer")
+            raise UnavailableError(f"ZooKeeper at {self.settings.zookeeper.connect} does not answer")
         if not self.admin.brokers():
             raise UnavailableError(f"Kafka at {self.settings.bootstrap_servers} shows no brokers")
+        active, leader = self.active, self.leader.record
+        if leader is None or (leader.id == self.id and not active):
+            return schemas.Readiness(role="follower")
+        return schemas.Readiness(
+            role="leader" if leader.id == self.id else "follower", leader=leader.url, epoch=leader.epoch
+        )
+
+    def controllers(self) -> schemas.ControllerList:
+        """All controllers, from ZooKeeper."""
+        candidates, leader = self._election.candidates(), self._session.leader()
+        rows = [
+            schemas.ControllerView(
+                id=one.id,
+                url=one.url,
+                role="leader" if leader is not None and one.id == leader.id else "follower",
+            )
+            for one in candidates
+        ]
+        if leader is None:
+            return schemas.ControllerList(controllers=rows)
+        return schemas.ControllerList(controllers=rows, leader=leader.url, epoch=leader.epoch)
 
     def _reach_kafka(self, deadline: float) -> tuple[KafkaAdmin, str]:
         servers = self.settings.bootstrap_servers
         while True:
             try:
-                admin = KafkaAdmin(servers, timeout=self.settings.request_timeout)
+                admin = KafkaAdmin(self.settings.kafka, timeout=self.settings.request_timeout)
                 try:
                     return admin, admin.cluster_id()
                 except OrderedKafkaError:
@@ -144,23 +286,64 @@ class ControllerService:
     def _lead(self) -> None:
         while not self._stop.is_set():
             try:
-                epoch = self._session.claim(self.id, self.settings.url, self._stop)
-                if epoch is None:
-                    continue
-                self.creator.finish_creations()
-                self.changes.resume_all()
+                self._election.run(self._reign)
             except OrderedKafkaError as error:
-                self._session.resign()
                 _log.warning("cannot become the controller yet: %s", error)
                 self._stop.wait(_CLAIM_RETRY)
-                continue
+            except Exception:  # noqa: BLE001 - a bug, and without this thread no controller would ever lead
+                _log.exception("the leadership ended")
+                self._stop.wait(_CLAIM_RETRY)
+
+    def _reign(self, claim: LeaderRecord) -> None:
+        """What the controller does until it is deposed or stopped. Raises ZooKeeperError when it cannot begin."""
+        # A broker that is down may hold it up for long.
+        creations = threading.Thread(target=self._finish_creations, name="creations", daemon=True)
+        try:
+            self.changes.resume_all()
+            self.deleter.resume_all()
+            creations.start()
             self._retirement.start()
             self._active.set()
-            _log.info("controller %s is active, epoch %d", self.settings.url, epoch)
-            while not self._stop.is_set() and not self._session.lost.wait(0.2):
-                pass
+            self.leader.announce()
+            self.metrics.count_leadership("gained")
+            _log.info("controller %s is active, epoch %d", self.settings.url, claim.epoch)
+            while not self._deposed(claim):
+                self._wake.wait(_LOOK_INTERVAL)
+                self._wake.clear()
+        finally:
             self._active.clear()
+            self.changes.begin_stop()
+            self.deleter.begin_stop()
             self._retirement.stop(_STOP_TIMEOUT)
             self.changes.stop_all(_STOP_TIMEOUT)
+            self.deleter.stop_all(_STOP_TIMEOUT)
+            self._await_registration()
+            self.metrics.count_leadership("lost")
+            _log.info("not the controller any more (epoch %d)", claim.epoch)
+
+    def _await_registration(self) -> None:
+        """Let a creation that is under way end: the next controller would find half of it, and perhaps not its topic yet."""
+        if self._registering.acquire(timeout=_STOP_TIMEOUT):
+            # Given up with the lock held, so that the next creation finds no claim.
             self._session.resign()
-            _log.info("not the controller any more (epoch %d)", epoch)
+            self._registering.release()
+
+    def _finish_creations(self) -> None:
+        try:
+            self.creator.finish_creations()
+        except OrderedKafkaError as error:
+            _log.warning("interrupted creations are left to the next controller: %s", error)
+
+    def _deposed(self, claim: LeaderRecord) -> bool:
+        if self._stop.is_set() or self._session.lost.is_set():
+            return True
+        record = self.leader.record
+        if record is None or record.epoch != claim.epoch:
+            # News may be older than the claim, so ZooKeeper is asked.
+            try:
+                self._session.verify()
+            except DeposedError:
+                return True
+            except ZooKeeperError as error:
+                _log.info("ZooKeeper cannot be asked who leads: %s", error)
+        return False

@@ -2,26 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from spark_ordered_kafka.controller.change import Timing
+
+
+@dataclass(frozen=True)
+class ZooKeeperSettings:
+    """How a controller reaches ZooKeeper, and who may read what it writes there.
+
+    ``connect`` is a connect string, with a chroot if wanted; ``session_timeout`` in seconds: so long after a controller
+    died, its successor takes over. ``ssl_*`` are PEM files; without ``ssl_ca_location`` the system's authorities count.
+    With ``sasl_*`` (DIGEST-MD5) or ``digest_*`` (ZooKeeper's ACL scheme ``digest``) every znode below
+    ``/ordered-kafka`` gets an ACL for that user alone; with neither, whoever reaches ZooKeeper may read and write them.
+    """
+
+    connect: str
+    session_timeout: float = 6.0
+    ssl_enabled: bool = False
+    ssl_ca_location: str | None = None
+    ssl_certificate_location: str | None = None
+    ssl_key_location: str | None = None
+    ssl_key_password: str | None = field(default=None, repr=False)
+    sasl_username: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
+    digest_username: str | None = None
+    digest_password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class TlsSettings:
+    """TLS of the HTTP server; PEM files. ``ca_location`` is what certificates of clients and of other controllers are
+    checked against; ``client_auth`` as Kafka's ``ssl.client.auth``."""
+
+    certificate_location: str
+    key_location: str
+    key_password: str | None = field(default=None, repr=False)
+    ca_location: str | None = None
+    client_auth: Literal["none", "requested", "required"] = "none"
+
+
+@dataclass(frozen=True)
+class AuthenticationSettings:
+    """Who may send requests at all. ``kafka_mechanism``: the SASL mechanism by which Kafka proves a user's password,
+    None: HTTP Basic is not offered; ``tokens_file`` holds hashes of bearer tokens."""
+
+    required: bool = False
+    kafka_mechanism: str | None = None
+    tokens_file: str | None = None
+
+
+@dataclass(frozen=True)
+class AuthorizationSettings:
+    """Who may do what, beside Kafka's ACLs. ``super_users`` are principals (``User:admin``) that may do everything;
+    ``roles_file`` gives roles on a cluster without authorizer."""
+
+    super_users: frozenset[str] = frozenset()
+    roles_file: str | None = None
+    allow_everyone_if_no_acl_found: bool = False
 
 
 @dataclass(frozen=True)
 class ControllerSettings:
     """``url`` is what other controllers and people are told; times in seconds.
 
-    ``startup_timeout`` bounds the wait for Kafka and ZooKeeper; ``session_timeout`` is ZooKeeper's: so long after a
-    controller died, its successor takes over. ``retire_interval``: how often removed partitions are looked at;
-    ``retire_replication_factor``: replicas that one keeps once it is empty, None: all.
+    ``kafka`` has librdkafka's properties (:mod:`spark_ordered_kafka.kafka.security` says which).
+    ``startup_timeout`` bounds the wait for Kafka and ZooKeeper. ``retire_interval``: how often removed partitions are looked at;
+    ``retire_replication_factor``: replicas that one keeps once it is empty, None: all. ``max_broker_partitions``: replicas
+    that a broker without a limit of its own may host (KIP-578). ``topic_policy_class``: ``module.Class`` whose
+    ``validate(request)`` may veto what is asked for. ``reason_required`` and ``review_required``: whether a change needs a
+    reason, and a second principal's approval. ``audit_log_file``: None writes to the logger ``spark_ordered_kafka.audit``.
     """
 
-    bootstrap_servers: str
-    zookeeper: str
+    kafka: Mapping[str, str] = field(repr=False)
+    zookeeper: ZooKeeperSettings
     url: str
     timing: Timing = field(default_factory=Timing)
     startup_timeout: float = 30.0
-    session_timeout: float = 6.0
     request_timeout: float = 10.0
     retire_interval: float = 5.0
     retire_replication_factor: int | None = None
+    tls: TlsSettings | None = None
+    authentication: AuthenticationSettings = AuthenticationSettings()
+    authorization: AuthorizationSettings = AuthorizationSettings()
+    max_broker_partitions: int = 2**31 - 1
+    topic_policy_class: str | None = None
+    reason_required: bool = False
+    review_required: bool = False
+    audit_log_file: str | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Kafka's ``bootstrap.servers``."""
+        return self.kafka["bootstrap.servers"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import uvicorn
+from confluent_kafka.admin import AdminClient
 from fastapi.testclient import TestClient
 
 from spark_ordered_kafka.client import schemas
@@ -16,7 +19,7 @@ from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.change import Timing
 from spark_ordered_kafka.controller.instructions import Instruction
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 from spark_ordered_kafka.local import LocalCluster
 from tests.servers import TIMEOUT, unique_name
 
@@ -101,14 +104,14 @@ def in_process(
     **more: Any,
 ) -> Iterator[InProcess]:
     """A controller with a ZooKeeper tree of its own, unless ``chroot`` names one; ``more`` are further settings."""
-    settings = ControllerSettings(
-        bootstrap_servers=cluster.bootstrap_servers,
-        zookeeper=f"{cluster.zookeeper}/{chroot or unique_name('test')}",
-        url="http://in-process",
-        timing=Timing() if timing is None else timing,
-        session_timeout=2.0,
-        **more,
-    )
+    connect = f"{cluster.zookeeper}/{chroot or unique_name('test')}"
+    given: dict[str, Any] = {
+        "kafka": {"bootstrap.servers": cluster.bootstrap_servers},
+        "zookeeper": ZooKeeperSettings(connect, session_timeout=2.0),
+        "url": "http://in-process",
+        "timing": Timing() if timing is None else timing,
+    }
+    settings = ControllerSettings(**(given | more))
     box: list[InProcess] = []
     service = ControllerService(settings, before=lambda instruction: box[0].before(instruction))
     box.append(InProcess(service, TestClient(create_app(service))))
@@ -121,3 +124,47 @@ def in_process(
         yield box[0]
     finally:
         service.stop()
+
+
+@contextmanager
+def served(controller: InProcess, port: int) -> Iterator[None]:
+    """The controller's API on a port of this machine."""
+    config = uvicorn.Config(create_app(controller.service), host="127.0.0.1", port=port, log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        deadline = time.monotonic() + TIMEOUT
+        while not server.started:
+            assert time.monotonic() < deadline, "the API does not start"
+            time.sleep(0.01)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(TIMEOUT)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+def exists(cluster: LocalCluster, topic: str) -> bool:
+    """Whether Kafka has a topic of that name."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    return topic in admin.list_topics(timeout=TIMEOUT).topics
+
+
+def several(controller: InProcess, path: str, topics: list[Any], **fields: Any) -> list[tuple[str, str, str]]:
+    """Topic, error and message of each result of a request for several topics; ``params`` are those of the query."""
+    params = fields.pop("params", {})
+    answer = controller.http.post(path, json={"topics": topics, **fields}, params=params)
+    assert answer.status_code == 200, answer.text
+    return [(row["topic"], row["error"], row["error_message"] or "") for row in answer.json()["topics"]]
+
+
+def errors(rows: list[tuple[str, str, str]]) -> list[str]:
+    """The error names in the rows of :func:`several`."""
+    return [error for _, error, _ in rows]

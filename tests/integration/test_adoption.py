@@ -190,7 +190,9 @@ def test_a_sample_is_bounded_and_spread(
     starts = controller.service.admin.log_starts(foreign, range(PARTITIONS))
     ends = controller.service.admin.log_ends(foreign, range(PARTITIONS))
     logs = {p: (starts[p], ends[p].offset) for p in range(PARTITIONS)}
-    sample = sampling.sample_records(kafka_cluster.bootstrap_servers, foreign, logs, timeout=TIMEOUT)
+    sample = sampling.sample_records(
+        {"bootstrap.servers": kafka_cluster.bootstrap_servers}, foreign, logs, timeout=TIMEOUT
+    )
     assert sample.complete
     found = Counter((record.partition, record.newest) for record in sample.records)
     assert found == {(partition, newest): 10 for partition in (0, 1) for newest in (False, True)}
@@ -198,7 +200,10 @@ def test_a_sample_is_bounded_and_spread(
         start, end = logs[record.partition]
         assert record.offset < start + 50 if not record.newest else record.offset >= end - 50
     assert (
-        sampling.sample_records(kafka_cluster.bootstrap_servers, foreign, logs, timeout=0).complete is False
+        sampling.sample_records(
+            {"bootstrap.servers": kafka_cluster.bootstrap_servers}, foreign, logs, timeout=0
+        ).complete
+        is False
     )
 
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from spark_ordered_kafka import ControllerClient, OrderedProducer
 from spark_ordered_kafka.checker import check
 from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.controller import instructions
-from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
@@ -33,7 +30,7 @@ from spark_ordered_kafka.errors import (
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import LayoutHistory
-from tests.integration.controllers import Hold, InProcess, in_process
+from tests.integration.controllers import Hold, free_port, in_process, served
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, unique_name
 from tests.streams import change, create, misrouted, raw_records
@@ -587,31 +584,6 @@ def test_a_rebalance_drops_records_and_offsets(cluster: LocalCluster, topic_name
 
 
 # -- the controller is away -----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def served(controller: InProcess, port: int) -> Iterator[None]:
-    """The controller's API on a port of this machine."""
-    config = uvicorn.Config(create_app(controller.service), host="127.0.0.1", port=port, log_level="error")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        deadline = time.monotonic() + TIMEOUT
-        while not server.started:
-            assert time.monotonic() < deadline, "the API does not start"
-            time.sleep(0.01)
-        yield
-    finally:
-        server.should_exit = True
-        thread.join(TIMEOUT)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
 
 
 def test_a_topic_in_the_middle_of_a_change_holds_no_other(kafka_cluster: LocalCluster) -> None:

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from spark_ordered_kafka.controller.api import brokers, changes, errors, groups, health, layouts, topics
+from spark_ordered_kafka.controller.api import (
+    brokers,
+    changes,
+    errors,
+    groups,
+    health,
+    layouts,
+    openapi,
+    reviews,
+    rights,
+    topics,
+)
+from spark_ordered_kafka.controller.api.authentication import Authentication
+from spark_ordered_kafka.controller.api.forwarding import Forwarding
+from spark_ordered_kafka.controller.api.governance import Governance
+from spark_ordered_kafka.controller.api.keys import Keys
+from spark_ordered_kafka.controller.api.limits import Limits
+from spark_ordered_kafka.controller.api.observing import Observing
 from spark_ordered_kafka.controller.service import ControllerService
 
 
@@ -14,6 +31,22 @@ def create_app(service: ControllerService) -> FastAPI:
         title="ordered-kafka controller", version="1", responses=errors.ERRORS, redirect_slashes=False
     )
     errors.add_handlers(app)
-    for routes in (health, topics, layouts, changes, brokers, groups):
+    for routes in (health, topics, layouts, changes, brokers, groups, reviews):
         routes.add_routes(app, service)
+    settings = service.settings
+    openapi.document(
+        app, reason_required=settings.reason_required, review_required=settings.review_required
+    )
+    rights.document(app, service.settings.authentication, service.settings.tls)
+    _wrap(app, service)
     return app
+
+
+def _wrap(app: FastAPI, service: ControllerService) -> None:
+    """Add what every request passes through before it comes to a route; what is added last comes first."""
+    app.add_middleware(Keys)
+    app.add_middleware(Governance, service=service, fastapi=app)
+    app.add_middleware(Forwarding, service=service)
+    app.add_middleware(Authentication, service=service)
+    app.add_middleware(Limits)
+    app.add_middleware(Observing, metrics=service.metrics)

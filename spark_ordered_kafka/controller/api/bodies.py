@@ -6,18 +6,23 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from fastapi import Request
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 
-from spark_ordered_kafka.controller.api.errors import described
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.api.errors import ContentTypeError, described
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 _BodyT = TypeVar("_BodyT", bound=BaseModel)
+_JSON = "application/json"
+COMPONENTS = "#/components/schemas/"
 
 
 def reader(kind: type[_BodyT]) -> Callable[[Request], Awaitable[_BodyT]]:
     """A dependency that reads the body as JSON: strict models tell JSON's string keys from wrong types only there."""
 
     async def read(request: Request) -> _BodyT:
+        require_json(request.headers.get("content-type"))
         try:
             return kind.model_validate_json(await request.body())
         except ValidationError as error:
@@ -26,8 +31,31 @@ def reader(kind: type[_BodyT]) -> Callable[[Request], Awaitable[_BodyT]]:
     return read
 
 
-def body(kind: type[BaseModel]) -> dict[str, Any]:
-    """A route's keyword arguments that describe its body as a ``kind``."""
-    schema = kind.model_json_schema(ref_template=f"#/components/schemas/{kind.__name__}/$defs/{{model}}")
-    content = {"application/json": {"schema": schema}}
+def require_json(content_type: str | None) -> None:
+    """Raises ContentTypeError unless the header says JSON in UTF-8.
+
+    A page of another site can let a browser send any other type, with the user's credentials, without asking first.
+    """
+    kind, _, parameters = (content_type or "").partition(";")
+    charset = parameters.strip().lower()
+    if kind.strip().lower() != _JSON or charset not in ("", "charset=utf-8", 'charset="utf-8"'):
+        shown = "is missing" if content_type is None else f"has the value {content_type[:100]!r}"
+        raise ContentTypeError(f"the header Content-Type {shown}: {_JSON} is needed")
+
+
+def body(*kinds: type[BaseModel]) -> dict[str, Any]:
+    """A route's keyword arguments that describe its body as one of ``kinds``, of
+    :mod:`spark_ordered_kafka.client.schemas`."""
+    references = [{"$ref": COMPONENTS + kind.__name__} for kind in kinds]
+    content = {_JSON: {"schema": references[0] if len(kinds) == 1 else {"anyOf": references}}}
     return {"openapi_extra": {"requestBody": {"required": True, "content": content}}}
+
+
+def models_of(route: APIRoute) -> tuple[type[BaseModel], ...]:
+    """What :func:`body` was told for the route; empty: it takes no body."""
+    described_body = (route.openapi_extra or {}).get("requestBody")
+    if described_body is None:
+        return ()
+    schema = described_body["content"][_JSON]["schema"]
+    references: list[dict[str, str]] = schema.get("anyOf", [schema])
+    return tuple(getattr(schemas, one["$ref"].removeprefix(COMPONENTS)) for one in references)

@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Response
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Response
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.api.caller import ANONYMOUS, Caller, caller_of
+from spark_ordered_kafka.controller.api.rights import anyone, on_cluster
 from spark_ordered_kafka.controller.metrics import CONTENT_TYPE
 from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add them to ``app``."""
 
-    @app.get("/healthz")
+    @app.get("/healthz", dependencies=[anyone()])
     async def healthz() -> schemas.Result:
         """The process is alive."""
         return schemas.Result()
 
-    @app.get("/readyz")
-    def readyz() -> schemas.Result:
-        """This process is the controller, and Kafka and ZooKeeper answer."""
-        service.check_ready()
-        return schemas.Result()
+    @app.get("/readyz", dependencies=[anyone()])
+    def readyz(caller: Annotated[Caller, Depends(caller_of)]) -> schemas.Readiness:
+        """This process serves, as leader or as follower, and Kafka and ZooKeeper answer."""
+        try:
+            return service.readiness()
+        except OrderedKafkaError as error:
+            if service.settings.authentication.required and caller.principal == ANONYMOUS:
+                # The reason names servers.
+                hidden = "this process cannot serve; callers who show credentials are told why"
+                raise UnavailableError(hidden) from error
+            raise
 
-    @app.get("/metrics", response_class=Response)
+    @app.get("/v1/controllers", dependencies=[on_cluster(service, Operation.DESCRIBE)])
+    def list_controllers() -> schemas.ControllerList:
+        """The controllers that live, and which of them leads."""
+        return service.controllers()
+
+    @app.get(
+        "/metrics",
+        response_class=Response,
+        responses={HTTPStatus.OK.value: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+        dependencies=[on_cluster(service, Operation.DESCRIBE)],
+    )
     def get_metrics() -> Response:
         """Counters of this process in Prometheus' text format."""
         return Response(service.metrics.exposition(), media_type=CONTENT_TYPE)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation
 from spark_ordered_kafka.controller.api.bodies import body, reader
+from spark_ordered_kafka.controller.api.rights import on_topic
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+# int() takes the digits of every script, and underscores.
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add them to ``app``."""
-    active = [Depends(service.require_active)]
+    described = [on_topic(service, Operation.DESCRIBE)]
 
-    @app.get("/v1/topics/{topic}/layout", dependencies=active)
+    @app.get("/v1/topics/{topic}/layout", dependencies=described)
     def get_layout(
         topic: str, from_epoch: Annotated[int, Query(ge=0)] = 0, writer: bool = False
     ) -> schemas.LayoutHistoryView | schemas.WriterLayoutView:
@@ -25,12 +31,12 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
             return service.topics.writer_layout(topic)
         return service.topics.layouts(topic, from_epoch)
 
-    @app.get("/v1/topics/{topic}/leader-epochs", dependencies=active)
+    @app.get("/v1/topics/{topic}/leader-epochs", dependencies=described)
     def get_leader_epochs(topic: str, partitions: str | None = None) -> schemas.LeaderEpochsView:
         """KIP-253's PartitionLeaderEpochsForPartitions; ``partitions`` is a comma-separated list."""
         return service.topics.leader_epochs(topic, None if partitions is None else _numbers(partitions))
 
-    @app.post("/v1/topics/{topic}/truncations", dependencies=active, **body(schemas.TruncationsRequest))
+    @app.post("/v1/topics/{topic}/truncations", dependencies=described, **body(schemas.TruncationsRequest))
     def get_truncations(
         topic: str,
         request: Annotated[schemas.TruncationsRequest, Depends(reader(schemas.TruncationsRequest))],
@@ -40,22 +46,27 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.post(
         "/v1/topics/{topic}/misrouted",
-        dependencies=[Depends(service.require_active)],
+        dependencies=[on_topic(service, Operation.READ)],
         **body(schemas.MisroutedReport),
     )
     def report_misrouted(
         topic: str, request: Annotated[schemas.MisroutedReport, Depends(reader(schemas.MisroutedReport))]
     ) -> schemas.Result:
         """Count records that a reader found where their keys do not belong."""
-        service.metrics.count_misrouted(topic, request)
+        if request.records < 1:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST, f"records has the value {request.records}: at least 1 is needed"
+            )
+        service.topics.record(topic)
+        service.metrics.count_misrouted(topic, request.records)
         return schemas.Result()
 
 
 def _numbers(value: str) -> list[int]:
-    try:
-        return [int(part) for part in value.split(",")]
-    except ValueError:
+    parts = value.split(",")
+    if any(_NUMBER.fullmatch(part) is None for part in parts):
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
-            f"partitions has the value {value!r}: a comma-separated list of partition numbers is needed",
-        ) from None
+            f"partitions has the value {value[:100]!r}: a comma-separated list of partition numbers is needed",
+        )
+    return [int(part) for part in parts]

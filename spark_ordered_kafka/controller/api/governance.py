@@ -1,0 +1,219 @@
+"""What a request that may change something must pass before it comes to its route: reason, review, audit log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from spark_ordered_kafka.controller.api.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.errors import answer
+from spark_ordered_kafka.controller.api.mutations import Mutation
+from spark_ordered_kafka.controller.api.outcomes import Outcome
+from spark_ordered_kafka.controller.api.replay import Replay
+from spark_ordered_kafka.controller.api.routing import is_mutating, operation_of
+from spark_ordered_kafka.controller.reviews import ReviewRecord, review_view
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+
+# To take back what is going on is never held up, and a decision about a request is not decided about in turn.
+_WITHOUT_REVIEW = frozenset(
+    {"/v1/topics/{topic}/change", "/v1/reviews/{review_id}/approve", "/v1/reviews/{review_id}/discard"}
+)
+
+
+@dataclass(frozen=True)
+class Approval:
+    """That a request comes out of a review. It is in ``scope["state"]``, where nothing from outside gets."""
+
+    review_id: int
+    approver: str
+
+
+@dataclass(frozen=True)
+class _Governed:
+    """A request that is not a check: ``fields`` are what all of its lines in the audit log have."""
+
+    mutation: Mutation
+    reason: str | None
+    approval: Approval | None
+    fields: dict[str, Any]
+
+
+class Governance:
+    """ASGI middleware in front of the routes, at the controller that leads.
+
+    A request that only checks (``validate_only``) passes: it needs neither reason nor review, and is not audited.
+    Routes find this object as ``request.state.governance``.
+    """
+
+    def __init__(self, app: ASGIApp, service: ControllerService, fastapi: FastAPI) -> None:
+        self._app = app
+        self._service = service
+        self._replay = Replay(fastapi)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Called per request."""
+        route = operation_of(scope) if scope["type"] == "http" else None
+        if route is None or not is_mutating(scope["method"], route.path):
+            await self._app(scope, receive, send)
+            return
+        body = await _read(receive)
+        if body is None:
+            return  # the client went away before it had said all
+        scope.setdefault("state", {})["governance"] = self
+        try:
+            # Otherwise this process might begin to lead just now, and the request pass all of what follows.
+            self._service.require_active()
+            mutation = Mutation.of(scope, route, body, caller_of(Request(scope)))
+            checks_only, reason = mutation.checks_only, mutation.reason
+        except OrderedKafkaError as error:
+            await answer(error)(scope, receive, send)
+            return
+        if checks_only:
+            await self._app(scope, _replayed(mutation.as_parsed().body, receive), send)
+            return
+        approval = scope["state"].get("approval")
+        governed = _Governed(mutation, reason, approval, _fields(scope, mutation, reason, approval))
+        response = await self._held(governed)
+        if response is None:
+            await self._carry_out(governed, scope, receive, send)
+        else:
+            await response(scope, receive, send)
+
+    async def carry_out(self, review_id: int, record: ReviewRecord, request_id: str) -> Outcome:
+        """Do what a claimed review asks for, as its requester's request."""
+        approval = Approval(review_id, record.decided_by or "")
+        state = {"approval": approval, "request_id": request_id}
+        return await self._replay.ask(self, self._replay.mutation(record), state)
+
+    async def check_rights(self, record: ReviewRecord, caller: Caller) -> None:
+        """Raises RequestError unless ``caller`` might ask for the same; also when it cannot be carried out as it is."""
+        checked = await self._checked(self._replay.mutation(record), caller)
+        if checked is not None and (checked.refused or checked.unauthorized):
+            raise checked.error()
+
+    async def _checked(self, mutation: Mutation, caller: Caller) -> Outcome | None:
+        """The answer to ``caller`` when the route only checks the request; None for a route that cannot.
+
+        Raises RequestError when ``caller`` lacks the right that such a route needs.
+        """
+        check = mutation.check(caller)
+        if check is None:
+            await self._replay.check_rights(replace(mutation, caller=caller))
+            return None
+        return await self._replay.ask(self._app, check, {})
+
+    async def _held(self, governed: _Governed) -> Response | None:
+        """The answer to a request that is not carried out now; None for one that is, and is in the audit log."""
+        settings, mutation = self._service.settings, governed.mutation
+        try:
+            if governed.reason is None and settings.reason_required:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    "reason is missing: say why in the query parameter reason (--reason of ordered-kafka)",
+                )
+            if (
+                settings.review_required
+                and governed.approval is None
+                and mutation.route.path not in _WITHOUT_REVIEW
+            ):
+                response = await self._submitted(governed)
+            else:
+                requested = {**governed.fields, "body": mutation.shown_body()}
+                await run_in_threadpool(self._service.audit.require, "requested", requested)
+                return None
+        except OrderedKafkaError as error:
+            response = answer(error)
+        await self._audit_answer(governed, Outcome(response.status_code, bytes(response.body)))
+        return response
+
+    async def _submitted(self, governed: _Governed) -> Response:
+        """Store a request for review, unless it would be refused already."""
+        mutation = governed.mutation
+        checked = await self._checked(mutation, mutation.caller)
+        if checked is not None and checked.refused:
+            return Response(checked.content, checked.status, media_type="application/json")
+        record = ReviewRecord(
+            method=mutation.method,
+            path=mutation.path,
+            query=mutation.without("wait"),  # nobody waits by then
+            body=mutation.body,
+            reason=governed.reason,
+            principal=mutation.caller.principal,
+            host=mutation.caller.host,
+            requested_at=self._service.reviews.now(),
+        )
+        review_id = await run_in_threadpool(self._service.reviews.add, record)
+        view = review_view(review_id, record, "pending")
+        return JSONResponse(view.model_dump(mode="json"), HTTPStatus.ACCEPTED)
+
+    async def _carry_out(self, governed: _Governed, scope: Scope, receive: Receive, send: Send) -> None:
+        # What never answers has met a bug.
+        status, content = int(HTTPStatus.INTERNAL_SERVER_ERROR), bytearray()
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                content.extend(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, _replayed(governed.mutation.body, receive), watched)
+        finally:
+            await self._audit_answer(governed, Outcome(status, bytes(content)))
+
+    async def _audit_answer(self, governed: _Governed, outcome: Outcome) -> None:
+        fields = {**governed.fields, **outcome.audited()}
+        await run_in_threadpool(self._service.audit.add, "answered", fields)
+
+
+def _fields(
+    scope: Scope, mutation: Mutation, reason: str | None, approval: Approval | None
+) -> dict[str, Any]:
+    _, matched = mutation.route.matches(scope)
+    return {
+        "request_id": scope["state"].get("request_id"),
+        "principal": mutation.caller.principal,
+        "host": mutation.caller.host,
+        "method": mutation.method,
+        "route": mutation.route.path,
+        "path": mutation.path,
+        "topics": mutation.topics(matched.get("path_params", {})),
+        "reason": reason,
+        "review_id": None if approval is None else approval.review_id,
+        "approver": None if approval is None else approval.approver,
+    }
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The whole body; None when the client went away before its end."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Says ``body`` again, and then what comes after it."""
+    said = False
+
+    async def again() -> Message:
+        nonlocal said
+        if said:
+            return await receive()
+        said = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,140 @@
+"""A request that may change something, looked at before it comes to its route."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
+from starlette.datastructures import Headers, QueryParams
+from starlette.types import Scope
+
+from spark_ordered_kafka.controller.api.bodies import models_of, require_json
+from spark_ordered_kafka.controller.api.caller import Caller
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+VALIDATE_ONLY = "validate_only"
+MAX_REASON = 1000
+"""Characters."""
+
+_TRUTH = TypeAdapter(bool)
+_AUDITED_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """``path`` and ``query`` are as they were sent; ``parsed`` is the body's JSON, None without a body."""
+
+    route: APIRoute
+    method: str
+    path: str
+    query: str
+    body: bytes
+    parsed: Any
+    caller: Caller
+
+    @staticmethod
+    def of(scope: Scope, route: APIRoute, body: bytes, caller: Caller) -> Mutation:
+        """Raises RequestError INVALID_REQUEST for a body that is not JSON, or not an object, or is not said to be."""
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        parsed = None
+        # What a route does not take is not looked at.
+        if models_of(route):
+            require_json(Headers(scope=scope).get("content-type"))
+            try:
+                parsed = from_json(body, allow_inf_nan=False)
+            except ValueError as error:
+                raise RequestError(ErrorCode.INVALID_REQUEST, f"the body is not JSON: {error}") from error
+            if not isinstance(parsed, dict):
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"the body has the value {str(parsed)[:100]!r}: a JSON object is needed",
+                )
+        path = raw.partition(b"?")[0].decode("latin-1")
+        query = scope["query_string"].decode("latin-1")
+        return Mutation(route, scope["method"], path, query, body, parsed, caller)
+
+    @property
+    def reason(self) -> str | None:
+        """The query parameter ``reason``. Raises RequestError INVALID_REQUEST for one that says nothing or too much."""
+        given = QueryParams(self.query).getlist("reason")
+        if not given:
+            return None
+        reason = given[0]
+        if (
+            len(given) > 1
+            or not 0 < len(reason) <= MAX_REASON
+            or not reason.isprintable()
+            or reason.isspace()
+        ):
+            shown = f"{len(given)} values" if len(given) > 1 else f"the value {reason[:100]!r}"
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"reason has {shown}: one line of 1 to {MAX_REASON} printable characters is needed",
+            )
+        return reason
+
+    @property
+    def checks_only(self) -> bool:
+        """Whether it asks for a check that changes nothing."""
+        if isinstance(self.parsed, dict) and self.parsed.get(VALIDATE_ONLY) is True and self._in_body:
+            return True
+        given = QueryParams(self.query).get(VALIDATE_ONLY)
+        if given is None or not self._in_query:
+            return False
+        try:
+            return _TRUTH.validate_python(given)
+        except ValidationError:
+            return False  # and the route refuses it
+
+    def check(self, caller: Caller) -> Mutation | None:
+        """The same as ``caller``'s request for a check; None: the route has no check."""
+        if isinstance(self.parsed, dict) and self._in_body:
+            parsed = {**self.parsed, VALIDATE_ONLY: True}
+            return replace(self, parsed=parsed, body=to_json(parsed), caller=caller)
+        if self._in_query:
+            rest = self.without(VALIDATE_ONLY)
+            asked = urlencode({VALIDATE_ONLY: "true"})
+            return replace(self, query=f"{rest}&{asked}" if rest else asked, caller=caller)
+        return None
+
+    def without(self, parameter: str) -> str:
+        """The query without one of its parameters."""
+        return urlencode([pair for pair in QueryParams(self.query).multi_items() if pair[0] != parameter])
+
+    def as_parsed(self) -> Mutation:
+        """With a body that cannot be read in another way than it was looked at here."""
+        return self if self.parsed is None else replace(self, body=to_json(self.parsed))
+
+    @property
+    def _in_body(self) -> bool:
+        return any(VALIDATE_ONLY in model.model_fields for model in models_of(self.route))
+
+    @property
+    def _in_query(self) -> bool:
+        return any(field.alias == VALIDATE_ONLY for field in self.route.dependant.query_params)
+
+    def topics(self, path_params: dict[str, Any]) -> list[str]:
+        """The topics that it names."""
+        named = [path_params["topic"]] if "topic" in path_params else []
+        if isinstance(self.parsed, dict):
+            items = self.parsed.get("topics")
+            for item in [self.parsed, *(items if isinstance(items, list) else [])]:
+                name = item.get("topic") if isinstance(item, dict) else item
+                if isinstance(name, str):
+                    named.append(name)
+        return list(dict.fromkeys(named))
+
+    def shown_body(self) -> Any:
+        """For the audit log: the whole body, or of a long one its beginning, length and hash."""
+        if len(self.body) <= _AUDITED_BYTES:
+            return self.parsed
+        return {
+            "beginning": self.body[:_AUDITED_BYTES].decode("utf-8", "replace"),
+            "bytes": len(self.body),
+            "sha256": hashlib.sha256(self.body).hexdigest(),
+        }

@@ -1,0 +1,91 @@
+"""The OpenAPI document: what FastAPI cannot read off the routes is added, what is not true is taken out."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.api.bodies import COMPONENTS, models_of
+from spark_ordered_kafka.controller.api.examples import EXAMPLES
+from spark_ordered_kafka.controller.api.mutations import MAX_REASON
+from spark_ordered_kafka.controller.api.routing import is_mutating
+
+_JSON = "application/json"
+_OWN_VALIDATION = str(int(HTTPStatus.UNPROCESSABLE_ENTITY))
+"""FastAPI's answer to what does not fit its schema, which is 400 here."""
+
+
+def document(app: FastAPI, *, reason_required: bool, review_required: bool) -> None:
+    """Complete the document of ``app``, whose routes are all there."""
+    generated = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        schema = generated()
+        components = schema.setdefault("components", {}).setdefault("schemas", {})
+        for name in ("HTTPValidationError", "ValidationError"):
+            components.pop(name, None)
+        for route in app.routes:
+            if not isinstance(route, APIRoute) or not route.include_in_schema:
+                continue
+            components |= _definitions(models_of(route)) | components
+            for method in route.methods or ():
+                operation = schema["paths"][route.path_format][method.lower()]
+                operation["responses"].pop(_OWN_VALIDATION, None)
+                if is_mutating(method, route.path):
+                    operation.setdefault("parameters", []).append(_reason(reason_required))
+                    if review_required:
+                        operation["responses"][str(int(HTTPStatus.ACCEPTED))] = _PENDING
+                _add_examples(operation)
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's documentation says
+
+
+_PENDING = {
+    "description": "Nothing was done yet: the request waits for a second principal",
+    "content": {_JSON: {"schema": {"$ref": f"{COMPONENTS}{schemas.ReviewView.__name__}"}}},
+}
+
+
+def _reason(required: bool) -> dict[str, Any]:
+    return {
+        "name": "reason",
+        "in": "query",
+        # A request that only checks needs none, which no schema can say.
+        "required": False,
+        "description": "Why, for the audit log"
+        + (": needed, except with validate_only" if required else "; may be demanded"),
+        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_REASON},
+        "example": "more partitions for the evening's load",
+    }
+
+
+def _definitions(models: tuple[type[BaseModel], ...]) -> dict[str, Any]:
+    if not models:
+        return {}
+    _, found = models_json_schema(
+        [(model, "validation") for model in models], ref_template=f"{COMPONENTS}{{model}}"
+    )
+    definitions: dict[str, Any] = found["$defs"]
+    return definitions
+
+
+def _add_examples(operation: dict[str, Any]) -> None:
+    parts = [operation.get("requestBody", {}), *operation["responses"].values()]
+    for content in (part["content"][_JSON] for part in parts if _JSON in part.get("content", {})):
+        examples = {name: {"value": EXAMPLES[name]} for name in _names(content["schema"]) if name in EXAMPLES}
+        if examples:
+            content["examples"] = examples
+
+
+def _names(schema: dict[str, Any]) -> list[str]:
+    """The components that ``schema`` is, or may be."""
+    return [one["$ref"].removeprefix(COMPONENTS) for one in schema.get("anyOf", [schema]) if "$ref" in one]

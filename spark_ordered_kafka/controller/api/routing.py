@@ -1,0 +1,48 @@
+"""Which route a request is for, and whether that one changes anything."""
+
+from __future__ import annotations
+
+from fastapi.routing import APIRoute
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_READS = frozenset({"/v1/topics/{topic}/truncations", "/v1/topics/{topic}/misrouted"})
+"""Routes that are asked with a body and change nothing."""
+
+
+def route_of(scope: Scope) -> Route | None:
+    """The route that answers the request, or would with another method; None: there is none at this path."""
+    found = scope.get("route")
+    if isinstance(found, Route):
+        return found
+    partial = None
+    for route in scope["app"].routes:
+        if not isinstance(route, Route):
+            continue
+        match, _ = route.matches(scope)
+        if match is Match.FULL:
+            return route
+        if match is Match.PARTIAL and partial is None:
+            partial = route
+    return partial
+
+
+def operation_of(scope: Scope) -> APIRoute | None:
+    """The route of the API that answers the request; None when there is none at this path for this method."""
+    route = route_of(scope)
+    if not isinstance(route, APIRoute) or scope["method"] not in (route.methods or ()):
+        return None
+    return route
+
+
+def methods_at(scope: Scope) -> list[str]:
+    """The methods that are answered at the request's path, by whichever route."""
+    routes = (route for route in scope["app"].routes if isinstance(route, Route))
+    at_path = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
+    return sorted({method for route in at_path for method in route.methods or ()})
+
+
+def is_mutating(method: str, template: str) -> bool:
+    """Whether a request by ``method`` to the route ``template`` (``/v1/topics/{topic}``) may change anything."""
+    return method not in _READING_METHODS and template not in _READS

@@ -1,0 +1,124 @@
+"""The audit log: who asked for which change, when, why, and what became of it. JSON lines, only ever appended.
+
+A request has two lines: ``requested``, written before anything is done, and ``answered``. A change that goes on after
+the answer has a third, ``ended``, with the same change id. A request without an ``answered`` line was cut off: look at
+the topic.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from spark_ordered_kafka.errors import ConfigError, UnavailableError
+
+_log = logging.getLogger(__name__)
+_audit = logging.getLogger("spark_ordered_kafka.audit")
+
+
+class AuditLog:
+    """Appends to a file, or without one to the logger ``spark_ordered_kafka.audit``. Safe to share between threads.
+
+    A file that was moved away, as when logs are rotated, is made anew at the next line. ``clock`` gives seconds since
+    the epoch. ``on_failure`` is called when a line could not be written.
+    """
+
+    def __init__(
+        self, path: str | None, clock: Callable[[], float], on_failure: Callable[[], None] = lambda: None
+    ) -> None:
+        self._path = None if path is None else Path(path)
+        self._clock = clock
+        self._on_failure = on_failure
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        self._torn = False
+
+    def check(self) -> None:
+        """Raises ConfigError unless the file can be written."""
+        if self._path is None:
+            return
+        try:
+            with self._lock:
+                self._current(self._path)
+        except OSError as error:
+            raise ConfigError(
+                "audit.log.file", str(self._path), f"cannot be written: {error.strerror}"
+            ) from error
+
+    def require(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Write a line that must be there before anything is done.
+
+        Raises UnavailableError when it cannot be written: what nobody can look up later must not be done.
+        """
+        try:
+            self._write(event, fields)
+        except OSError as error:
+            self._on_failure()
+            raise UnavailableError(
+                f"the audit log {self._path} cannot be written ({error.strerror}), and without it nothing is changed"
+            ) from error
+
+    def add(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Write a line about what has been done. If that fails, the line goes to the log of the process instead."""
+        try:
+            self._write(event, fields)
+        except OSError as error:
+            self._on_failure()
+            _log.error(
+                "the audit log %s cannot be written: %s; %s", self._path, error, self._line(event, fields)
+            )
+
+    def close(self) -> None:
+        """Close the file; the next line would open it again."""
+        with self._lock:
+            self._close()
+
+    def _write(self, event: str, fields: Mapping[str, Any]) -> None:
+        line = self._line(event, fields)
+        if self._path is None:
+            _audit.info("%s", line)
+            return
+        data = line.encode() + b"\n"
+        with self._lock:
+            file = self._current(self._path)
+            # One write per line: lines of several processes do not mix. What is left of one that was cut off stays a
+            # line of its own.
+            data = b"\n" + data if self._torn else data
+            written = os.write(file, data)
+            self._torn = written < len(data)
+            if self._torn:
+                raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes of a line were written")
+            os.fsync(file)
+
+    def _line(self, event: str, fields: Mapping[str, Any]) -> str:
+        time = datetime.fromtimestamp(self._clock(), timezone.utc).isoformat(timespec="milliseconds")
+        return json.dumps({"time": time, "event": event, **fields}, separators=(",", ":"))
+
+    def _current(self, path: Path) -> int:
+        if self._file is not None and not _is(path, self._file):
+            self._close()
+        if self._file is None:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        return self._file
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _is(path: Path, file: int) -> bool:
+    """Whether the open ``file`` is still the one at ``path``."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    opened = os.fstat(file)
+    return (there.st_dev, there.st_ino) == (opened.st_dev, opened.st_ino)
