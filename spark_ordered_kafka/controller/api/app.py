@@ -34,9 +34,7 @@ def create_app(service: ControllerService) -> FastAPI:
     for routes in (health, topics, layouts, changes, brokers, groups, reviews):
         routes.add_routes(app, service)
     settings = service.settings
-    openapi.document(
-        app, reason_required=settings.reason_required, review_required=settings.review_required
-    )
+    openapi.document(app, reason_required=settings.reason_required, review_required=settings.review_required)
     rights.document(app, service.settings.authentication, service.settings.tls)
     _wrap(app, service)
     return app
