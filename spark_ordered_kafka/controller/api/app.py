@@ -28,14 +28,20 @@ from spark_ordered_kafka.controller.service import ControllerService
 def create_app(service: ControllerService) -> FastAPI:
     """The application for a started ``service``."""
     app = FastAPI(
-        title="ordered-kafka controller", version="1", responses=errors.ERRORS, redirect_slashes=False
+        title="ordered-kafka controller",
+        version="1",
+        responses=errors.ERRORS,
+        redirect_slashes=False,
+        # FastAPI's pages run scripts from a host of somebody else.
+        docs_url=None,
+        redoc_url=None,
     )
     errors.add_handlers(app)
     for routes in (health, topics, layouts, changes, brokers, groups, reviews):
         routes.add_routes(app, service)
     settings = service.settings
     openapi.document(app, reason_required=settings.reason_required, review_required=settings.review_required)
-    rights.document(app, service.settings.authentication, service.settings.tls)
+    rights.document(app, settings.authentication, settings.tls)
     _wrap(app, service)
     return app
 

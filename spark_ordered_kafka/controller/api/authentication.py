@@ -16,9 +16,7 @@ from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import OrderedKafkaError
 
-OPEN_PATHS: Final = frozenset(
-    {"/healthz", "/readyz", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"}
-)
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """Asked without credentials, too: by those who look whether the process lives, and what holds nothing of a cluster."""
 
 PEER_PRINCIPAL: Final = "peer_principal"
