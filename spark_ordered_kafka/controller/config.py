@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import tomli
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spark_ordered_kafka.controller.change import Timing
@@ -28,11 +28,6 @@ from spark_ordered_kafka.controller.settings import (
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.security import checked
 from spark_ordered_kafka.parsing import KAFKA_PREFIX, is_http_url, is_loopback
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
 _SECRET = re.compile(r"password|secret", re.IGNORECASE)
@@ -120,10 +115,10 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     Raises ConfigError: it cannot be read, is not TOML, or refers to what is not there.
     """
     try:
-        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+        parsed = tomli.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError("--config", str(path), f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("--config", str(path), f"is not TOML: {error}") from error
     return {name: _resolved(name, value, environment) for name, value in _flat("", parsed)}
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Final, Literal
 
+import tomli
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from spark_ordered_kafka.controller.access.acls import WILDCARD, Acl, AclTable, Operation, ResourceType
 from spark_ordered_kafka.errors import ConfigError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 KEY = "authorization.roles.file"
 
@@ -59,8 +54,8 @@ def role_table(text: str) -> AclTable:
         ConfigError: the text is something else; it names the place.
     """
     try:
-        file = _File.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        file = _File.model_validate(tomli.loads(text))
+    except tomli.TOMLDecodeError as error:
         raise ConfigError(KEY, "the file", f"it must be TOML: {error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
