@@ -98,8 +98,8 @@ class ControllerService:
     def start(self) -> None:
         """Connect, then claim to be the controller in the background; :attr:`active` says when that has happened."""
         settings = self.settings
-        deadline = time.monotonic() + settings.startup_timeout
         self.audit.check()
+        deadline = time.monotonic() + settings.startup_timeout
         patience = min(_PATIENCE, settings.request_timeout)
         self.authenticator = Authenticator(settings.authentication, settings.tls, settings.kafka, patience)
         self.access = Access(settings.authentication, settings.authorization, lambda: self._rights.table())
@@ -111,6 +111,16 @@ class ControllerService:
             self._session.close()
             raise
         znodes = Znodes(self._session)
+        self._set_up_access(patience)
+        self._set_up_topics(znodes, cluster_id, patience)
+        self._set_up_changes(znodes, patience)
+        self._set_up_background(znodes)
+        self._election = Election(self._session, self.id, settings.url, self._stop)
+        self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
+        self._thread.start()
+
+    def _set_up_access(self, patience: float) -> None:
+        settings = self.settings
         self._rights = KafkaRights(
             partial(read_acls, self.admin.requests, patience),
             allow_if_none=settings.authorization.allow_everyone_if_no_acl_found,
@@ -118,17 +128,26 @@ class ControllerService:
             timeout=patience,
         )
         self.access.log_source()
+
+    def _set_up_topics(self, znodes: Znodes, cluster_id: str, patience: float) -> None:
+        timeout = self.settings.request_timeout
         earlier = EarlierLayouts(TopicConfigs(self.admin.requests, patience), self._clock, patience)
         self.topics = Topics(self.admin, znodes, cluster_id, earlier)
-        self.capacities = Capacities(
-            self.admin, BrokerLimits(self._session, settings.max_broker_partitions), time.monotonic
-        )
+        limits = BrokerLimits(self._session, self.settings.max_broker_partitions)
+        self.capacities = Capacities(self.admin, limits, time.monotonic)
         self.creator = TopicCreator(
             self.admin, znodes, self._policy, self.capacities, self._clock, self._registering
         )
         self.adopter = TopicAdopter(self.admin, znodes, self._clock, self._registering)
+        self.deleter = TopicDeleter(
+            self.admin, znodes, self.topics, self.capacities, self._policy, self._clock, timeout
+        )
         self.reviews = Reviews(self._session, self._clock)
         self.truncations = TruncationCheck(self.admin, znodes, self.topics)
+        self.positions = GroupPositions(self.admin, znodes, self.topics, timeout)
+
+    def _set_up_changes(self, znodes: Znodes, patience: float) -> None:
+        settings = self.settings
         expansion = Expansion(self.admin, self.capacities)
         runner = Runner(
             self.admin, znodes, settings.timing, self._clock, self.observer, expansion, self._before
@@ -140,15 +159,6 @@ class ControllerService:
         self.alteration = TopicAlteration(
             self.admin, self.topics, self.changes, self._policy, settings.request_timeout
         )
-        self.deleter = TopicDeleter(
-            self.admin,
-            znodes,
-            self.topics,
-            self.capacities,
-            self._policy,
-            self._clock,
-            settings.request_timeout,
-        )
         self.replication = ReplicationFactors(
             self.admin,
             znodes,
@@ -159,6 +169,9 @@ class ControllerService:
             retired_factor=settings.retire_replication_factor,
             timeout=settings.request_timeout,
         )
+
+    def _set_up_background(self, znodes: Znodes) -> None:
+        settings = self.settings
         self._retirement = Retirement(
             self.admin,
             znodes,
@@ -169,7 +182,6 @@ class ControllerService:
             replication_factor=settings.retire_replication_factor,
         )
         self.drain = Drain(self.admin, self.topics, self._retirement, settings.request_timeout)
-        self.positions = GroupPositions(self.admin, znodes, self.topics, settings.request_timeout)
         self.leader.watch(self._session.client)
         self.metrics.watch(
             ControllerCollector(
@@ -181,9 +193,6 @@ class ControllerService:
                 moves=Sampled("reassignments", partial(moves, self.admin), time.monotonic),
             )
         )
-        self._election = Election(self._session, self.id, settings.url, self._stop)
-        self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
-        self._thread.start()
 
     def begin_stop(self) -> None:
         """Begin no further step, and give up the claim as soon as the present one has ended; does not wait for that.

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from spark_ordered_kafka.controller.api import (
     brokers,
     changes,
+    deletions,
     errors,
     groups,
     health,
@@ -37,7 +38,7 @@ def create_app(service: ControllerService) -> FastAPI:
         redoc_url=None,
     )
     errors.add_handlers(app)
-    for routes in (health, topics, layouts, changes, brokers, groups, reviews):
+    for routes in (health, topics, deletions, layouts, changes, brokers, groups, reviews):
         routes.add_routes(app, service)
     settings = service.settings
     openapi.document(app, reason_required=settings.reason_required, review_required=settings.review_required)

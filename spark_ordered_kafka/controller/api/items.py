@@ -123,3 +123,11 @@ def _look_at(future: asyncio.Future[_ValueT]) -> None:
     """Or asyncio complains about errors that come after the answer; they are in the log already."""
     if not future.cancelled():
         future.exception()
+
+
+def only(found: list[schemas.TopicResult | OrderedKafkaError]) -> schemas.TopicResult:
+    """The result of a request for one topic, whose error is that of the whole request."""
+    (one,) = found
+    if isinstance(one, OrderedKafkaError):
+        raise one
+    return one

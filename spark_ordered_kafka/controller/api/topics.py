@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated
@@ -15,11 +14,10 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
 from spark_ordered_kafka.controller.api.bodies import body, reader
 from spark_ordered_kafka.controller.api.caller import Caller, caller_of
-from spark_ordered_kafka.controller.api.items import each, seconds, topic_results
+from spark_ordered_kafka.controller.api.items import each, only, seconds, topic_results
 from spark_ordered_kafka.controller.api.rights import by_item, on_topic
-from spark_ordered_kafka.controller.api.waiting import MAX_WAIT, await_changes, await_deletions
+from spark_ordered_kafka.controller.api.waiting import MAX_WAIT, await_changes
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.errors import OrderedKafkaError
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
@@ -49,40 +47,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         if not single:
             response.status_code = HTTPStatus.OK
             return topic_results([one.topic for one in new], found)
-        return _only(found)
-
-    async def delete(
-        topics: list[str], caller: Caller, operation: Operation | None, validate_only: bool, timeout: float
-    ) -> list[schemas.TopicResult | OrderedKafkaError]:
-        deadline = time.monotonic() + timeout
-        begin = partial(service.deleter.begin, principal=caller.principal, validate_only=validate_only)
-        work = [(topic, partial(begin, topic)) for topic in topics]
-        begun = await each(service, caller, operation, work, timeout)
-        return await await_deletions(begun, max(0.0, deadline - time.monotonic()), timeout)
-
-    @app.delete("/v1/topics/{topic}", dependencies=[*active, on_topic(service, Operation.DELETE)])
-    async def delete_topic(
-        topic: str,
-        caller: Annotated[Caller, Depends(caller_of)],
-        validate_only: bool = False,
-        timeout_ms: Annotated[schemas.TimeoutMs | None, Query()] = None,
-    ) -> schemas.TopicResult:
-        """Delete a topic under management, with all it holds."""
-        return _only(await delete([topic], caller, None, validate_only, seconds(timeout_ms)))
-
-    @app.post(
-        "/v1/topic-deletions",
-        dependencies=[*active, by_item("DELETE on each topic")],
-        **body(schemas.DeleteTopicsRequest),
-    )
-    async def delete_topics(
-        request: Annotated[schemas.DeleteTopicsRequest, Depends(reader(schemas.DeleteTopicsRequest))],
-        caller: Annotated[Caller, Depends(caller_of)],
-    ) -> schemas.TopicResults:
-        """Delete several topics under management, each with its own result."""
-        timeout = seconds(request.timeout_ms)
-        found = await delete(request.topics, caller, Operation.DELETE, request.validate_only, timeout)
-        return topic_results(request.topics, found)
+        return only(found)
 
     @app.post(
         "/v1/topics/{topic}/adopt",
@@ -152,11 +117,3 @@ async def _read_creation(request: Request) -> schemas.CreateTopicRequest | schem
     if isinstance(parsed, dict) and "topics" in parsed:
         return await reader(schemas.CreateTopicsRequest)(request)
     return await reader(schemas.CreateTopicRequest)(request)
-
-
-def _only(found: list[schemas.TopicResult | OrderedKafkaError]) -> schemas.TopicResult:
-    """The result of a request for one topic, whose error is that of the whole request."""
-    (one,) = found
-    if isinstance(one, OrderedKafkaError):
-        raise one
-    return one
