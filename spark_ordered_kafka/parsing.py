@@ -130,14 +130,23 @@ def is_topic_name(name: str) -> bool:
 
 
 def is_http_url(url: str) -> bool:
-    """Whether ``url`` is one a controller can have: http or https, with a host, without query and fragment."""
+    """Whether ``url`` is one a controller can have: http or https, with a host, without user, query and fragment.
+
+    A user and password in it would be sent instead of the client's credentials, whether protected or not, and be shown
+    wherever the URL is.
+    """
     try:
         parts = urlsplit(url)
         is_port = parts.port != 0
     except ValueError:
         return False  # of a port or an IPv6 address
     named = parts.scheme in ("http", "https") and bool(parts.hostname)
-    return named and is_port and not parts.query and not parts.fragment
+    return named and is_port and parts.username is None and not parts.query and not parts.fragment
+
+
+def without_user(urls: str) -> str:
+    """URLs separated by commas, fit for a message: user and password in them masked."""
+    return re.sub(r"(?<=//)[^/,]*(?=@)", "********", urls)
 
 
 def url_parts(url: str) -> tuple[str, str]:
@@ -173,7 +182,7 @@ def urls(option: str, value: str) -> str:
     """Controllers, http URLs separated by commas."""
     for url in value.split(","):
         if not is_http_url(url.strip()):
-            raise ConfigError(option, value, URLS_HINT)
+            raise ConfigError(option, without_user(value), URLS_HINT)
     return value
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
@@ -63,3 +64,11 @@ def start_spark(directory: Path) -> SparkSession:
     )
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def await_true(condition: Callable[[], bool], what: str, timeout: float = TIMEOUT) -> None:
+    """Wait until ``condition`` holds; fails after ``timeout`` seconds, saying ``what`` was waited for."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout:g} s: {what}"
+        time.sleep(0.02)

@@ -96,6 +96,11 @@ WRONG: list[tuple[dict[str, str], str]] = [
         r"controller\.url .*unencrypted",
     ),
     (TLS | {"controller.url": "http://localhost:1"}, r"controller\.url .*https is needed"),
+    # httpx would send these instead of the token.
+    (
+        {"controller.token": "t", "controller.url": "https://alice:hunter2@c1:1"},
+        r"controller\.url .*//\*+@c1",
+    ),
     ({"controller.pasword": "hunter2"}, r"unknown option controller\.pasword"),
 ]
 

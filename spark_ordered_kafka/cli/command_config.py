@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spark_ordered_kafka.credentials import NAMES, ControllerCredentials, controller_credentials
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.parsing import is_http_url
+from spark_ordered_kafka.parsing import is_http_url, without_user
 
 _OPTION = "--command-config"
 _URL = "controller.url"
@@ -32,7 +32,7 @@ def connection(controller: str | None, path: Path | None) -> tuple[str, Controll
         raise ConfigError("--controller", None, f"give it, or {_URL} in the file of {_OPTION}")
     for url in urls.split(","):
         if not is_http_url(url.strip()):
-            raise ConfigError(option, urls, "a URL such as http://host:8090 is needed")
+            raise ConfigError(option, without_user(urls), "a URL such as http://host:8090 is needed")
     return urls, controller_credentials(given, urls)
 
 

@@ -27,6 +27,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.security import ssl_context
+from spark_ordered_kafka.parsing import without_user
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 """Header that names a request, so that a controller knows it again (draft-ietf-httpapi-idempotency-key-header)."""
@@ -65,7 +66,7 @@ def parse_urls(value: str) -> tuple[str, ...]:
         raise ConfigError("controller.url", value, expected)
     for url in urls:
         if not is_http_url(url):
-            raise ConfigError("controller.url", url, expected)
+            raise ConfigError("controller.url", without_user(url), expected)
     return urls
 
 

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import FinishedChange
 from spark_ordered_kafka.controller.changes import Changes
+from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, present
 from spark_ordered_kafka.controller.records import TopicRecord
-from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin

@@ -14,14 +14,22 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 _log = logging.getLogger(__name__)
 _ValueT = TypeVar("_ValueT")
 
+MAX_TOPICS = 10_000
+"""Of a request. A body has room for millions, whose results would take gigabytes."""
+
 
 def check_named(topics: Sequence[str]) -> dict[str, RequestError]:
     """Topics that a request names more than once, each with its refusal: as in Kafka, the others are carried out.
 
-    Raises RequestError INVALID_REQUEST when it names none at all.
+    Raises RequestError INVALID_REQUEST when it names none at all, or more than :data:`MAX_TOPICS`.
     """
     if not topics:
         raise RequestError(ErrorCode.INVALID_REQUEST, "topics is empty: name at least one topic")
+    if len(topics) > MAX_TOPICS:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"topics names {len(topics)} topics: at most {MAX_TOPICS} are taken at once",
+        )
     return {
         topic: RequestError(
             ErrorCode.INVALID_REQUEST, f"topics names {topic[:250]!r} {count} times: name it once"

@@ -15,12 +15,13 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller import planning
 from spark_ordered_kafka.controller.assignments import Assignment, check_new_partitions
 from spark_ordered_kafka.controller.change import Change, FinishedChange
-from spark_ordered_kafka.controller.election import DeposedError
+from spark_ordered_kafka.controller.described import described
+from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
 from spark_ordered_kafka.controller.expansion import Expansion
 from spark_ordered_kafka.controller.idempotency import has_key, new_id
 from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, TopicRequest, frozen, present
 from spark_ordered_kafka.controller.records import TopicRecord
-from spark_ordered_kafka.controller.runner import Job, Runner, described, ended_job
+from spark_ordered_kafka.controller.runner import Job, Runner, ended_job
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.views import change_view, finished_view
 from spark_ordered_kafka.controller.znodes import Znodes
@@ -100,9 +101,10 @@ class Changes:
 
         Raises RequestError PARTITION_CHANGE_IN_PROGRESS, or what else keeps the change from being started.
         """
-        change_id = new_id(topic, "ordered_delivery", ordered_delivery, force, validate_only)
+        # Of the check before it, too: what the same request has begun must not refuse it when it comes again.
+        change_id = new_id(topic, "ordered_delivery", ordered_delivery, force)
         if (job := self._begun(topic, change_id)) is not None:
-            return job
+            return None if validate_only else job
         record, _ = self._topics.record(topic)
         switching = record.change is not None and record.change.source == record.change.target
         if record.ordered_delivery == ordered_delivery and not switching:
@@ -253,10 +255,31 @@ class Changes:
             return current.model_copy(update={"change": planned})
 
         with self.starting:
-            new = self._znodes.update_topic(topic, transform)
+            # The same request may have come twice, and the first one have been planned meanwhile.
+            if (job := self._begun(topic, change.id)) is not None:
+                return job
+            try:
+                new = self._znodes.update_topic(topic, transform)
+            except ZooKeeperError as error:
+                new = self._recorded(topic, change.id, error)
             if new.change is None:
                 raise DeposedError
             return self._run(new.change, new.topic_id)
+
+    def _recorded(self, topic: str, change_id: str, lost: ZooKeeperError) -> TopicRecord:
+        """The record with the change, if the write whose answer got lost has arrived: nobody else would go on with it."""
+        stop = self._stop
+        while True:
+            try:
+                self._znodes.await_claim(stop)
+                record = self._znodes.topic(topic)
+            except ZooKeeperError:
+                continue
+            except DeposedError:
+                raise lost from None  # the next controller goes on with it
+            if record is None or record.change is None or record.change.id != change_id:
+                raise lost
+            return record
 
     def _with_assignments(
         self, change: Change, description: TopicDescription, assignments: Assignment
@@ -321,13 +344,18 @@ class Changes:
         )
 
     def _run(self, change: Change, topic_id: str) -> Job:
-        job = Job(change, topic_id, self._stop)
-        # What it logs bears the id of the request that started it.
-        work = partial(contextvars.copy_context().run, self._work, job)
-        thread = threading.Thread(target=work, name=f"change-{change.topic}", daemon=True)
         with self._lock:
+            entry = self._jobs.get(change.topic)
+            # A process that is elected again may find it recorded before the request that recorded it comes to this. Two
+            # jobs would open and close the topic under each other.
+            if entry is not None and entry[0].change.id == change.id and entry[0].stop is self._stop:
+                return entry[0]
+            job = Job(change, topic_id, self._stop)
+            # What it logs bears the id of the request that started it.
+            work = partial(contextvars.copy_context().run, self._work, job)
+            thread = threading.Thread(target=work, name=f"change-{change.topic}", daemon=True)
             self._jobs[change.topic] = (job, thread)
-        thread.start()
+            thread.start()
         return job
 
     def _work(self, job: Job) -> None:

@@ -182,12 +182,12 @@ def _resolved(name: str, value: Any, environment: Mapping[str, str]) -> Any:
         source, key = found.groups()
         if source == "env":
             if key not in environment:
-                raise ConfigError(name, value, f"there is no environment variable {key}")
+                raise ConfigError(name, _shown(name, value), f"there is no environment variable {key}")
             return environment[key]
         try:
             return Path(key).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(name, value, f"{key} cannot be read: {error}") from error
+            raise ConfigError(name, _shown(name, value), f"{key} cannot be read: {error}") from error
 
     return _REFERENCE.sub(replacement, value)
 
@@ -203,7 +203,7 @@ def _kafka(entries: Mapping[str, Any]) -> dict[str, str]:
         else:
             text = str(value)
         if text is None:
-            raise ConfigError(name, value, "text is needed")
+            raise ConfigError(name, _shown(name, value), "text is needed")
         found[name.removeprefix(KAFKA_PREFIX)] = text
     return checked(found)
 

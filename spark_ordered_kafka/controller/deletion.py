@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.capacities import Capacities
 from spark_ordered_kafka.controller.creation import check_name
-from spark_ordered_kafka.controller.election import DeposedError
+from spark_ordered_kafka.controller.election import ConflictError, DeposedError, ZooKeeperError
 from spark_ordered_kafka.controller.planning import refuse_second
 from spark_ordered_kafka.controller.policy import PolicyCheck, present
 from spark_ordered_kafka.controller.records import TopicRecord
@@ -65,7 +65,8 @@ class TopicDeleter:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delete-topic")
-        self._jobs: dict[tuple[str, str], Future[None]] = {}
+        # Each with the event that stops it.
+        self._jobs: dict[tuple[str, str], tuple[Future[None], threading.Event]] = {}
 
     def begin(
         self, topic: str, *, principal: str, validate_only: bool
@@ -103,7 +104,11 @@ class TopicDeleter:
             refuse_second(topic, current.change)
             return current.model_copy(update={"deleting_since": self._clock()})
 
-        self._znodes.record_deletion(topic, transform)
+        try:
+            self._znodes.record_deletion(topic, transform)
+        except ZooKeeperError:
+            self._job(topic, record.topic_id)  # the write of which no answer came may arrive all the same
+            raise
         return result, self._job(topic, record.topic_id)
 
     def resume_all(self) -> None:
@@ -121,7 +126,7 @@ class TopicDeleter:
         """Stop between two steps; waits ``timeout`` seconds in all."""
         self._stop.set()
         with self._lock:
-            jobs = dict(self._jobs)
+            jobs = {key: job for key, (job, _) in self._jobs.items()}
         late = wait(jobs.values(), timeout).not_done
         for (topic, _), job in jobs.items():
             if job in late:
@@ -133,18 +138,19 @@ class TopicDeleter:
 
     def _job(self, topic: str, topic_id: str) -> Future[None]:
         with self._lock:
-            known = self._jobs.get((topic, topic_id))
-            if known is not None and not known.done():
+            known, stop = self._jobs.get((topic, topic_id), (None, None))
+            # One that was stopped, and is held up by Kafka, will not end the deletion when this process leads again.
+            if known is not None and stop is self._stop and not known.done():
                 return known
             context = contextvars.copy_context()
             job = self._threads.submit(context.run, self._run, topic, topic_id, self._stop)
-            self._jobs[topic, topic_id] = job
+            self._jobs[topic, topic_id] = job, self._stop
         job.add_done_callback(lambda _: self._forget(topic, topic_id))
         return job
 
     def _forget(self, topic: str, topic_id: str) -> None:
         with self._lock:
-            job = self._jobs.get((topic, topic_id))
+            job, _ = self._jobs.get((topic, topic_id), (None, None))
             if job is not None and job.done():
                 del self._jobs[topic, topic_id]
 
@@ -156,7 +162,8 @@ class TopicDeleter:
             except DeposedError:
                 break
             except OrderedKafkaError as error:
-                if not error.retriable:
+                # What is deleted may be folded at the same time.
+                if not error.retriable and not isinstance(error, ConflictError):
                     _log.warning("topic %s: its deletion ends: %s", topic, error)
                     raise
                 _log.warning("topic %s: its deletion is tried again in %g s: %s", topic, pause, error)
@@ -172,6 +179,8 @@ class TopicDeleter:
     def _attempt(self, topic: str, topic_id: str, stop: threading.Event) -> None:
         unfenced: UnavailableError | None = None
         self._znodes.await_claim(stop)
+        if self._znodes.deletions().get(topic) != topic_id:
+            return  # ended by another job, or never recorded; a new topic of that name may have writers
         try:
             try:
                 # Fenced before the topic is gone, writers ask for the layout and hear why they have to end. One that
@@ -191,6 +200,8 @@ class TopicDeleter:
             raise UnavailableError(
                 f"it is gone, but its writers are not fenced yet: {unfenced}"
             ) from unfenced
+        # Kafka may have held this up for long: by now a new topic of that name may have writers.
+        self._znodes.await_claim(stop)
         self._forget_ledgers(topic)
         self._znodes.end_deletion(topic, topic_id)
         self._capacities.forget(topic)

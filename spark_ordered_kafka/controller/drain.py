@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.records import TopicRecord
 from spark_ordered_kafka.controller.retirement import Retirement
-from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.tails import behind
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.views import result

@@ -40,6 +40,10 @@ class Expansion:
         placed; UnavailableError when Kafka or ZooKeeper does not answer.
         """
         existing = len(topic.partitions)
+        if existing < change.existing:
+            raise UnavailableError(
+                f"Kafka shows {existing} of {change.existing} partitions of topic {topic.topic!r}"
+            )
         revived = range(change.source, min(change.target, existing))
         ongoing = self._replicas.ongoing(topic.topic, [0, *revived])
         current = {row.partition: row.replicas for row in topic.partitions}

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.records import LayoutRecord, TopicRecord
-from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 

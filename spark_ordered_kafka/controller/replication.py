@@ -12,12 +12,12 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller import guards
 from spark_ordered_kafka.controller.assignments import check_reassigned
 from spark_ordered_kafka.controller.capacities import Capacities, Room
+from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.factors import Held, plan_factor
 from spark_ordered_kafka.controller.planning import refuse_second
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, frozen, present
 from spark_ordered_kafka.controller.records import TopicRecord
 from spark_ordered_kafka.controller.replicas import staying
-from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
@@ -189,6 +189,8 @@ class ReplicationFactors:
                 raise UnavailableError(
                     f"topic {topic!r} got other partitions or replicas meanwhile; send the request again"
                 )
+            # Another controller does not know of this lock.
+            self._znodes.confirm_claim()
             self._reassignments.start(topic, wanted)
 
     def _ongoing(self, description: TopicDescription) -> dict[int, Reassignment]:

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.election import ConflictError, DeposedError
 from spark_ordered_kafka.controller.folding import Folding
 from spark_ordered_kafka.controller.records import PartitionStatus, TopicRecord
 from spark_ordered_kafka.controller.replicas import ReplicaSets
-from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin

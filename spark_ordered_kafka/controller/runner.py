@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from spark_ordered_kafka.controller import events, instructions, machine
 from spark_ordered_kafka.controller.change import Boundary, Change, Ending, FinishedChange, Running, Timing
-from spark_ordered_kafka.controller.election import DeposedError
+from spark_ordered_kafka.controller.described import described
+from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
 from spark_ordered_kafka.controller.events import Event
 from spark_ordered_kafka.controller.expansion import Expansion
 from spark_ordered_kafka.controller.instructions import Instruction
@@ -153,10 +154,17 @@ class Runner:
     def _give_up(self, job: Job) -> None:
         """Whatever went wrong, writers must not be held for ever."""
         ending = Ending("failed", ErrorCode.UNKNOWN_SERVER_ERROR, "internal error, see the controller's log")
-        try:
-            job.done.set_result(self._take_back(job, job.change, ending))
-        except OrderedKafkaError as error:
-            job.done.set_exception(error)
+        while not job.done.done():
+            try:
+                self._znodes.await_claim(job.stop)
+                job.done.set_result(self._take_back(job, job.change, ending))
+            except _EndedError as ended:
+                job.done.set_result(ended.finished)
+            except ZooKeeperError as error:
+                _log.warning("topic %s: change %s is not taken back yet: %s", job.topic, job.change.id, error)
+                job.stop.wait(self._timing.retry)
+            except OrderedKafkaError as error:
+                job.done.set_exception(error)
 
     def _run(self, job: Job) -> FinishedChange:
         todo = job.begin(self._clock(), self._timing)
@@ -347,25 +355,6 @@ class Runner:
         return finished
 
 
-def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
-    """Kafka's view of a topic under management; raises RequestError when it is gone or another one."""
-    description = admin.describe_topics([topic]).get(topic)
-    if description is None:
-        raise RequestError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {topic!r} is under management but not in Kafka any more: create it (ordered-kafka topics create), "
-            "which forgets the old layouts",
-        )
-    if description.topic_id != topic_id:
-        raise RequestError(
-            ErrorCode.LOG_TRUNCATED,
-            f"topic {topic!r} was deleted and created again outside of this system: Kafka has topic id "
-            f"{description.topic_id}, the layouts are those of {topic_id}; adopt the new topic (ordered-kafka topics "
-            "adopt), which forgets the old layouts",
-        )
-    return description
-
-
 def _taken_up_again(job: Job, topic: TopicDescription) -> range:
     """Partitions that Kafka has and that the change makes live."""
     return range(job.change.source, min(job.change.target, len(topic.partitions)))
@@ -386,9 +375,10 @@ def _own(record: TopicRecord, change: Change, job: Job, now: float) -> TopicReco
         return record
     if record.last_change is not None and record.last_change.id == change.id:
         raise _EndedError(record.last_change)
-    raise RequestError(
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-        f"change {change.id} of topic {change.topic!r} is not recorded any more",
+    # It ended, and so did others after it, before this was known here: to be tried again would go on for ever.
+    message = f"change {change.id} of topic {change.topic!r} is not recorded any more: look at the topic"
+    raise _EndedError(
+        machine.finished(change, Ending("failed", ErrorCode.UNKNOWN_SERVER_ERROR, message), now)
     )
 
 

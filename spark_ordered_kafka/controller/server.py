@@ -55,6 +55,9 @@ def serve(service: ControllerService, listener: socket.socket) -> None:
         http=PeerProtocol,
         log_config=None,
         access_log=False,
+        # Or whoever connects from this machine could say by X-Forwarded-For that it comes from another one, and rights and
+        # limits on failed logins are by address.
+        proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
         **_tls_options(service.settings.tls),
     )

@@ -32,6 +32,7 @@ from spark_ordered_kafka.controller.leadership import Election, Leader
 from spark_ordered_kafka.controller.limits import BROKERS, BrokerLimits
 from spark_ordered_kafka.controller.metrics import Metrics
 from spark_ordered_kafka.controller.observer import ChangeObserver
+from spark_ordered_kafka.controller.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.policy import load_policy
 from spark_ordered_kafka.controller.positions import GroupPositions
 from spark_ordered_kafka.controller.records import LeaderRecord
@@ -43,7 +44,7 @@ from spark_ordered_kafka.controller.scraping import ControllerCollector, Sampled
 from spark_ordered_kafka.controller.settings import ControllerSettings
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.truncation import TruncationCheck
-from spark_ordered_kafka.controller.znodes import FIXED_PATHS, Znodes
+from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs

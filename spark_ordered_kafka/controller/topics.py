@@ -8,8 +8,8 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import Change
 from spark_ordered_kafka.controller.compaction import EarlierLayouts
 from spark_ordered_kafka.controller.creation import check_name
+from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.records import TopicRecord
-from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.views import finished_view, leader_epochs_view, topic_summary
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, RequestError

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.records import LayoutRecord
-from spark_ordered_kafka.controller.runner import described
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError

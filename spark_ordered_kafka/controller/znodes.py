@@ -9,7 +9,15 @@ from typing import Literal, TypeVar
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError
 
-from spark_ordered_kafka.controller.election import ROOT, ConflictError, Session
+from spark_ordered_kafka.controller.election import ConflictError, Session
+from spark_ordered_kafka.controller.paths import (
+    CREATIONS,
+    DELETIONS,
+    TOPICS,
+    layout_path,
+    partition_path,
+    topic_path,
+)
 from spark_ordered_kafka.controller.records import (
     CreationRecord,
     DeletionRecord,
@@ -21,11 +29,6 @@ from spark_ordered_kafka.controller.records import (
     parse,
 )
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
-
-TOPICS = f"{ROOT}/topics"
-CREATIONS = f"{ROOT}/admin/create_topics"
-DELETIONS = f"{ROOT}/admin/delete_topics"
-FIXED_PATHS = (TOPICS, CREATIONS, DELETIONS)
 
 _ItemT = TypeVar("_ItemT")
 _CAS_ATTEMPTS = 5
@@ -49,6 +52,10 @@ class Znodes:
         """See :meth:`Session.await_claim`: to be called before anything is begun that Kafka is asked to do."""
         self._session.await_claim(stop)
 
+    def confirm_claim(self) -> None:
+        """See :meth:`Session.verify`: as :meth:`await_claim`, of who had better fail than wait."""
+        self._session.verify()
+
     # -- topics -------------------------------------------------------------------------------------------------
 
     def topics(self) -> list[str]:
@@ -63,7 +70,7 @@ class Znodes:
 
     def read_topic(self, topic: str) -> tuple[TopicRecord | None, int]:
         """Linearizable read: the record (None: not under management) and the znode's version (-1 then)."""
-        path = _topic_path(topic)
+        path = topic_path(topic)
         found = self._session.read(path)
         return (None, -1) if found is None else (parse(TopicRecord, found[0], path), found[1])
 
@@ -84,13 +91,13 @@ class Znodes:
         self._forget(topic, record.topic_id, 0)
 
     def _write_new(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
-        path = _topic_path(topic)
+        path = topic_path(topic)
         transaction = self._session.transaction()
         self._delete_namesake(transaction, topic, record.topic_id)
         transaction.create(path, dump(record))
         transaction.create(f"{path}/layouts")
         transaction.create(f"{path}/partitions")
-        transaction.create(_layout_path(topic, 0), dump(layout))
+        transaction.create(layout_path(topic, 0), dump(layout))
         if self.creation(topic) is not None:
             transaction.delete(f"{CREATIONS}/{topic}")
         self._session.commit(transaction, path)
@@ -100,7 +107,7 @@ class Znodes:
         read = self._read_topic(topic)
         if read is None or read[0].topic_id == topic_id:
             return
-        path = _topic_path(topic)
+        path = topic_path(topic)
         parents = [f"{path}/partitions", f"{path}/layouts"]
         children = [
             f"{parent}/{child}"
@@ -128,7 +135,7 @@ class Znodes:
 
         ``transform`` may run again after a lost race, and refuses by raising.
         """
-        path = _topic_path(topic)
+        path = topic_path(topic)
         for _ in range(_CAS_ATTEMPTS):
             read = self._read_topic(topic)
             if read is None:
@@ -152,7 +159,7 @@ class Znodes:
         self, topic: str, transform: Callable[[TopicRecord], TopicRecord], layout: LayoutRecord
     ) -> TopicRecord:
         """Write the next layout, the topic's record and the marks of removed partitions in one transaction."""
-        path = _topic_path(topic)
+        path = topic_path(topic)
         children = self._session.wait(self._session.client.get_children_async(f"{path}/partitions"), path)
         there = {int(child) for child in children}
         current = self.topic(topic)
@@ -165,22 +172,22 @@ class Znodes:
         for batch in _batches(marked[_OPERATIONS_PER_TRANSACTION:]):
             transaction = self._session.transaction()
             for partition in batch:
-                _put(transaction, _partition_path(topic, partition), mark, partition in there)
+                _put(transaction, partition_path(topic, partition), mark, partition in there)
             self._session.commit(transaction, path)
         revived = sorted(partition for partition in there if source <= partition < target)
 
         def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
-            transaction.create(_layout_path(topic, new.layout_epoch), dump(layout))
+            transaction.create(layout_path(topic, new.layout_epoch), dump(layout))
             for partition in marked[:_OPERATIONS_PER_TRANSACTION]:
-                _put(transaction, _partition_path(topic, partition), mark, partition in there)
+                _put(transaction, partition_path(topic, partition), mark, partition in there)
             for partition in revived[:_OPERATIONS_PER_TRANSACTION]:
-                transaction.delete(_partition_path(topic, partition))
+                transaction.delete(partition_path(topic, partition))
 
         new = self.update_topic(topic, transform, extend)
         for batch in _batches(revived[_OPERATIONS_PER_TRANSACTION:]):
             transaction = self._session.transaction()
             for partition in batch:
-                transaction.delete(_partition_path(topic, partition))
+                transaction.delete(partition_path(topic, partition))
             self._session.commit(transaction, path)
         return new
 
@@ -190,16 +197,19 @@ class Znodes:
         They never change, so they are kept.
         """
         epochs = range(max(from_epoch, record.first_layout_epoch), record.layout_epoch + 1)
-        missing = [epoch for epoch in epochs if (topic, record.topic_id, epoch) not in self._layouts]
-        reads = [(epoch, self._session.client.get_async(_layout_path(topic, epoch))) for epoch in missing]
+        # Held here from the start: whoever folds meanwhile has them forgotten.
+        kept = {epoch: self._layouts.get((topic, record.topic_id, epoch)) for epoch in epochs}
+        known = {epoch: layout for epoch, layout in kept.items() if layout is not None}
+        missing = [epoch for epoch in epochs if epoch not in known]
+        reads = [(epoch, self._session.client.get_async(layout_path(topic, epoch))) for epoch in missing]
         found = {}
         for epoch, read in reads:
-            path = _layout_path(topic, epoch)
+            path = layout_path(topic, epoch)
             try:
                 data, _ = self._session.wait(read, path)
             except NoNodeError:
                 break
-            found[topic, record.topic_id, epoch] = parse(LayoutRecord, data, path)
+            found[epoch] = parse(LayoutRecord, data, path)
         if missing:
             # Znodes are named by topic, so these may be of a namesake that has replaced it meanwhile.
             now = self.topic(topic)
@@ -207,24 +217,25 @@ class Znodes:
                 raise UnavailableError(
                     f"topic {topic!r} was replaced, or old layouts folded, while its layouts were read; ask again"
                 )
-            self._layouts.update(found)
+            self._layouts.update(((topic, record.topic_id, epoch), layout) for epoch, layout in found.items())
             self._forget(topic, record.topic_id, record.first_layout_epoch)
-        return [self._layouts[topic, record.topic_id, epoch] for epoch in epochs]
+        known |= found
+        return [known[epoch] for epoch in epochs]
 
     def fold(self, topic: str, topic_id: str, first_epoch: int) -> None:
         """Let the history begin at ``first_epoch`` and delete the layouts before it.
 
         Raises ConflictError when the topic is being changed, was replaced, or begins there or later already.
         """
-        path = f"{_topic_path(topic)}/layouts"
+        path = f"{topic_path(topic)}/layouts"
         children = self._session.wait(self._session.client.get_children_async(path), path)
-        doomed = [_layout_path(topic, epoch) for epoch in sorted(map(int, children)) if epoch < first_epoch]
+        doomed = [layout_path(topic, epoch) for epoch in sorted(map(int, children)) if epoch < first_epoch]
 
         def transform(record: TopicRecord) -> TopicRecord:
             begins = range(record.first_layout_epoch + 1, record.layout_epoch + 1)
             busy = record.change is not None or record.deleting_since is not None
             if record.topic_id != topic_id or busy or first_epoch not in begins:
-                raise ConflictError(_topic_path(topic))
+                raise ConflictError(topic_path(topic))
             return record.model_copy(update={"first_layout_epoch": first_epoch})
 
         def extend(transaction: TransactionRequest, _: TopicRecord) -> None:
@@ -248,14 +259,16 @@ class Znodes:
 
     def partition_statuses(self, topic: str) -> dict[int, PartitionStatus]:
         """partition -> status, of those that have a node."""
-        path = f"{_topic_path(topic)}/partitions"
-        children = sorted(
-            int(child) for child in self._session.wait(self._session.client.get_children_async(path), path)
-        )
-        reads = [(p, self._session.client.get_async(_partition_path(topic, p))) for p in children]
+        path = f"{topic_path(topic)}/partitions"
+        try:
+            names = self._session.wait(self._session.client.get_children_async(path), path)
+        except NoNodeError:
+            return {}  # the topic was deleted since its record was read
+        children = sorted(map(int, names))
+        reads = [(p, self._session.client.get_async(partition_path(topic, p))) for p in children]
         statuses: dict[int, PartitionStatus] = {}
         for partition, read in reads:
-            path = _partition_path(topic, partition)
+            path = partition_path(topic, partition)
             try:
                 data, _ = self._session.wait(read, path)
             except NoNodeError:
@@ -275,13 +288,13 @@ class Znodes:
 
         Raises ConflictError, with some of it written, unless the topic's znode still has ``version``.
         """
-        path = _topic_path(topic)
+        path = topic_path(topic)
         for batch in _batches(sorted(statuses)):
             transaction = self._session.transaction()
             transaction.check(path, version)
             for partition in batch:
                 record = PartitionRecord(status=statuses[partition], since=since)
-                _put(transaction, _partition_path(topic, partition), dump(record), partition in there)
+                _put(transaction, partition_path(topic, partition), dump(record), partition in there)
             self._session.commit(transaction, path)
 
     # -- creations ----------------------------------------------------------------------------------------------
@@ -352,10 +365,11 @@ class Znodes:
 
     def end_deletion(self, topic: str, topic_id: str) -> None:
         """Forget the topic of that id, and that it was to be deleted. What has replaced it stays."""
-        path = _topic_path(topic)
+        path = topic_path(topic)
         transaction = self._session.transaction()
         read = self._read_topic(topic)
         if read is not None and read[0].topic_id == topic_id:
+            transaction.check(path, read[1])  # read once more below, when it may have been replaced
             self._delete_namesake(transaction, topic, "")
         if self._exists(f"{DELETIONS}/{topic}"):
             transaction.delete(f"{DELETIONS}/{topic}")
@@ -368,24 +382,12 @@ class Znodes:
         return self._session.wait(self._session.client.exists_async(path), path) is not None
 
     def _read_topic(self, topic: str) -> tuple[TopicRecord, int] | None:
-        path = _topic_path(topic)
+        path = topic_path(topic)
         try:
             data, stat = self._session.wait(self._session.client.get_async(path), path)
         except NoNodeError:
             return None
         return parse(TopicRecord, data, path), int(stat.version)
-
-
-def _topic_path(topic: str) -> str:
-    return f"{TOPICS}/{topic}"
-
-
-def _layout_path(topic: str, epoch: int) -> str:
-    return f"{TOPICS}/{topic}/layouts/{epoch}"
-
-
-def _partition_path(topic: str, partition: int) -> str:
-    return f"{TOPICS}/{topic}/partitions/{partition}"
 
 
 def _put(transaction: TransactionRequest, path: str, data: bytes, exists: bool) -> None:

@@ -142,6 +142,11 @@ class KafkaAdmin:
         Raises:
             RequestError: Kafka refused: TOPIC_ALREADY_EXISTS, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, ...
         """
+        if sorted(assignments) != list(range(len(assignments))):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"create topic {topic!r}: the partitions {sorted(assignments)} are not 0, 1, 2, … without a gap",
+            )
         replicas = [assignments[partition] for partition in sorted(assignments)]
         chunks = self._chunks(replicas)
         for chunk in chunks if validate_only else chunks[:1]:

@@ -137,6 +137,9 @@ class TestEntries:
         with pytest.raises(ConfigError) as caught:
             parse(zookeeper__sasl__username="u", zookeeper__sasl__password=12345)
         assert "12345" not in str(caught.value)
+        with pytest.raises(ConfigError) as caught:
+            parse(kafka__sasl__password=["12345"])
+        assert "12345" not in str(caught.value)
         settings = parse(
             kafka__security__protocol="SASL_SSL",
             kafka__sasl__mechanism="PLAIN",

@@ -13,15 +13,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 from fastapi.testclient import TestClient
 from pyspark.sql import SparkSession
 
@@ -44,7 +36,8 @@ from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISMS
-from tests.servers import TIMEOUT, unique_name
+from tests.integration.acls import Acls, acl
+from tests.servers import TIMEOUT, await_true, unique_name
 
 DENIED = ("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 # What Kafka lets follow from an ALLOW: to test "too little", nothing that implies the operation may be granted.
@@ -52,62 +45,6 @@ IMPLIES = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS":
 ON_TOPICS = ("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
 ON_GROUPS = ("READ", "DELETE", "DESCRIBE")
 ON_CLUSTER = ("CREATE", "CLUSTER_ACTION", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
-
-
-def await_true(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {TIMEOUT} s: {what}"
-        time.sleep(0.05)
-
-
-# -- ACLs -------------------------------------------------------------------------------------------------------
-
-
-def acl(
-    principal: str,
-    operation: str,
-    kind: str,
-    name: str,
-    *,
-    prefixed: bool = False,
-    allow: bool = True,
-    host: str = "*",
-) -> AclBinding:
-    return AclBinding(
-        ResourceType.BROKER if kind == "CLUSTER" else ResourceType[kind],
-        "kafka-cluster" if kind == "CLUSTER" else name,
-        ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL,
-        principal,
-        host,
-        AclOperation[operation],
-        AclPermissionType.ALLOW if allow else AclPermissionType.DENY,
-    )
-
-
-@dataclass
-class Acls:
-    """Kafka's ACLs, changed as its super user."""
-
-    admin: AdminClient
-
-    def add(self, *bindings: AclBinding) -> None:
-        for future in self.admin.create_acls(list(bindings), request_timeout=TIMEOUT).values():
-            future.result(TIMEOUT)
-
-    def remove(self, binding: AclBinding) -> None:
-        # As a filter, a binding matches itself.
-        parts = AclBindingFilter(
-            binding.restype,
-            binding.name,
-            binding.resource_pattern_type,
-            binding.principal,
-            binding.host,
-            binding.operation,
-            binding.permission_type,
-        )
-        for future in self.admin.delete_acls([parts], request_timeout=TIMEOUT).values():
-            assert len(future.result(TIMEOUT)) == 1
 
 
 @pytest.fixture(scope="module")

@@ -349,11 +349,14 @@ def test_bodies_that_are_none(controller: InProcess, topic: str, method: str, pa
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_many_errors_are_told_in_few_words(controller: InProcess) -> None:
-    body = {"topics": [{"topic": number} for number in range(50_000)]}
+@pytest.mark.parametrize(
+    ("items", "told"), [(2_000, "and 3990 more of the kind"), (50_000, "has 100000 wrong fields")]
+)
+def test_many_errors_are_told_in_few_words(controller: InProcess, items: int, told: str) -> None:
+    body = {"topics": [{"topic": number} for number in range(items)]}
     answer = controller.http.post("/v1/partition-counts", json=body)
     assert answer.status_code == 400
-    assert answer.json()["error_message"].endswith("and 99990 more of the kind")
+    assert told in answer.json()["error_message"]
     assert len(answer.content) < 3000
 
 

@@ -15,9 +15,10 @@ from kazoo.protocol.serialization import Transaction
 
 from spark_ordered_kafka.controller.change import Change
 from spark_ordered_kafka.controller.election import ROOT, ConflictError, Session
+from spark_ordered_kafka.controller.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.records import CreationRecord, LayoutRecord, TopicRecord, dump, parse
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
-from spark_ordered_kafka.controller.znodes import FIXED_PATHS, Znodes
+from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.local import LocalCluster
 from tests.servers import TIMEOUT, unique_name
 

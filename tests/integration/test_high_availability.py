@@ -6,8 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -29,7 +28,7 @@ from spark_ordered_kafka.client.schemas import (
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.live_writer import LiveWriter, check_epochs, live_writers
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import misrouted
 
 pytestmark = pytest.mark.timeout(300)
@@ -70,7 +69,7 @@ class Trio:
                 return False
             return leader not in (None, besides) and told == {leader}
 
-        await_true(led, "leader")
+        await_true(led, "leader", LONG)
         assert found[0].leader is not None
         return found[0].leader
 
@@ -100,12 +99,12 @@ class Trio:
                 found.append(change.id)
             return bool(found)
 
-        await_true(reached, f"{topic} at {steps}")
+        await_true(reached, f"{topic} at {steps}", LONG)
         return found[0]
 
     def await_end(self, topic: str) -> FinishedChangeView:
         """Wait until no change of the topic goes on; how the last one ended."""
-        await_true(lambda: self.client.change(topic).change is None, f"end of the change of {topic}")
+        await_true(lambda: self.client.change(topic).change is None, f"end of the change of {topic}", LONG)
         last = self.client.change(topic).last_change
         assert last is not None
         return last
@@ -131,13 +130,6 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
 def all_running(trio: Trio) -> None:
     """Whatever a test has ended runs again."""
     trio.cluster.up()
-
-
-def await_true(condition: Callable[[], bool], what: str, timeout: float = LONG) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what} within {timeout:g} s"
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -271,7 +263,7 @@ def test_a_leader_that_wakes_up_after_its_session_does_nothing(trio: Trio) -> No
             answer = read.result(LONG)
             assert answer.status_code == httpx.codes.GATEWAY_TIMEOUT or answer.json() == layouts.model_dump()
             result.exception(LONG)
-        await_true(lambda: trio.single(old).readyz().role == "follower", "follower")
+        await_true(lambda: trio.single(old).readyz().role == "follower", "follower", LONG)
         now = trio.client.controllers()
         assert now.leader == new
         assert epoch is not None
@@ -296,7 +288,7 @@ def _await_connections(url: str, count: int) -> None:
             >= count
         )
 
-    await_true(accepted, f"{count} connections to {url}")
+    await_true(accepted, f"{count} connections to {url}", LONG)
 
 
 def test_sigterm_hands_a_change_over_without_waiting_for_the_session(trio: Trio) -> None:
@@ -394,7 +386,7 @@ def test_a_client_of_all_notices_no_take_over(trio: Trio) -> None:
             for _ in range(2):
                 leader = trio.await_leader()
                 before = len(made)
-                await_true(lambda: len(made) >= before + 3, "progress")  # noqa: B023 - waited for here
+                await_true(lambda: len(made) >= before + 3, "progress", LONG)  # noqa: B023 - waited for here
                 trio.cluster.kill(trio.name(leader))
                 trio.await_leader(besides=leader)
                 trio.cluster.start(trio.name(leader), wait=False)

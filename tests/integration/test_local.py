@@ -9,8 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from spark_ordered_kafka.cli.local import app
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.state import Server, load
-from tests.servers import TIMEOUT, create_topic, processes_of
+from tests.servers import TIMEOUT, await_true, create_topic, processes_of
 
 
 @pytest.fixture
@@ -40,12 +39,6 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def pids(cluster: LocalCluster) -> dict[str, int | None]:
     return {server.name: server.pid for server in cluster.status()}
-
-
-def eventually(condition: Callable[[], bool], what: str, timeout: float = TIMEOUT) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {timeout:g} s"
 
 
 def write(bootstrap_servers: str, topic: str, value: bytes) -> None:
@@ -112,7 +105,7 @@ def test_several_servers_and_faults(home: Path) -> None:
     for name in ("broker-2", "zookeeper-2"):
         killed = psutil.Process(before[name])
         killed.kill()
-        eventually(lambda: not killed.is_running() or killed.status() == "zombie", f"the end of {name}")  # noqa: B023
+        await_true(lambda: not killed.is_running() or killed.status() == "zombie", f"the end of {name}")  # noqa: B023
     assert {server.name for server in cluster.status() if server.status == "stopped"} == {
         "broker-2",
         "zookeeper-2",
@@ -129,7 +122,7 @@ def test_several_servers_and_faults(home: Path) -> None:
     assert cluster.start_broker(1) == pids(cluster)["broker-1"]
 
     cluster.pause("broker-1")
-    eventually(lambda: [s.status for s in cluster.status() if s.name == "broker-1"] == ["paused"], "pause")
+    await_true(lambda: [s.status for s in cluster.status() if s.name == "broker-1"] == ["paused"], "pause")
     alone = AdminClient({"bootstrap.servers": described["brokers"][0]["listener"]}, logger=None)
     with pytest.raises(KafkaException):
         alone.list_topics(timeout=1)
@@ -175,7 +168,7 @@ def test_a_starter_that_was_killed_leaves_nothing_behind(home: Path) -> None:
     )
     with subprocess.Popen([sys.executable, "-c", code]) as starter:
         # Once Kafka's storage tool or the broker runs, which cluster.json may or may not know yet.
-        eventually(lambda: len([p for p in processes_of(home) if p.pid != starter.pid]) >= 2, "two processes")
+        await_true(lambda: len([p for p in processes_of(home) if p.pid != starter.pid]) >= 2, "two processes")
         starter.send_signal(signal.SIGKILL)
     assert processes_of(home) != []
     LocalCluster(home).down()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -42,7 +41,7 @@ from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISMS
 from tests.integration.controllers import in_process
 from tests.integration.foreign_clients import java_gateway
-from tests.servers import TIMEOUT, processes_of, unique_name
+from tests.servers import TIMEOUT, await_true, processes_of, unique_name
 
 Kafka = dict[str, str]
 
@@ -93,13 +92,6 @@ def keeper(cluster: LocalCluster) -> ZooKeeperSettings:
 def with_sasl(cluster: LocalCluster) -> ZooKeeperSettings:
     password = cluster.secrets.password(CONTROLLER)
     return replace(keeper(cluster), sasl_username=CONTROLLER, sasl_password=password)
-
-
-def await_that(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.05)
 
 
 # -- Kafka ------------------------------------------------------------------------------------------------------
@@ -274,7 +266,7 @@ def test_users_have_the_rights_of_kafkas_acls(secure_cluster: LocalCluster) -> N
         )
         for future in client.create_acls([allowed]).values():
             future.result(TIMEOUT)
-        await_that(lambda: topic in alice.describe_topics(), "alice sees the topic")
+        await_true(lambda: topic in alice.describe_topics(), "alice sees the topic")
     with closing(KafkaAdmin(by_certificate(secure_cluster, "bob"))) as bob:
         assert topic not in bob.describe_topics()
 
@@ -474,7 +466,7 @@ def test_a_failed_login_at_zookeeper_is_not_the_end(secure_cluster: LocalCluster
         secure_cluster.stop("zookeeper-1")
         password.write_text("another one")
         secure_cluster.start("zookeeper-1")
-        await_that(lambda: client.client_state == KeeperState.CLOSED, "kazoo gives up")
+        await_true(lambda: client.client_state == KeeperState.CLOSED, "kazoo gives up")
         with pytest.raises(RequestError, match="SASL_AUTHENTICATION_FAILED"):
             zookeeper.reconnect(client, settings, ROOT, TIMEOUT)
     finally:

@@ -29,6 +29,8 @@ class Operation(str, Enum):
     CLUSTER_ACTION = "CLUSTER_ACTION"
     DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS"
     ALTER_CONFIGS = "ALTER_CONFIGS"
+    UNKNOWN = "UNKNOWN"
+    """One that no route asks for, such as IDEMPOTENT_WRITE. An ACL for it is an ACL about its resource all the same."""
 
 
 class ResourceType(str, Enum):

@@ -227,10 +227,13 @@ class PasswordProver:
         at = self._clock()
         try:
             proven = self._login(username, password)
-        except OrderedKafkaError as error:
-            _log.warning("the password of a user cannot be proven: %s", error)
+        except Exception as error:
+            # Also when this process has no files left, say: or this password could never be proven again.
             with self._lock:
                 self._pending.pop(key, None)
+            if not isinstance(error, OrderedKafkaError):
+                raise
+            _log.warning("the password of a user cannot be proven: %s", error)
             raise UnavailableError("Kafka cannot be asked whether the password is right") from error
         with self._lock:
             self._pending.pop(key, None)

@@ -74,7 +74,8 @@ def _acls(resource: Any) -> list[Acl]:
     kind = _TYPES.get(resource.resource_type)
     if kind is None:
         return []
-    # Operations that no route asks for (IDEMPOTENT_WRITE, ...) neither allow nor deny anything here.
+    # Operations that no route asks for (IDEMPOTENT_WRITE, ...) neither allow nor deny anything here, but a resource that
+    # has an ACL is not everyone's by allow.everyone.if.no.acl.found.
     return [
         Acl(
             type=kind,
@@ -82,11 +83,10 @@ def _acls(resource: Any) -> list[Acl]:
             prefixed=_PREFIXED[resource.pattern_type],
             principal=entry.principal,
             host=entry.host,
-            operation=_OPERATIONS[entry.operation],
+            operation=_OPERATIONS.get(entry.operation, Operation.UNKNOWN),
             allow=_DENY_OR_ALLOW[entry.permission_type],
         )
         for entry in resource.acls
-        if entry.operation in _OPERATIONS
     ]
 
 

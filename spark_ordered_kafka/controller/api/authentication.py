@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spark_ordered_kafka.controller.access.authenticator import Authenticator, CredentialsError
-from spark_ordered_kafka.controller.access.caller import ANONYMOUS, Caller
+from spark_ordered_kafka.controller.access.caller import ANONYMOUS, Caller, kafka_address
 from spark_ordered_kafka.controller.api.errors import answer, answer_with
 from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.service import ControllerService
@@ -50,6 +50,7 @@ class Authentication:
         scope["headers"] = [pair for pair in scope["headers"] if pair[0].lower() not in _INTERNAL]
         try:
             caller = self._forwarded(headers)
+            handed_on = caller is not None
             if caller is None:
                 caller = await self._found(authenticator, headers, scope)
         except CredentialsError as error:
@@ -62,14 +63,14 @@ class Authentication:
             await answer(error)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
-        scope["state"][FORWARDED] = FORWARDED_HEADER in headers
+        scope["state"][FORWARDED] = handed_on
         await self._app(scope, receive, send)
 
     async def _found(self, authenticator: Authenticator, headers: Headers, scope: Scope) -> Caller:
         given = headers.getlist("authorization")
         if len(given) > 1:
             raise CredentialsError
-        host = scope["client"][0] if scope.get("client") else ""
+        host = kafka_address(scope["client"][0]) if scope.get("client") else ""
         peer = scope.get("state", {}).get(PEER_PRINCIPAL)
         principal = await authenticator.principal(given[0] if given else None, peer, host)
         if principal is not None:

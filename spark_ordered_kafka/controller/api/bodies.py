@@ -15,6 +15,7 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 _BodyT = TypeVar("_BodyT", bound=BaseModel)
 _JSON = "application/json"
+_MAX_DESCRIBED = 10_000
 COMPONENTS = "#/components/schemas/"
 
 
@@ -26,9 +27,18 @@ def reader(kind: type[_BodyT]) -> Callable[[Request], Awaitable[_BodyT]]:
         try:
             return kind.model_validate_json(await request.body())
         except ValidationError as error:
-            raise RequestError(ErrorCode.INVALID_REQUEST, described(error.errors())) from error
+            raise RequestError(ErrorCode.INVALID_REQUEST, _described(error)) from error
 
     return read
+
+
+def _described(error: ValidationError) -> str:
+    # Pydantic writes down all or nothing: of millions, that takes gigabytes, and longer than ZooKeeper waits for the leader.
+    if error.error_count() > _MAX_DESCRIBED:
+        return (
+            f"the body has {error.error_count()} wrong fields, which are too many to name: send fewer at once"
+        )
+    return described(error.errors(include_url=False))
 
 
 def require_json(content_type: str | None) -> None:

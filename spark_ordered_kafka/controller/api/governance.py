@@ -118,6 +118,8 @@ class Governance:
                     ErrorCode.INVALID_REQUEST,
                     "reason is missing: say why in the query parameter reason (--reason of ordered-kafka)",
                 )
+            requested = {**governed.fields, "body": mutation.shown_body()}
+            await run_in_threadpool(self._service.audit.require, "requested", requested)
             if (
                 settings.review_required
                 and governed.approval is None
@@ -125,8 +127,6 @@ class Governance:
             ):
                 response = await self._submitted(governed)
             else:
-                requested = {**governed.fields, "body": mutation.shown_body()}
-                await run_in_threadpool(self._service.audit.require, "requested", requested)
                 return None
         except OrderedKafkaError as error:
             response = answer(error)

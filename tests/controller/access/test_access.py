@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from kafka.protocol.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
 
 from spark_ordered_kafka.controller.access.access import Access
 from spark_ordered_kafka.controller.access.acls import (
@@ -20,6 +22,7 @@ from spark_ordered_kafka.controller.access.acls import (
 )
 from spark_ordered_kafka.controller.access.caller import Caller
 from spark_ordered_kafka.controller.access.rights import MAX_AGE, KafkaRights
+from spark_ordered_kafka.controller.access.rights import _acls as acls_of
 from spark_ordered_kafka.controller.access.roles import role_table
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
@@ -155,6 +158,27 @@ def test_kafkas_acls_win_over_the_role_file(tmp_path: Path) -> None:
 def test_a_wrong_role_file_is_refused_with_the_place(text: str, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         role_table(text)
+
+
+def test_an_acl_for_something_else_takes_a_resource_from_everyone() -> None:
+    """As in Kafka: only a resource without any ACL is everyone's."""
+    described = SimpleNamespace(
+        resource_type=ACLResourceType.CLUSTER,
+        resource_name=CLUSTER.name,
+        pattern_type=ACLResourcePatternType.LITERAL,
+        acls=[
+            SimpleNamespace(
+                principal="User:writer",
+                host="*",
+                operation=ACLOperation.IDEMPOTENT_WRITE,
+                permission_type=ACLPermissionType.ALLOW,
+            )
+        ],
+    )
+    table = AclTable(acls_of(described), allow_if_none=True)
+    for operation in Operation:
+        assert not table.allows("User:alice", "h", operation, CLUSTER)
+    assert table.allows("User:alice", "h", Operation.READ, topic_resource("t"))
 
 
 class Kafka:

@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from spark_ordered_kafka.controller.access import tokens
 from spark_ordered_kafka.controller.access.authenticator import Authenticator, CredentialsError
-from spark_ordered_kafka.controller.access.caller import Caller
+from spark_ordered_kafka.controller.access.caller import Caller, kafka_address
 from spark_ordered_kafka.controller.access.certificates import principal_of
 from spark_ordered_kafka.controller.access.passwords import (
     PROVEN_FOR,
@@ -96,6 +96,19 @@ def test_kafka_being_away_is_no_refusal_and_is_not_kept() -> None:
     assert found.value.retriable
     kafka.away = False
     assert kafka.proves("secret")
+
+
+def test_a_login_that_meets_a_bug_does_not_stay_pending() -> None:
+    kafka = Logins()
+    login, kafka.prover._login = kafka.prover._login, bug
+    with pytest.raises(OSError, match="too many open files"):
+        kafka.proves("secret")
+    kafka.prover._login = login
+    assert kafka.proves("secret")
+
+
+def bug(_username: str, _password: str) -> bool:
+    raise OSError("too many open files")
 
 
 def test_those_who_ask_the_same_at_the_same_time_share_an_answer() -> None:
@@ -302,6 +315,22 @@ def test_malformed_credentials_are_refused_without_asking_kafka(tmp_path: Path, 
     with pytest.raises(CredentialsError):
         asyncio.run(authenticator.principal(header, None, "h"))
     authenticator.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        ("10.1.2.3", "10.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),  # of a socket bound to ::
+        ("2001:db8::1", "2001:db8:0:0:0:0:0:1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+        ("testclient", "testclient"),
+        ("", ""),
+    ],
+)
+def test_addresses_are_written_as_in_kafkas_acls(address: str, written: str) -> None:
+    assert kafka_address(address) == written
 
 
 def test_a_caller_travels_in_a_header() -> None:

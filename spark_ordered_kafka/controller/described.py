@@ -1,0 +1,25 @@
+"""Kafka's view of topics under management, checked to be of the same topics."""
+
+from __future__ import annotations
+
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+
+
+def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
+    """Kafka's view of a topic under management; raises RequestError when it is gone or another one."""
+    description = admin.describe_topics([topic]).get(topic)
+    if description is None:
+        raise RequestError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {topic!r} is under management but not in Kafka any more: create it (ordered-kafka topics create), "
+            "which forgets the old layouts",
+        )
+    if description.topic_id != topic_id:
+        raise RequestError(
+            ErrorCode.LOG_TRUNCATED,
+            f"topic {topic!r} was deleted and created again outside of this system: Kafka has topic id "
+            f"{description.topic_id}, the layouts are those of {topic_id}; adopt the new topic (ordered-kafka topics "
+            "adopt), which forgets the old layouts",
+        )
+    return description

@@ -1,0 +1,91 @@
+"""Requests that may change something, before they come to their route."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.api import create_app
+from spark_ordered_kafka.controller.api.bodies import reader
+from spark_ordered_kafka.controller.api.caller import ANONYMOUS, Caller
+from spark_ordered_kafka.controller.api.mutations import Mutation
+from spark_ordered_kafka.controller.api.routing import operation_of
+from spark_ordered_kafka.controller.reviews import ReviewRecord, review_view
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
+from spark_ordered_kafka.errors import RequestError
+
+CALLER = Caller(ANONYMOUS, "h")
+
+
+@pytest.fixture(scope="module")
+def app() -> FastAPI:
+    settings = ControllerSettings(
+        kafka={"bootstrap.servers": "nobody:9092"}, zookeeper=ZooKeeperSettings("nobody:2181"), url="http://x"
+    )
+    return create_app(ControllerService(settings))
+
+
+def mutation(app: FastAPI, method: str, path: str, body: bytes, **headers: str) -> Mutation:
+    scope: dict[str, Any] = {
+        "type": "http",
+        "app": app,
+        "method": method,
+        "path": path,
+        "query_string": b"",
+        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
+    }
+    route = operation_of(scope)
+    assert route is not None
+    return Mutation.of(scope, route, body, CALLER)
+
+
+def test_a_body_that_a_route_does_not_take_is_not_kept(app: FastAPI) -> None:
+    """Or a review of it could not be shown: what is kept is shown as JSON."""
+    asked = mutation(app, "DELETE", "/v1/topics/t", b"no JSON")
+    assert (asked.body, asked.parsed) == (b"", None)
+    record = ReviewRecord(
+        method=asked.method,
+        path=asked.path,
+        query=asked.query,
+        body=asked.body,
+        reason=None,
+        principal=CALLER.principal,
+        host=CALLER.host,
+        requested_at=0.0,
+        # A route that met a bug has answered nothing.
+        answer_status=500,
+        answer=b"",
+    )
+    view = review_view(1, record, "failed")
+    assert (view.body, view.answer) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/reviews/7/approve"), ("POST", "/v1/reviews/7/discard"), ("DELETE", "/v1/topics/t")],
+)
+def test_a_page_of_another_site_cannot_ask_for_what_takes_no_body(
+    app: FastAPI, method: str, path: str
+) -> None:
+    with pytest.raises(RequestError, match=r"Origin has the value 'https://evil\.example'"):
+        mutation(app, method, path, b"", origin="https://evil.example")
+    assert mutation(app, method, path, b"").route.path.startswith("/v1/")
+
+
+def test_millions_of_wrong_fields_are_counted_and_not_listed() -> None:
+    body = b'{"topics":[' + b",".join([b"0"] * 20_000) + b"]}"
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    headers = [(b"content-type", b"application/json")]
+    read: Any = reader(schemas.DeleteTopicsRequest)
+    request = Request({"type": "http", "headers": headers}, receive)
+    with pytest.raises(RequestError, match="20000 wrong fields") as found:
+        asyncio.run(read(request))
+    assert len(str(found.value)) < 200

@@ -1,0 +1,63 @@
+"""Kafka's ACLs for tests on the secured cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.servers import TIMEOUT
+
+
+def acl(
+    principal: str,
+    operation: str,
+    kind: str,
+    name: str,
+    *,
+    prefixed: bool = False,
+    allow: bool = True,
+    host: str = "*",
+) -> AclBinding:
+    return AclBinding(
+        ResourceType.BROKER if kind == "CLUSTER" else ResourceType[kind],
+        "kafka-cluster" if kind == "CLUSTER" else name,
+        ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL,
+        principal,
+        host,
+        AclOperation[operation],
+        AclPermissionType.ALLOW if allow else AclPermissionType.DENY,
+    )
+
+
+@dataclass
+class Acls:
+    """Kafka's ACLs, changed as its super user."""
+
+    admin: AdminClient
+
+    def add(self, *bindings: AclBinding) -> None:
+        for future in self.admin.create_acls(list(bindings), request_timeout=TIMEOUT).values():
+            future.result(TIMEOUT)
+
+    def remove(self, binding: AclBinding) -> None:
+        # As a filter, a binding matches itself.
+        parts = AclBindingFilter(
+            binding.restype,
+            binding.name,
+            binding.resource_pattern_type,
+            binding.principal,
+            binding.host,
+            binding.operation,
+            binding.permission_type,
+        )
+        for future in self.admin.delete_acls([parts], request_timeout=TIMEOUT).values():
+            assert len(future.result(TIMEOUT)) == 1
