@@ -37,8 +37,11 @@ class GroupPositions:
         Raises RequestError: GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION for a topic that is not under management,
         INVALID_REQUEST for a group whose offsets are no positions.
         """
-        if not group:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "group has the value '': name a consumer group")
+        # librdkafka takes names as C strings, and would describe what comes before the NUL.
+        if not group or "\0" in group:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST, f"group has the value {group!r}: name a consumer group"
+            )
         if topic is not None:
             self._topics.record(topic)
         found = self._groups.describe(group)

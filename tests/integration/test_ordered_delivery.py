@@ -243,7 +243,7 @@ def test_command_line_creates_shows_and_alters(cli: Cli) -> None:
             2,
             "error: --delete-config has the value 'a': --config",
         ),
-        ((), 2, "error: --partitions is missing: give the new partition count, --ordered-delivery"),
+        ((), 2, "error: --partitions is missing: give the new partition count, --replication-factor"),
         (("--config", "no.such=1"), 1, "error: UNKNOWN_TOPIC_OR_PARTITION: topic 'no-such-topic' does not"),
     ],
 )
