@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import psutil
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
+
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 
 TIMEOUT = 30.0
 """Seconds after which a request to a server that a test made counts as failed."""
@@ -64,6 +67,20 @@ def start_spark(directory: Path) -> SparkSession:
     )
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def hosted_replicas(admin: KafkaAdmin) -> dict[int, int]:
+    """Replicas of all topics, internal ones and those being added included, by broker.
+
+    Live brokers without any have 0; brokers that are down are there if they have some.
+    """
+    hosted = Counter(
+        replica
+        for topic in admin.describe_topics().values()
+        for partition in topic.partitions
+        for replica in partition.replicas
+    )
+    return dict.fromkeys((broker.id for broker in admin.brokers()), 0) | hosted
 
 
 def await_true(condition: Callable[[], bool], what: str, timeout: float = TIMEOUT) -> None:

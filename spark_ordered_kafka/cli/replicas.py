@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spark_ordered_kafka.cli.output import OutputFormat, raise_if_refused, tell
-from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import ConfigError, UnavailableError
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
@@ -82,24 +81,18 @@ def watch_replicas(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    deadline = time.monotonic() + timeout
+    from spark_ordered_kafka.cli.watch import answers
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"{topic}: replicas in place", total=None)
-        while True:
-            try:
-                view = client.topic(topic)
-            except OrderedKafkaError as error:
-                if not error.retriable:
-                    raise
-            else:
-                ready = sum(1 for row in view.partitions if done(row) and set(row.isr) == set(row.replicas))
-                progress.update(bar, completed=ready, total=len(view.partitions))
-                if ready == len(view.partitions):
-                    return view
-            if time.monotonic() >= deadline:
-                raise UnavailableError(
-                    f"the replicas of topic {topic!r} are not all in place and in sync after {timeout:g} s; Kafka goes on "
-                    "with it"
-                )
-            time.sleep(_POLL)
+        for view in answers(lambda: client.topic(topic), timeout, _POLL):
+            if view is None:
+                continue
+            ready = sum(1 for row in view.partitions if done(row) and set(row.isr) == set(row.replicas))
+            progress.update(bar, completed=ready, total=len(view.partitions))
+            if ready == len(view.partitions):
+                return view
+    raise UnavailableError(
+        f"the replicas of topic {topic!r} are not all in place and in sync after {timeout:g} s; Kafka goes on with it"
+    )

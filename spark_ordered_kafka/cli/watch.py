@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,6 +17,26 @@ _STEPS = ("planned", "creating", "closing", "fencing", "boundaries", "committing
 _POLL = 0.1
 _TIMEOUT = 600.0
 
+_AnswerT = TypeVar("_AnswerT")
+
+
+def answers(
+    ask: Callable[[], _AnswerT], timeout: float, interval: float = _POLL
+) -> Iterator[_AnswerT | None]:
+    """What ``ask`` returns, again and again for ``timeout`` seconds; None where no controller answered."""
+    deadline = time.monotonic() + timeout
+    while True:
+        answer: _AnswerT | None = None
+        try:
+            answer = ask()
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+        yield answer
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(interval)  # the controller has no call that tells progress by itself
+
 
 def watch(
     client: ControllerClient, topic: str, change_id: str, timeout: float = _TIMEOUT
@@ -23,27 +45,20 @@ def watch(
 
     A controller that is away meanwhile is waited for. Raises UnavailableError after ``timeout`` seconds.
     """
-    deadline = time.monotonic() + timeout
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"{topic}: planned", total=len(_STEPS))
-        while True:
-            try:
-                answer = client.change(topic)
-            except OrderedKafkaError as error:
-                if not error.retriable:
-                    raise
+        for answer in answers(lambda: client.change(topic), timeout):
+            if answer is None:
                 progress.update(bar, description=f"{topic}: waiting for a controller")
-            else:
-                change = answer.change
-                if change is None or change.id != change_id:
-                    return answer, _ended(answer, topic, change_id)
-                progress.update(bar, completed=_completed(change), description=_describe(topic, change))
-            if time.monotonic() >= deadline:
-                raise UnavailableError(
-                    f"change {change_id} of topic {topic!r} had not ended after {timeout:g} s; it goes on"
-                )
-            time.sleep(_POLL)
+                continue
+            change = answer.change
+            if change is None or change.id != change_id:
+                return answer, _ended(answer, topic, change_id)
+            progress.update(bar, completed=_completed(change), description=_describe(topic, change))
+    raise UnavailableError(
+        f"change {change_id} of topic {topic!r} had not ended after {timeout:g} s; it goes on"
+    )
 
 
 def _ended(answer: TopicChange, topic: str, change_id: str) -> FinishedChangeView:

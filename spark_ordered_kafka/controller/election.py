@@ -227,6 +227,22 @@ class Session:
             return None
         return data, int(stat.version)
 
+    def children(self, path: str) -> dict[str, bytes]:
+        """name -> data of the znodes right below ``path``, as this session sees them; raises NoNodeError without ``path``.
+
+        One that was deleted between the two requests is left out.
+        """
+        names = self.wait(self.client.get_children_async(path), path)
+        reads = [(name, self.client.get_async(f"{path}/{name}")) for name in names]
+        found = {}
+        for name, read in reads:
+            try:
+                data, _ = self.wait(read, f"{path}/{name}")
+            except NoNodeError:
+                continue
+            found[name] = data
+        return found
+
     def leader(self) -> LeaderRecord | None:
         """Whoever is the controller now; a linearizable read."""
         found = self.read(CONTROLLER)

@@ -111,18 +111,10 @@ class Election:
         session = self._session
         session.sync()
         try:
-            names = session.wait(session.client.get_children_async(ELECTION), ELECTION)
+            candidates = session.children(ELECTION)
         except NoNodeError:
             return []
-        paths = [f"{ELECTION}/{name}" for name in names]
-        reads = [(path, session.client.get_async(path)) for path in paths]
-        found = []
-        for path, read in reads:
-            try:
-                data, _ = session.wait(read, path)
-            except NoNodeError:
-                continue
-            found.append(parse(CandidateRecord, data, path))
+        found = [parse(CandidateRecord, data, f"{ELECTION}/{name}") for name, data in candidates.items()]
         return sorted(found, key=lambda candidate: candidate.id)
 
 

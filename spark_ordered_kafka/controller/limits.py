@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kazoo.exceptions import NoNodeError
 from pydantic import BaseModel, ConfigDict, Field
 
 from spark_ordered_kafka.controller.election import ROOT, ConflictError, Session
@@ -64,16 +63,10 @@ class BrokerLimits:
     def read(self) -> Limits:
         """The limits as they are now; a linearizable read."""
         self._session.sync()
-        brokers = self._session.wait(self._session.client.get_children_async(BROKERS), BROKERS)
-        reads = [(int(broker), self._session.client.get_async(f"{BROKERS}/{broker}")) for broker in brokers]
-        records = {}
-        for broker, read in reads:
-            path = f"{BROKERS}/{broker}"
-            try:
-                data, _ = self._session.wait(read, path)
-            except NoNodeError:
-                continue  # taken back to the default between the two reads
-            records[broker] = parse(BrokerRecord, data, path)
+        records = {
+            int(broker): parse(BrokerRecord, data, f"{BROKERS}/{broker}")
+            for broker, data in self._session.children(BROKERS).items()
+        }
         return Limits(self.default, records)
 
     def set(self, broker: int, rack: str | None, max_partitions: int | None) -> None:

@@ -23,11 +23,10 @@ from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
 from spark_ordered_kafka.kafka.configs import TopicConfigs
+from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.reassignments import Reassignment, Reassignments
 
 _SHOWN = 5
-# Seconds for a replica set to show, after Kafka has ended its reassignment.
-_PROPAGATION = 5.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class ReplicationFactors:
 
     def _settled(self, moving: Moving) -> TopicDescription | None:
         """The topic with nothing of it moving any more; None while something does."""
-        deadline = time.monotonic() + _PROPAGATION
+        deadline = time.monotonic() + PROPAGATION
         while not self._reassignments.ongoing(moving.topic, moving.replicas):
             description = described(self._admin, moving.topic, moving.topic_id)
             shown = all(_replicas(description, p) == tuple(b) for p, b in moving.replicas.items())

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from kazoo.exceptions import NoNodeError
 from pydantic import ConfigDict
 from pydantic_core import from_json
 
@@ -190,17 +189,10 @@ class Reviews:
         return 0 if found is None else int(found[0])
 
     def _records(self) -> dict[int, ReviewRecord]:
-        client = self._session.client
-        children = self._session.wait(client.get_children_async(REVIEWS), REVIEWS)
-        reads = [(int(child), client.get_async(_path(int(child)))) for child in children]
-        records = {}
-        for review_id, read in reads:
-            try:
-                data, _ = self._session.wait(read, _path(review_id))
-            except NoNodeError:
-                continue  # outdated, and deleted between the two reads
-            records[review_id] = parse(ReviewRecord, data, _path(review_id))
-        return records
+        return {
+            int(name): parse(ReviewRecord, data, f"{REVIEWS}/{name}")
+            for name, data in self._session.children(REVIEWS).items()
+        }
 
     def _read(self, review_id: int) -> tuple[ReviewRecord, int]:
         found = self._session.read(_path(review_id))

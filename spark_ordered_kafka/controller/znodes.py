@@ -261,20 +261,13 @@ class Znodes:
         """partition -> status, of those that have a node."""
         path = f"{topic_path(topic)}/partitions"
         try:
-            names = self._session.wait(self._session.client.get_children_async(path), path)
+            marks = self._session.children(path)
         except NoNodeError:
             return {}  # the topic was deleted since its record was read
-        children = sorted(map(int, names))
-        reads = [(p, self._session.client.get_async(partition_path(topic, p))) for p in children]
-        statuses: dict[int, PartitionStatus] = {}
-        for partition, read in reads:
-            path = partition_path(topic, partition)
-            try:
-                data, _ = self._session.wait(read, path)
-            except NoNodeError:
-                continue  # taken up again between the two reads
-            statuses[partition] = parse(PartitionRecord, data, path).status
-        return statuses
+        return {
+            int(name): parse(PartitionRecord, marks[name], f"{path}/{name}").status
+            for name in sorted(marks, key=int)
+        }
 
     def set_partition_statuses(
         self,
@@ -331,17 +324,11 @@ class Znodes:
 
     def deletions(self) -> dict[str, str]:
         """Topics whose deletion was begun and not ended, with the ids of those that are to go."""
-        topics = sorted(self._session.wait(self._session.client.get_children_async(DELETIONS), DELETIONS))
-        reads = [(topic, self._session.client.get_async(f"{DELETIONS}/{topic}")) for topic in topics]
-        found = {}
-        for topic, read in reads:
-            path = f"{DELETIONS}/{topic}"
-            try:
-                data, _ = self._session.wait(read, path)
-            except NoNodeError:
-                continue  # ended meanwhile
-            found[topic] = parse(DeletionRecord, data, path).topic_id
-        return found
+        intents = self._session.children(DELETIONS)
+        return {
+            topic: parse(DeletionRecord, intents[topic], f"{DELETIONS}/{topic}").topic_id
+            for topic in sorted(intents)
+        }
 
     def record_deletion(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
         """Write the topic's record, which ``transform`` marks as to be deleted, and the intent beside it."""

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import base64
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.leaders import (
     CHUNK,
-    NO_LEADER,
     PROPAGATION,
+    controller_of,
     existing_topics,
     read_from_leaders,
 )
@@ -259,19 +257,6 @@ class KafkaAdmin:
         )
         return {row.partition_index: row.offset for row in found}
 
-    def hosted_replicas(self) -> dict[int, int]:
-        """Replicas of all topics, internal ones and those being added included, by broker.
-
-        Live brokers without any have 0; brokers that are down are there if they have some.
-        """
-        hosted = Counter(
-            replica
-            for topic in self.describe_topics().values()
-            for partition in topic.partitions
-            for replica in partition.replicas
-        )
-        return dict.fromkeys((broker.id for broker in self.brokers()), 0) | hosted
-
     def close(self) -> None:
         """Close all connections. Calls under way in other threads end with UnavailableError."""
         self.requests.close()
@@ -291,13 +276,8 @@ class KafkaAdmin:
 
     def _change(self, request: Any, results: Any, what: str) -> None:
         async def attempt(deadline: float) -> None:
-            # Brokers in KRaft mode name any live broker and pass requests on; in ZooKeeper mode it is the controller.
-            metadata = await self.requests.metadata([], None, deadline)
-            if metadata.controller_id == NO_LEADER:
-                raise kafka_errors.NodeNotReadyError("the cluster has no controller")
-            response = await self.requests.send(
-                request, metadata.controller_id, deadline, timeout=self._timeout
-            )
+            controller = await controller_of(self.requests, deadline)
+            response = await self.requests.send(request, controller, deadline, timeout=self._timeout)
             for result in results(response):
                 if result.error_code != 0:
                     raise broker_error(result.error_code, result.error_message)

@@ -12,10 +12,9 @@ from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
 
-# Seconds for a topic that was just created to become known to every broker.
-_PROPAGATION = 5.0
 # org.apache.kafka.common.requests.DescribeConfigsResponse.ConfigSource
 _TOPIC_CONFIG = 1
 # A string of Kafka's protocol may have so many bytes; a broker that gets a longer one hangs up.
@@ -55,7 +54,7 @@ class TopicConfigs:
             UnavailableError: no broker answered in time.
         """
         now = time.monotonic()
-        propagated = now + _PROPAGATION
+        propagated = now + PROPAGATION
 
         def transient(error: BaseException) -> bool:
             return is_transient(error) and (

@@ -11,7 +11,7 @@ from uuid import UUID
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteTopicsRequest
 
-from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
+from spark_ordered_kafka.kafka.leaders import controller_of, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
 
 _TOPIC_IDS_VERSION = 6
@@ -55,11 +55,8 @@ class TopicDeletions:
         request = DeleteTopicsRequest(
             topics=[asked], timeout_ms=int(1000 * self._timeout), min_version=_TOPIC_IDS_VERSION
         )
-        # Brokers in KRaft mode name any live broker and pass requests on; in ZooKeeper mode it is the controller.
-        metadata = await self._requests.metadata([], None, deadline)
-        if metadata.controller_id == NO_LEADER:
-            raise kafka_errors.NodeNotReadyError("the cluster has no controller")
-        response = await self._requests.send(request, metadata.controller_id, deadline, timeout=self._timeout)
+        controller = await controller_of(self._requests, deadline)
+        response = await self._requests.send(request, controller, deadline, timeout=self._timeout)
         for result in response.responses:
             if result.error_code not in (0, kafka_errors.UnknownTopicIdError.errno):
                 raise broker_error(result.error_code, result.error_message)

@@ -22,7 +22,16 @@ CHUNK = 1000
 _WITNESSES = 3
 
 PROPAGATION = 5.0
-"""Seconds for a topic or partition that was just created to become known to every broker."""
+"""Seconds for every broker to learn of a topic or partition that was just made, or of its new replicas."""
+
+
+async def controller_of(requests: BrokerRequests, deadline: float) -> int:
+    """The broker to which what changes the cluster is sent; raises a retriable error while there is none."""
+    # Brokers in KRaft mode name any live broker and pass requests on; in ZooKeeper mode it is the controller.
+    metadata = await requests.metadata([], None, deadline)
+    if metadata.controller_id == NO_LEADER:
+        raise kafka_errors.NodeNotReadyError("the cluster has no controller")
+    return int(metadata.controller_id)
 
 
 class _NotInMetadataError(kafka_errors.UnknownTopicOrPartitionError):  # type: ignore[misc]

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 
-from spark_ordered_kafka.kafka.leaders import NO_LEADER
+from spark_ordered_kafka.kafka.leaders import controller_of
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
 
 # The brokers' controller takes at most 10,000 changes of its metadata at once.
@@ -87,7 +86,7 @@ class Reassignments:
             timeout_ms=self._timeout_ms, topics=[asked(name=topic, partitions=rows)]
         )
         response = await self._requests.send(
-            request, await self._controller(deadline), deadline, timeout=self._timeout
+            request, await controller_of(self._requests, deadline), deadline, timeout=self._timeout
         )
         if response.error_code != 0:
             raise broker_error(response.error_code, response.error_message)
@@ -102,7 +101,7 @@ class Reassignments:
     ) -> dict[tuple[str, int], Reassignment]:
         request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=topics)
         response = await self._requests.send(
-            request, await self._controller(deadline), deadline, timeout=self._timeout
+            request, await controller_of(self._requests, deadline), deadline, timeout=self._timeout
         )
         if response.error_code != 0:
             raise broker_error(response.error_code, response.error_message)
@@ -113,13 +112,6 @@ class Reassignments:
             for found in response.topics
             for row in found.partitions
         }
-
-    async def _controller(self, deadline: float) -> int:
-        # Brokers in KRaft mode name any live broker and pass requests on; in ZooKeeper mode it is the controller.
-        metadata = await self._requests.metadata([], None, deadline)
-        if metadata.controller_id == NO_LEADER:
-            raise kafka_errors.NodeNotReadyError("the cluster has no controller")
-        return int(metadata.controller_id)
 
     @property
     def _timeout_ms(self) -> int:

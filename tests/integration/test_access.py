@@ -30,13 +30,13 @@ from spark_ordered_kafka.controller.settings import (
     AuthenticationSettings,
     AuthorizationSettings,
     ControllerSettings,
-    ZooKeeperSettings,
 )
 from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISMS
 from tests.integration.acls import Acls, acl
+from tests.integration.keepers import with_sasl
 from tests.servers import TIMEOUT, await_true, unique_name
 
 DENIED = ("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
@@ -80,18 +80,9 @@ def controller(
     cluster: LocalCluster, tokens: Path, mechanism: str = "SCRAM-SHA-512", **more: Any
 ) -> Iterator[Service]:
     tokens.touch()
-    secrets = cluster.secrets
     settings = ControllerSettings(
         kafka=cluster.kafka_properties(CONTROLLER),
-        zookeeper=ZooKeeperSettings(
-            f"{cluster.zookeeper}/{unique_name('access')}",
-            ssl_enabled=True,
-            ssl_ca_location=str(secrets.ca),
-            ssl_certificate_location=str(secrets.certificate(CONTROLLER)),
-            ssl_key_location=str(secrets.key(CONTROLLER)),
-            sasl_username=CONTROLLER,
-            sasl_password=secrets.password(CONTROLLER),
-        ),
+        zookeeper=with_sasl(cluster),
         url="http://in-process",
         request_timeout=2.0,
         authentication=AuthenticationSettings(

@@ -15,6 +15,7 @@ from spark_ordered_kafka.kafka import admin as admin_module
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, LogEnd
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
+from tests.servers import hosted_replicas
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_cluster(admin: KafkaAdmin, kafka_cluster: LocalCluster) -> None:
 
 
 def test_life_of_a_topic(admin: KafkaAdmin, kafka_cluster: LocalCluster, topic_name: str) -> None:
-    before = admin.hosted_replicas()[1]
+    before = hosted_replicas(admin)[1]
     admin.create_topic(topic_name, {0: [1], 1: [1]}, {"cleanup.policy": "compact"}, validate_only=True)
     assert admin.describe_topics([topic_name]) == {}
 
@@ -66,7 +67,7 @@ def test_life_of_a_topic(admin: KafkaAdmin, kafka_cluster: LocalCluster, topic_n
     assert topic.topic_id == str(theirs.topic_id).translate(str.maketrans("+/", "-_"))
     assert admin.describe_topics()[topic_name] == topic
     assert admin.describe_topics([]) == {}
-    assert admin.hosted_replicas()[1] == before + 3
+    assert hosted_replicas(admin)[1] == before + 3
 
 
 @pytest.mark.parametrize(

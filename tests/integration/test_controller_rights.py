@@ -11,11 +11,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBinding, AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from spark_ordered_kafka.controller.settings import AuthorizationSettings, ZooKeeperSettings
+from spark_ordered_kafka.controller.settings import AuthorizationSettings
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.local.secrets import CONTROLLER
 from tests.integration.acls import Acls, acl
 from tests.integration.controllers import in_process
+from tests.integration.keepers import with_sasl
 from tests.servers import TIMEOUT, unique_name
 
 BOB = "User:bob"
@@ -48,19 +48,6 @@ def bob_may(secure_cluster: LocalCluster) -> Iterator[None]:
         acls.remove(binding)
 
 
-def keeper(cluster: LocalCluster) -> ZooKeeperSettings:
-    secrets = cluster.secrets
-    return ZooKeeperSettings(
-        f"{cluster.zookeeper}/{unique_name('rights')}",
-        ssl_enabled=True,
-        ssl_ca_location=str(secrets.ca),
-        ssl_certificate_location=str(secrets.certificate(CONTROLLER)),
-        ssl_key_location=str(secrets.key(CONTROLLER)),
-        sasl_username=CONTROLLER,
-        sasl_password=secrets.password(CONTROLLER),
-    )
-
-
 def write(producer: Producer, ledger: Consumer, topic: str, offset: int, *, commit: bool) -> None:
     """A transaction of a record for each of two partitions, with its entry in the ledger."""
     producer.begin_transaction()
@@ -78,7 +65,7 @@ def test_they_are_enough(secure_cluster: LocalCluster, bob_may: None) -> None:
     everybody = AuthorizationSettings(super_users=frozenset({"User:ANONYMOUS"}))
     kafka = secure_cluster.kafka_properties("bob")
     with in_process(
-        secure_cluster, kafka=kafka, zookeeper=keeper(secure_cluster), authorization=everybody
+        secure_cluster, kafka=kafka, zookeeper=with_sasl(secure_cluster), authorization=everybody
     ) as controller:
         topic = controller.create(2, configs={"retention.ms": "3600000"})
         name = f"ordered:{topic}:writer:0"

@@ -28,6 +28,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import TRANSACTION_STATE_TOPIC, Fencer, coordinator_partition
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
+from tests.servers import hosted_replicas
 
 WRITERS = 50
 
@@ -354,7 +355,7 @@ def test_ids_that_may_not_be_seen_are_an_error(
 def await_hosted(admin: KafkaAdmin, expected: dict[int, int]) -> None:
     """Wait until the brokers' metadata shows these replica counts: it spreads a moment after a change."""
     deadline = soon()
-    while (hosted := admin.hosted_replicas()) != expected:
+    while (hosted := hosted_replicas(admin)) != expected:
         assert time.monotonic() < deadline, f"hosted replicas are {hosted}, not {expected}"
         time.sleep(0.1)
 
@@ -387,7 +388,7 @@ def test_a_broker_dies_before_listing_and_fence(
         assert ends[1].leader_epoch > ends_before[1].leader_epoch, "broker 2 led partition 1"
         assert all(ends[partition].offset > ends_before[partition].offset for partition in range(3))
 
-        hosted = cluster_admin.hosted_replicas()
+        hosted = hosted_replicas(cluster_admin)
         cluster_admin.create_topic(single := servers.unique_name("single"), {0: [1]}, {})
         await_hosted(cluster_admin, hosted | {1: hosted[1] + 1})
         mover = KafkaAdminClient(bootstrap_servers=three_brokers.bootstrap_servers.split(","))

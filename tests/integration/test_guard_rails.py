@@ -17,7 +17,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.integration.test_cli_topics import Cli
 from tests.integration.test_lifecycle import await_view
-from tests.servers import unique_name
+from tests.servers import hosted_replicas, unique_name
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_taking_a_partition_up_again_needs_capacity(guarded: InProcess) -> None:
     view = await_view(lambda: guarded.topic(topic), lambda rows: len(rows[1].replicas) == 1, "one replica")
     (left,) = view.partitions[1].replicas
     # By Kafka's count: what the expansion was promised still counts for a moment.
-    hosted = guarded.service.admin.hosted_replicas()
+    hosted = hosted_replicas(guarded.service.admin)
     for broker in (1, 2, 3):
         assert put(guarded, broker, hosted[broker])[0] == 200
     refused = guarded.alter(topic, 2)

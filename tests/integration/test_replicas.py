@@ -262,7 +262,7 @@ def test_waiting_tells_of_a_cancelled_reassignment(
     topic = placed(controller, 1)
     replication = controller.service.replication
     with monkeypatch.context() as patch:
-        patch.setattr(replication_module, "_PROPAGATION", 0.2)
+        patch.setattr(replication_module, "PROPAGATION", 0.2)
         patch.setattr(
             replication._reassignments, "start", lambda *_: None
         )  # as if it had been cancelled at once

@@ -41,6 +41,7 @@ from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISMS
 from tests.integration.controllers import in_process
 from tests.integration.foreign_clients import java_gateway
+from tests.integration.keepers import keeper, with_sasl
 from tests.servers import TIMEOUT, await_true, processes_of, unique_name
 
 Kafka = dict[str, str]
@@ -75,23 +76,6 @@ def by_certificate(cluster: LocalCluster, user: str) -> Kafka:
         "ssl.certificate.location": str(cluster.secrets.certificate(user)),
         "ssl.key.location": str(cluster.secrets.key(user)),
     }
-
-
-def keeper(cluster: LocalCluster) -> ZooKeeperSettings:
-    """TLS to ZooKeeper, in a tree of its own; nobody logs in."""
-    return ZooKeeperSettings(
-        f"{cluster.zookeeper}/{unique_name('secure')}",
-        session_timeout=4.0,
-        ssl_enabled=True,
-        ssl_ca_location=str(cluster.secrets.ca),
-        ssl_certificate_location=str(cluster.secrets.certificate(CONTROLLER)),
-        ssl_key_location=str(cluster.secrets.key(CONTROLLER)),
-    )
-
-
-def with_sasl(cluster: LocalCluster) -> ZooKeeperSettings:
-    password = cluster.secrets.password(CONTROLLER)
-    return replace(keeper(cluster), sasl_username=CONTROLLER, sasl_password=password)
 
 
 # -- Kafka ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from starlette.types import Receive
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.errors import ContentTypeError, described
@@ -69,3 +70,15 @@ def models_of(route: APIRoute) -> tuple[type[BaseModel], ...]:
     schema = described_body["content"][_JSON]["schema"]
     references: list[dict[str, str]] = schema.get("anyOf", [schema])
     return tuple(getattr(schemas, one["$ref"].removeprefix(COMPONENTS)) for one in references)
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """The whole body, which the limits in front of this bound; None when the client went away before its end."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            return bytes(body)

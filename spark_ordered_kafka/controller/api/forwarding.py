@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spark_ordered_kafka.client.schemas import Result
 from spark_ordered_kafka.controller.api.authentication import CALLER_HEADER, FORWARDED, FORWARDED_HEADER
+from spark_ordered_kafka.controller.api.bodies import read_body
 from spark_ordered_kafka.controller.api.caller import caller_of
 from spark_ordered_kafka.controller.api.errors import answer, answer_with
 from spark_ordered_kafka.controller.api.observing import REQUEST_ID
@@ -150,16 +151,11 @@ class _Inbox:
             self._gone.cancel()
 
     async def body(self) -> bytes | None:
-        """All of it, which the limits in front of this bound; None when the client went away first."""
-        chunks = []
-        while True:
-            message = await self._receive()
-            if message["type"] != "http.request":
-                return None
-            chunks.append(message.get("body", b""))
-            if not message.get("more_body", False):
-                self.content = b"".join(chunks)
-                return self.content
+        """All of it; None when the client went away first."""
+        body = await read_body(self._receive)
+        if body is not None:
+            self.content = body
+        return body
 
     def gone(self) -> asyncio.Task[Message]:
         """Done when the client has gone."""

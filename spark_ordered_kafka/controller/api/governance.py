@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from spark_ordered_kafka.controller.api.bodies import read_body
 from spark_ordered_kafka.controller.api.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.errors import answer
 from spark_ordered_kafka.controller.api.mutations import Mutation
@@ -63,7 +64,7 @@ class Governance:
         if route is None or not is_mutating(scope["method"], route.path):
             await self._app(scope, receive, send)
             return
-        body = await _read(receive)
+        body = await read_body(receive)
         if body is None:
             return  # the client went away before it had said all
         scope.setdefault("state", {})["governance"] = self
@@ -191,18 +192,6 @@ def _fields(
         "review_id": None if approval is None else approval.review_id,
         "approver": None if approval is None else approval.approver,
     }
-
-
-async def _read(receive: Receive) -> bytes | None:
-    """The whole body; None when the client went away before its end."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        body += message.get("body", b"")
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
