@@ -78,6 +78,7 @@ class Assignment:
         self._joining = Joining(offsets, directory, options.reset, keeps_state=listener is not None)
         self._topics: dict[str, TopicProgress] = {}
         self._unsettled: dict[str, list[int]] = {}
+        self._out_of_range: set[Place] = set()
         self._strays = StrayCounter("warn")
         self.delivery = Delivery(self._topics, self._strays)
         self._layout_at = self._group_at = self._settle_at = clock()
@@ -109,6 +110,7 @@ class Assignment:
         self.delivery.drop(self.places())
         self._topics.clear()
         self._unsettled = {}
+        self._out_of_range.clear()
 
     def stop_delivery(self) -> None:
         """Forget what was fetched and not delivered."""
@@ -135,6 +137,8 @@ class Assignment:
         if self.delivery.held:
             wait = min(wait, max(0.0, self._layout_at - self._clock()))
         self._receive(most, wait)
+        if self._out_of_range:
+            self._patiently(self._find_range)
         self._sort()
         now = self._clock()
         if self.delivery.held and (now >= self._layout_at or self.delivery.held >= _MOST_HELD):
@@ -211,30 +215,38 @@ class Assignment:
                 self.delivery.event(message)
         elif error.code() in OUT_OF_RANGE:
             if progress is not None:
-                self._out_of_range(cast(str, message.topic()), cast(int, message.partition()), progress)
+                # Behind it in the same batch may lie records of other partitions: where those go on is known after them.
+                self._out_of_range.add((cast(str, message.topic()), cast(int, message.partition())))
         elif error.code() in STALE_METADATA and message.topic() is not None:
-            self._list_topic(cast(str, message.topic()))
+            name = message.topic()
+            self._patiently(lambda: self._list_topic(cast(str, name)))
         else:
             translated = translate(error, "fetching")
             if error.fatal() or not (translated.retriable or error.code() == KafkaError._MAX_POLL_EXCEEDED):
                 raise translated
             _LOG.warning("%s", translated)
 
-    def _out_of_range(self, topic: str, partition: int, progress: Progress) -> None:
-        place, position = TopicPartition(topic, partition), progress.received
+    def _find_range(self) -> None:
+        """Go on where the logs begin whose start has overtaken what was read of them."""
+        for name, p in sorted(self._out_of_range):
+            progress = self._topics[name].own[p]
+            low, high = self._log_range(name, p)
+            if progress.received > high:
+                raise DataLossError(
+                    f"the log of {name}-{p} was truncated: it ends at {high}, the group has read to"
+                    f" {progress.received}; reset the group's offset to go on"
+                )
+            if progress.received < low:
+                tell_lost(name, p, progress.received, low, self._options.reset)
+                progress.received, progress.dropped = low, None
+        self._out_of_range.clear()
+        self._assign()
+
+    def _log_range(self, topic: str, partition: int) -> tuple[int, int]:
         try:
-            low, high = self._consumer.get_watermark_offsets(place, TIMEOUT)
+            return self._consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT)
         except KafkaException as error:
             raise translate(error.args[0], f"asking for the log range of {topic}-{partition}") from error
-        if position > high:
-            raise DataLossError(
-                f"the log of {topic}-{partition} was truncated: it ends at {high}, the group has read to {position};"
-                " reset the group's offset to go on"
-            )
-        if position < low:
-            tell_lost(topic, partition, position, low, self._options.reset)
-            progress.received, progress.dropped = low, None
-        self._assign()
 
     def _sort(self) -> None:
         closed = self.delivery.sort()

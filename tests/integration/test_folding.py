@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka import ControllerClient, OrderedConsumer
+from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.schemas import TruncationsRequest
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.config import Connection
@@ -19,6 +19,7 @@ from spark_ordered_kafka.controller.folding import Folding
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.local import LocalCluster
+from tests.consumers import consumer_of, taken
 from tests.integration.controllers import InProcess, free_port, in_process, served
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT, unique_name
@@ -112,32 +113,6 @@ class Topic:
         self.write()
         change(self.front, self.name, count)
         self.write()
-
-
-def rows_of(messages: Sequence[Message]) -> Rows:
-    return [{"value": message.value()} for message in messages]
-
-
-def taken(consumer: OrderedConsumer, count: int) -> Rows:
-    messages: list[Message] = []
-    for _ in range(int(TIMEOUT / 0.2)):
-        messages += consumer.consume(1000, 0.2)
-        if len(messages) >= count:
-            return rows_of(messages)
-    raise AssertionError(f"only {len(messages)} of {count} records")
-
-
-def consumer_of(front: LocalCluster, topic: str, group: str, reset: str = "earliest") -> OrderedConsumer:
-    consumer = OrderedConsumer(
-        {
-            "bootstrap.servers": front.bootstrap_servers,
-            "controller.url": front.controller_url,
-            "group.id": group,
-            "auto.offset.reset": reset,
-        }
-    )
-    consumer.subscribe([topic])
-    return consumer
 
 
 def test_readers_go_on_across_a_fold(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.checker import Report
@@ -13,6 +14,8 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.ordering import bucket, key_hash
+from tests.consumers import consumer_of, taken
 from tests.integration.unclean import CONFIG, truncate
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT
@@ -168,3 +171,47 @@ def test_a_log_truncated_below_a_boundary(
     for rows in (rows_behind, rows_ahead, *batch_rows(lenient)):
         judged(rows, 0)
         assert len([row for row in rows if int(row["value"].split(b":")[1]) >= 1000]) == later.written
+
+
+class Gathering(Consumer):
+    """Hands out in one batch that a position is out of range, and the records that ``write`` writes then."""
+
+    write: Callable[[], None]
+    is_met = False
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        message = super().poll(timeout)
+        error = None if message is None else message.error()
+        self.is_met = error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET
+        return message
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        if not self.is_met:
+            return []
+        Gathering.write()
+        found: list[Message] = []
+        while all(message.error() is not None for message in found):
+            found += super().consume(num_messages, 0.1)
+        return found
+
+
+def test_retention_overtakes_one_partition_of_a_consumer(
+    cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, topic_name, 2)
+    writer = NumberedWriter(cluster, topic_name, keys=5)
+    behind = sum(bucket(key_hash("murmur3", f"k{key}".encode()), 2, 2) == 0 for key in range(5))
+    assert 0 < behind < 5
+    writer.write()
+    with consumer_of(cluster, topic_name, topic_name) as consumer:
+        rows = taken(consumer, writer.written)
+    writer.write()
+    await_stable(cluster, topic_name)
+    delete_records(cluster, topic_name, {0: OFFSET_END})
+    lost = behind * writer.step
+    monkeypatch.setattr(Gathering, "write", writer.write, raising=False)
+    monkeypatch.setattr("spark_ordered_kafka.client.consumer.Consumer", Gathering)
+    with consumer_of(cluster, topic_name, topic_name) as consumer:
+        rows += taken(consumer, 50 - lost)
+        assert consumer.consume(1, 1.0) == []
+    assert judged(rows, writer.written).lost == lost
