@@ -34,7 +34,7 @@ lint: venv
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 soak: venv
 	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from tests.chaos.history import history
 from tests.chaos.outcome import Summary
 from tests.chaos.run import run
 from tests.chaos.servers import ChaosCluster
+from tests.seeds import fresh_seeds
 
 REGRESSIONS: list[int] = []
 """Seeds that failed once. A change of the generator makes other histories of them: then write the history out, as a
@@ -31,8 +31,7 @@ def _seeds() -> list[int]:
     given = os.environ.get("CHAOS_SEED")
     if given is not None:
         return [int(seed) for seed in given.split(",")]
-    fresh = random.SystemRandom().sample(range(10**9), int(os.environ.get("CHAOS_SEEDS", _NEW_SEEDS)))
-    return [*REGRESSIONS, *fresh]
+    return [*REGRESSIONS, *fresh_seeds(__name__, int(os.environ.get("CHAOS_SEEDS", _NEW_SEEDS)))]
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,7 @@ from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
 from tests.integration.test_changes import CrashingController
+from tests.seeds import fresh_seeds
 from tests.servers import TIMEOUT
 from tests.streams import FORMAT, change, create, options, writer_context
 
@@ -433,7 +434,7 @@ def test_log_starts_behind_the_old_records_save_the_tombstones(
     assert not tombstones_by_epoch(rows)
 
 
-@pytest.mark.parametrize("seed", [random.randrange(2**32)])
+@pytest.mark.parametrize("seed", fresh_seeds(__name__))
 def test_random_history(cleaning: LocalCluster, spark: SparkSession, topic_name: str, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     choose = random.Random(seed)

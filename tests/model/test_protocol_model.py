@@ -80,7 +80,9 @@ def test_every_rule_is_broken_by_some_test() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [{"closing check"}, {"fence, then boundaries"}, {"markers", "closing check"}], ids=" and ".join
+    "broken",
+    [{"closing check"}, {"fence, then boundaries"}, {"markers", "closing check"}],
+    ids=lambda rules: " and ".join(sorted(rules)),
 )
 def test_the_closing_check_is_a_second_line(broken: set[str]) -> None:
     """Without it the order still holds; with it, boundaries read too early are betrayed by a log that grew since.
