@@ -1,0 +1,103 @@
+"""Log directories of brokers (KIP-113)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from spark_ordered_kafka.client.schemas.base import Answer, Int32, Request, Result
+
+
+class LogDirReplica(Answer):
+    """A replica in a log directory; ``size`` in bytes. ``is_temporary``: a copy that is to take another's place.
+
+    ``offset_lag``: records behind the high watermark; of a temporary one, behind the replica that it is to replace.
+    """
+
+    topic: str
+    partition: int
+    size: int
+    offset_lag: int
+    is_temporary: bool
+
+
+class LogDirView(Result):
+    """A log directory; one that is offline says why in ``error``. Bytes are None of brokers before Kafka 3.3."""
+
+    path: str
+    is_live: bool
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    partitions: list[LogDirReplica]
+
+
+class BrokerLogDirs(Result):
+    """A broker's log directories; ``error`` when it did not tell."""
+
+    broker: int
+    log_dirs: list[LogDirView]
+
+
+class LogDirList(Answer):
+    """``GET /v1/log-dirs``."""
+
+    version: int = 1
+    brokers: list[BrokerLogDirs]
+
+
+class ReplicaLogDir(Request):
+    """A replica and the log directory that it is to be in: an absolute path."""
+
+    topic: str
+    partition: Int32
+    broker: Int32
+    log_dir: str
+
+
+class ReplicaLogDirsRequest(Request):
+    """``POST /v1/replica-log-dirs`` (KIP-113 alterReplicaLogDirs)."""
+
+    replicas: list[ReplicaLogDir]
+    validate_only: bool = False
+
+
+class ReplicaResult(Result):
+    """Outcome for one replica."""
+
+    topic: str
+    partition: int
+    broker: int
+
+
+class ReplicaLogDirsResult(Answer):
+    """Answer of ``POST /v1/replica-log-dirs``: each move that has begun, or why not."""
+
+    replicas: list[ReplicaResult]
+
+
+class ReplicaLogDirView(ReplicaResult):
+    """Where a replica is, and where it is being moved to; ``temporary_replica_offset_lag``: records still to be copied."""
+
+    current_replica_log_dir: str | None
+    temporary_replica_log_dir: str | None
+    temporary_replica_offset_lag: int | None
+
+
+class ReplicaLogDirList(Answer):
+    """``GET /v1/replica-log-dirs`` (KIP-113 describeReplicaLogDirs)."""
+
+    replicas: list[ReplicaLogDirView]
+
+
+class ReplicaStatus(ReplicaResult):
+    """``lag``: records that the replica is behind the leader, as of ``status_time`` (milliseconds since the epoch)."""
+
+    status_time: int
+    lag: int
+
+
+class ReplicaStatusList(Answer):
+    """``GET /v1/replica-status`` (KIP-179). ``status_time`` is the oldest and ``lag`` the largest of ``replicas``."""
+
+    status_time: int
+    lag: int
+    replicas: list[ReplicaStatus] = Field(default_factory=list)
