@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
@@ -10,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from spark_ordered_kafka.config import Connection
@@ -200,10 +202,13 @@ class LogRanges:
     def __init__(self, connection: Connection, *, timeout: float = 10.0) -> None:
         self._timeout = timeout
         self._servers = connection.bootstrap_servers
-        committed = connection.kafka.get("isolation.level", "read_committed") == "read_committed"
-        self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        kafka = {k: v for k, v in connection.kafka.items() if k not in ("group.id", "isolation.level")}
-        self._admin = AdminClient(client_properties(kafka))
+        self._kafka = connection.kafka
+        alone = {k: v for k, v in connection.kafka.items() if k not in ("group.id", "isolation.level")}
+        self._admin = AdminClient(client_properties(alone))
+        # The admin client's own list_offsets leaks, and corrupts its memory when brokers do not answer in time.
+        self._consumer: Consumer | None = None
+        # Two that ask one consumer at the same time may starve each other.
+        self._asking = threading.Lock()
 
     def cluster_id(self) -> str:
         """The cluster's id; raises UnavailableError when no broker answers."""
@@ -243,15 +248,8 @@ class LogRanges:
         doing = f"asking {self._servers} for offsets by time of topic {topic!r}"
 
         def ask() -> dict[int, int | None]:
-            wanted = {
-                TopicPartition(topic, partition): OffsetSpec.for_timestamp(time)
-                for partition, time in times.items()
-            }
-            found = {
-                tp.partition: wait_for(future, self._timeout, doing).offset
-                for tp, future in self._futures(wanted).items()
-            }
-            return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
+            found = self._offsets(topic, times, doing)
+            return {p: one.offset if one.offset >= 0 else None for p, one in found.items()}
 
         return self._patiently(topic, ask)
 
@@ -273,39 +271,44 @@ class LogRanges:
 
     def _ask(self, topic: str, partitions: Collection[int]) -> TopicLog:
         described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)
-        starts = self._list_offsets(topic, partitions, OffsetSpec.earliest())
-        ends = self._list_offsets(topic, partitions, OffsetSpec.latest())
         doing = f"asking {self._servers} for the offsets of topic {topic!r}"
-        found = {p: wait_for(future, self._timeout, doing) for p, future in ends.items()}
+        starts = self._offsets(topic, dict.fromkeys(partitions, OFFSET_BEGINNING), doing)
+        ends = self._offsets(topic, dict.fromkeys(partitions, OFFSET_END), doing)
         return TopicLog(
             # librdkafka prints ids in plain base64; org.apache.kafka.common.Uuid.toString is URL-safe.
             str(wait_for(described[topic], self._timeout, doing).topic_id).translate(_URL_SAFE),
-            {p: wait_for(future, self._timeout, doing).offset for p, future in starts.items()},
-            {p: info.offset for p, info in found.items()},
-            {p: info.leader_epoch for p, info in found.items() if info.leader_epoch is not None},
+            {p: one.offset for p, one in starts.items()},
+            {p: one.offset for p, one in ends.items()},
+            {p: one.leader_epoch for p, one in ends.items() if one.leader_epoch is not None},
         )
 
-    def _list_offsets(
-        self, topic: str, partitions: Collection[int], spec: OffsetSpec
-    ) -> dict[int, Future[ListOffsetsResultInfo]]:
-        found = self._futures({TopicPartition(topic, partition): spec for partition in partitions})
-        return {tp.partition: future for tp, future in found.items()}
-
-    def _futures(
-        self, wanted: dict[TopicPartition, OffsetSpec]
-    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
-        if not wanted:
+    def _offsets(self, topic: str, times: Mapping[int, int], doing: str) -> dict[int, TopicPartition]:
+        """By partition what ListOffsets answers for a time, ``OFFSET_BEGINNING`` or ``OFFSET_END``."""
+        if not times:
             return {}
-        return self._admin.list_offsets(
-            wanted, isolation_level=self._isolation, request_timeout=self._timeout
-        )
+        asked = [TopicPartition(topic, partition, time) for partition, time in times.items()]
+        with self._asking:
+            try:
+                found = self._reader().offsets_for_times(asked, self._timeout)
+            except KafkaException as error:
+                raise translate(error.args[0], doing) from error
+        for one in found:
+            if one.error is not None:
+                raise translate(one.error, f"{doing}, partition {one.partition}")
+        return {one.partition: one for one in found}
+
+    def _reader(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = Consumer(consumer_properties(self._kafka))
+        return self._consumer
 
     def _refresh(self, topic: str) -> None:
         # Asked for a topic that was deleted, a broker with auto.create.topics.enable would create it again.
         if not self.exists(topic):
             return
         try:
-            self._admin.list_topics(topic, self._timeout)
+            with self._asking:
+                self._reader().list_topics(topic, self._timeout)
         except KafkaException as error:
             raise translate(error.args[0], f"asking {self._servers} for topic {topic!r}") from error
 
