@@ -44,6 +44,15 @@ PURE = (
     "controller/guards.py",
     "controller/factors.py",
     "controller/assignments.py",
+    "controller/reassign/planner/*.py",
+    "controller/reassign/throttling.py",
+    "controller/reassign/instructions.py",
+    "controller/reassign/machine.py",
+    "controller/reassign/noting.py",
+    "controller/reassign/progress.py",
+    "controller/reassign/seen.py",
+    "controller/reassign/steps.py",
+    "controller/reassign/troubles.py",
 )
 IMPURE_MODULES = {
     "asyncio", "concurrent", "confluent_kafka", "fastapi", "glob", "http", "httpx", "io", "kafka", "kazoo",

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from spark_ordered_kafka.cli import bench, brokers, controller, groups, local, reviews, topics
+from spark_ordered_kafka.cli import (
+    bench,
+    brokers,
+    controller,
+    groups,
+    local,
+    log_dirs,
+    reassign,
+    reviews,
+    topics,
+)
 from spark_ordered_kafka.cli.demo import demo
+from spark_ordered_kafka.cli.replica_status import replica_status
 
 app = typer.Typer(
     name="ordered-kafka",
@@ -16,6 +27,9 @@ app = typer.Typer(
 app.add_typer(controller.app, name="controller")
 app.add_typer(topics.app, name="topics")
 app.add_typer(brokers.app, name="brokers")
+app.add_typer(reassign.app, name="reassign")
+app.add_typer(log_dirs.app, name="log-dirs")
+app.command("replica-status")(replica_status)
 app.add_typer(groups.app, name="groups")
 app.add_typer(reviews.app, name="reviews")
 app.add_typer(local.app, name="local")

@@ -14,6 +14,7 @@ from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, errors_to
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.bench.clients import ClientsReport
+    from spark_ordered_kafka.bench.reassign import ReassignReport
 
 app = typer.Typer(help="Measure the parts whose speed matters.", no_args_is_help=True)
 
@@ -152,3 +153,73 @@ def _print_report(report: ClientsReport) -> None:
     name = f"pause, {pauses.producers} producers open"
     rows.append(pause(name, pauses.seconds, f" (goal {pauses.goal:.2f} s)"))
     print_table(("WHAT", "MEDIAN", "MIN", "MAX"), rows)
+
+
+@app.command()
+def reassign(
+    brokers: Annotated[int, typer.Option(help="Brokers of the cluster that is planned for.")] = 1_000,
+    partitions: Annotated[int, typer.Option(help="Partitions of it, with three replicas each.")] = 200_000,
+    moved_partitions: Annotated[int, typer.Option(help="Partitions that are moved.")] = 100,
+    moved_megabytes: Annotated[int, typer.Option(help="Megabytes in all of them.")] = 1_000,
+    status_replicas: Annotated[
+        int, typer.Option(help="Replicas of the request whose status is asked.")
+    ] = 10_000,
+    repeats: Annotated[int, typer.Option(help="Plans for each goal, and moves there and back.")] = 3,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Plans for a very large cluster; moves beside Kafka's own kafka-reassign-partitions; the status of a large request.
+
+    Starts ZooKeeper, three Kafka brokers and a controller in a temporary directory.
+    """
+    from spark_ordered_kafka.bench.reassign import ReassignPlan, run
+    from spark_ordered_kafka.config import Connection
+    from spark_ordered_kafka.local import LocalCluster
+    from spark_ordered_kafka.local.tools import kafka_tool
+
+    def say(line: str) -> None:
+        typer.echo(line, err=True)
+
+    with errors_told():
+        plan = ReassignPlan(brokers, partitions, moved_partitions, moved_megabytes, status_replicas, repeats)
+        # What is to be measured is not the download.
+        kafka_tool("kafka-reassign-partitions", "--version", progress=say)
+        with (
+            tempfile.TemporaryDirectory(prefix="ordered-kafka-bench-") as directory,
+            LocalCluster(Path(directory), brokers=3, progress=say) as cluster,
+        ):
+            servers = {"bootstrap.servers": cluster.bootstrap_servers}
+            report = run(Connection(servers, cluster.controller_url), kafka_tool, plan, say)
+    if output is OutputFormat.JSON:
+        typer.echo(json.dumps(asdict(report), indent=2))
+    else:
+        _print_reassign_report(report)
+
+
+def _print_reassign_report(report: ReassignReport) -> None:
+    from spark_ordered_kafka.bench.figures import Spread
+
+    def row(name: str, spread: Spread, digits: int, unit: str, goal: float | None = None) -> tuple[str, ...]:
+        median, least, most = (
+            f"{value:.{digits}f}{unit}" for value in (spread.median, spread.min, spread.max)
+        )
+        return name, median if goal is None else f"{median} (goal {goal:g}{unit})", least, most
+
+    planning, execution, status = report.planning, report.execution, report.status
+    size = f"{planning.brokers:,} brokers, {planning.partitions:,} partitions"
+    moved = f"{execution.partitions} partitions, {execution.bytes / 1e6:,.0f} MB, there and back"
+    asked = f"status of {status.replicas:,} replicas"
+    print_table(
+        ("WHAT", "MEDIAN", "MIN", "MAX"),
+        [
+            *(
+                row(f"plan: {timing.goal} ({size})", timing.seconds, 2, " s", planning.goal_seconds)
+                for timing in planning.timings
+            ),
+            row(f"kafka-reassign-partitions ({moved})", execution.kafka, 2, " s"),
+            row("kafka-reassign-partitions, with its start", execution.kafka_with_start, 2, " s"),
+            row("ordered-kafka", execution.ordered, 2, " s"),
+            row("ordered-kafka / kafka-reassign-partitions", execution.ratio, 2, "", execution.goal),
+            row(f"{asked}, going on", status.running, 0, " ms", status.goal),
+            row(f"{asked}, ended", status.ended, 0, " ms", status.goal),
+        ],
+    )

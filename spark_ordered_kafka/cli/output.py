@@ -105,8 +105,8 @@ def tell(body: BaseModel, line: str, output: OutputFormat) -> None:
         typer.echo(line)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Rows in columns, without lines around them; cut to no width when stdout is not a terminal."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, err: bool = False) -> None:
+    """Rows in columns, without lines around them; cut to no width when it is no terminal. ``err``: to stderr."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -115,9 +115,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     for row in rows:
         # As text, for names of groups may hold what rich takes for markup.
         table.add_row(*[Text("-" if cell is None else str(cell)) for cell in row])
-    console = Console()
+    console = Console(stderr=err)
     if not console.is_terminal:
-        console = Console(width=10_000)
+        console = Console(stderr=err, width=10_000)
     console.print(table)
 
 

@@ -9,21 +9,20 @@ from types import TracebackType
 from urllib.parse import quote
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.log_dirs import LogDirCalls
+from spark_ordered_kafka.client.reassignments import ReassignmentCalls
 from spark_ordered_kafka.client.takeover import settled
 from spark_ordered_kafka.client.transport import Transport, new_key
+from spark_ordered_kafka.client.waits import DRAIN_TIMEOUT, patience_of
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.credentials import NO_CREDENTIALS, ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
 
 _LAYOUT_RETRY = 0.05
 """Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
-_REQUEST_TIMEOUT = 60.0
-"""Seconds that a controller takes for topics to be created or deleted, unless the request says otherwise."""
-_DRAIN_TIMEOUT = 30.0
-"""Seconds that a controller may take to ask brokers and group coordinators before it answers."""
 
 
-class ControllerClient:
+class ControllerClient(ReassignmentCalls, LogDirCalls):
     """Typed, synchronous client of the controller. Safe to share between threads.
 
     Any of several controllers will do, and another one is asked when it does not answer. While none answers, they are asked
@@ -104,19 +103,19 @@ class ControllerClient:
             "GET",
             _topic_path(topic),
             params=params,
-            extra_timeout=_DRAIN_TIMEOUT if details else None,
+            extra_timeout=DRAIN_TIMEOUT if details else None,
         )
 
     def create_topic(self, request: schemas.CreateTopicRequest) -> schemas.TopicResult:
         """Create a topic under management."""
-        patience = _patience(request.timeout_ms)
+        patience = patience_of(request.timeout_ms)
         return self._call(
             schemas.TopicResult, "POST", "/v1/topics", body=request, extra_timeout=patience, key=new_key()
         )
 
     def create_topics(self, request: schemas.CreateTopicsRequest) -> schemas.TopicResults:
         """Create several topics under management; a result per topic."""
-        patience, key = _patience(request.timeout_ms), new_key()
+        patience, key = patience_of(request.timeout_ms), new_key()
 
         def ask(items: Sequence[int], _: float | None) -> list[schemas.TopicResult]:
             some = request.model_copy(update={"topics": [request.topics[index] for index in items]})
@@ -133,7 +132,7 @@ class ControllerClient:
         params = {"validate_only": "true"} if validate_only else {}
         if timeout_ms is not None:
             params["timeout_ms"] = str(timeout_ms)
-        patience = _patience(timeout_ms)
+        patience = patience_of(timeout_ms)
         return self._call(
             schemas.TopicResult, "DELETE", _topic_path(topic), params=params, extra_timeout=patience
         )
@@ -145,7 +144,7 @@ class ControllerClient:
             "POST",
             "/v1/topic-deletions",
             body=request,
-            extra_timeout=_patience(request.timeout_ms),
+            extra_timeout=patience_of(request.timeout_ms),
         )
 
     def layout(self, topic: str, from_epoch: int = 0) -> schemas.LayoutHistoryView:
@@ -228,7 +227,7 @@ class ControllerClient:
             "POST",
             _topic_path(topic, "delete-records"),
             body=request,
-            extra_timeout=_DRAIN_TIMEOUT,
+            extra_timeout=DRAIN_TIMEOUT,
         )
 
     def truncations(self, topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
@@ -308,7 +307,7 @@ class ControllerClient:
             "GET",
             f"/v1/groups/{_segment(group)}/positions",
             params={} if topic is None else {"topic": topic},
-            extra_timeout=_DRAIN_TIMEOUT,
+            extra_timeout=DRAIN_TIMEOUT,
         )
 
     # -- reviews ------------------------------------------------------------------------------------------------
@@ -324,7 +323,7 @@ class ControllerClient:
     def approve_review(self, review_id: int) -> schemas.ReviewView:
         """Have a request of somebody else carried out; its ``answer`` says with what result."""
         path = f"/v1/reviews/{review_id}/approve"
-        return self._call(schemas.ReviewView, "POST", path, extra_timeout=_DRAIN_TIMEOUT)
+        return self._call(schemas.ReviewView, "POST", path, extra_timeout=DRAIN_TIMEOUT)
 
     def discard_review(self, review_id: int) -> schemas.ReviewView:
         """Give a request up."""
@@ -359,11 +358,6 @@ def _segment(name: str) -> str:
         return quote(name, safe="").replace(".", "%2E")
     except UnicodeEncodeError as error:
         raise ConfigError("the name", name, f"it must be text ({error.reason})") from error
-
-
-def _patience(timeout_ms: int | None) -> float:
-    """Seconds that a controller may take for a request that says ``timeout_ms``."""
-    return _REQUEST_TIMEOUT if timeout_ms is None else timeout_ms / 1000
 
 
 def _wait_params(wait: float | None) -> dict[str, str]:

@@ -18,6 +18,7 @@ _LINGER = 5.0
 _SHOWN = 20
 
 Replicas = Mapping[int, Sequence[int]]
+"""Partition -> brokers."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class Room:
 
 @dataclass
 class _Promise:
-    topic: str
-    replicas: Replicas
+    """``replicas`` by topic."""
+
+    replicas: Mapping[str, Replicas]
     ended: float | None = None
 
 
@@ -63,12 +65,34 @@ class Capacities:
         ``plan`` refuses by raising; then nothing changes. What ``owner`` was promised before is free for it to use, and
         is replaced.
         """
+        planned: dict[int, list[int]] = {}
+
+        def plan_one(room: Room) -> Mapping[str, Replicas]:
+            planned.update(plan(room))
+            return {topic: planned}
+
+        self.reserve_all(owner, plan_one)
+        return planned
+
+    def reserve_all(self, owner: str, plan: Callable[[Room], Mapping[str, Replicas]]) -> None:
+        """As :meth:`reserve`, for partitions of several topics: ``plan`` tells the replicas by topic."""
         with self._planning:
             replicas = plan(self.room(owner))
             with self._lock:
                 self._expire()
-                self._promises[owner] = _Promise(topic, replicas)
-        return replicas
+            self.promise(owner, replicas)
+
+    def promise(self, owner: str, replicas: Mapping[str, Replicas]) -> None:
+        """Promise ``owner`` again what an earlier controller has granted: replicas by topic."""
+        with self._lock:
+            self._promises[owner] = _Promise(replicas)
+
+    def hand_over(self, owner: str, to: str) -> None:
+        """What ``owner`` was promised is promised to ``to`` from now on."""
+        with self._lock:
+            promise = self._promises.pop(owner, None)
+            if promise is not None:
+                self._promises[to] = promise
 
     def done(self, owner: str) -> None:
         """Kafka has been asked for what ``owner`` was promised, and will soon count it everywhere."""
@@ -97,8 +121,9 @@ class Capacities:
     def forget(self, topic: str) -> None:
         """The topic is deleted, and with it what was promised to it and done."""
         with self._lock:
-            for owner in [o for o, p in self._promises.items() if p.topic == topic and p.ended is not None]:
-                del self._promises[owner]
+            for promise in self._promises.values():
+                if promise.ended is not None:
+                    promise.replicas = {name: r for name, r in promise.replicas.items() if name != topic}
 
     def room(self, owner: str = "") -> Room:
         """What is left for ``owner``; what it was promised already counts as free."""
@@ -156,14 +181,14 @@ class Capacities:
         promises = self._current(owner)
         topics = self._admin.describe_topics()
         hosted = guards.hosted(row.replicas for topic in topics.values() for row in topic.partitions)
-        for topic in {promise.topic for promise in promises}:
+        for topic in {topic for promise in promises for topic in promise.replicas}:
             rows = topics[topic].partitions if topic in topics else ()
             counted = {row.partition: set(row.replicas) for row in rows}
             for promise in promises:
-                if promise.topic == topic:
-                    hosted.update(guards.added(counted, promise.replicas))
-                    for partition, replicas in promise.replicas.items():
-                        counted.setdefault(partition, set()).update(replicas)
+                promised = promise.replicas.get(topic, {})
+                hosted.update(guards.added(counted, promised))
+                for partition, replicas in promised.items():
+                    counted.setdefault(partition, set()).update(replicas)
         return hosted
 
     def _current(self, owner: str) -> list[_Promise]:

@@ -20,6 +20,7 @@ from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
 from spark_ordered_kafka.controller.expansion import Expansion
 from spark_ordered_kafka.controller.idempotency import has_key, new_id
 from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, TopicRequest, frozen, present
+from spark_ordered_kafka.controller.reassign.pending import PendingMoves
 from spark_ordered_kafka.controller.records import TopicRecord
 from spark_ordered_kafka.controller.runner import Job, Runner, ended_job
 from spark_ordered_kafka.controller.topics import Topics
@@ -46,6 +47,7 @@ class Changes:
         topics: Topics,
         runner: Runner,
         expansion: Expansion,
+        pending: PendingMoves,
         producers: ProducerCheck,
         policy: PolicyCheck,
         clock: Callable[[], float],
@@ -58,6 +60,7 @@ class Changes:
         self._topics = topics
         self._runner = runner
         self._expansion = expansion
+        self._pending = pending
         self._producers = producers
         self._clock = clock
         self._lock = threading.Lock()
@@ -228,6 +231,7 @@ class Changes:
             change = self._with_assignments(change, description, assignments)
         with ExitStack() as undone:
             if change.target > change.source:
+                self._pending.refuse_resizing(topic)
                 undone.callback(self._expansion.dropped, change)
                 added = self._expansion.plan(change, description).added
                 # Kafka would compare them with partitions that have yet to get their replicas back.
@@ -258,6 +262,8 @@ class Changes:
             # The same request may have come twice, and the first one have been planned meanwhile.
             if (job := self._begun(topic, change.id)) is not None:
                 return job
+            if change.target > change.source:
+                self._pending.refuse_resizing(topic)
             try:
                 new = self._znodes.update_topic(topic, transform)
             except ZooKeeperError as error:

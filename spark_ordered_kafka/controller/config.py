@@ -22,6 +22,7 @@ from spark_ordered_kafka.controller.settings import (
     AuthenticationSettings,
     AuthorizationSettings,
     ControllerSettings,
+    ReassignSettings,
     TlsSettings,
     ZooKeeperSettings,
 )
@@ -35,6 +36,7 @@ _SECRET = re.compile(r"password|secret", re.IGNORECASE)
 _Text = Annotated[str, Field(min_length=1)]
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _Millis = Annotated[int, Field(ge=1, le=24 * 3600 * 1000)]
+_Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _ZooKeeperConnect = Annotated[str, Field(min_length=1, pattern=r"^[^\s/]+(/\S*)?$")]
 
 
@@ -96,6 +98,13 @@ class _File(BaseModel):
     change_creating: _Millis = Field(60_000, alias="change.creating.timeout.ms")
     change_drain: Annotated[int, Field(ge=0, le=3_600_000)] = Field(2_000, alias="change.drain.timeout.ms")
     change_closing: _Millis = Field(30_000, alias="change.closing.timeout.ms")
+
+    reassign_max_moves_per_broker: _Count = Field(50, alias="reassign.max.moves.per.broker")
+    reassign_max_moves: _Count = Field(500, alias="reassign.max.moves")
+    reassign_broker_timeout: _Millis = Field(30_000, alias="reassign.broker.timeout.ms")
+    reassign_status_retention: Annotated[int, Field(ge=0, le=2**53)] = Field(
+        24 * 3600 * 1000, alias="reassign.partitions.status.min.retention.ms"
+    )
 
 
 @dataclass(frozen=True)
@@ -160,6 +169,12 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
         reason_required=file.reason_required,
         review_required=file.review_required,
         audit_log_file=file.audit_log_file,
+        reassign=ReassignSettings(
+            max_moves_per_broker=file.reassign_max_moves_per_broker,
+            max_moves=file.reassign_max_moves,
+            broker_timeout=file.reassign_broker_timeout / 1000,
+            status_retention=file.reassign_status_retention / 1000,
+        ),
     )
     return ControllerConfig(file.host, file.port, file.log_format, file.log_level, settings)
 

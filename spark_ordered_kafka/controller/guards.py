@@ -51,12 +51,17 @@ def check(what: str, gained: Mapping[int, int], capacity: Mapping[int, int]) -> 
     ``capacity`` maps broker -> replicas it may still take, a missing broker is unlimited. Raises RequestError
     GUARD_RAILS.
     """
-    lacking = [broker for broker in sorted(gained) if gained[broker] > capacity.get(broker, UNLIMITED)]
-    if not lacking:
+    short = lacking(gained, capacity)
+    if not short:
         return
-    told = ", ".join(f"broker {b} would take {gained[b]} more" for b in lacking[:_SHOWN])
-    more = f" and {len(lacking) - _SHOWN} more brokers too many" if len(lacking) > _SHOWN else ""
-    raise refusal(f"{what}: {told}{more}", capacity, lacking)
+    told = ", ".join(f"broker {b} would take {gained[b]} more" for b in short[:_SHOWN])
+    more = f" and {len(short) - _SHOWN} more brokers too many" if len(short) > _SHOWN else ""
+    raise refusal(f"{what}: {told}{more}", capacity, short)
+
+
+def lacking(gained: Mapping[int, int], capacity: Mapping[int, int]) -> list[int]:
+    """The brokers that :func:`check` refuses, sorted."""
+    return [broker for broker in sorted(gained) if gained[broker] > capacity.get(broker, UNLIMITED)]
 
 
 def refusal(what: str, capacity: Mapping[int, int], first: Sequence[int] = ()) -> RequestError:

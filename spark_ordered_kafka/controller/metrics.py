@@ -26,6 +26,8 @@ _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"
 _REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 # Writers wait for what these measure: a change is meant to hold them for well under a second.
 _CHANGE_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+# Terabytes take days.
+_MOVE_SECONDS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 
 
 class Metrics:
@@ -68,6 +70,16 @@ class Metrics:
         )
         for change in ("gained", "lost"):
             self._leaderships.labels(change)
+        self._moves = self._counter("reassignment_moves", "Partitions whose move has ended.", "outcome")
+        self._moved_bytes = self._counter(
+            "reassignment_bytes", "Bytes of replicas that such moves have copied."
+        )
+        self._reassignments = self._histogram(
+            "reassignment_duration_seconds",
+            "From request to end of a reassignment.",
+            _MOVE_SECONDS,
+            "outcome",
+        )
         self._audit_failures = self._counter(
             "audit_failures", "Lines of the audit log that could not be written."
         )
@@ -95,6 +107,15 @@ class Metrics:
         if finished.outcome == "done" or finished.writer_pause_seconds > 0.0:
             self._pause.labels(finished.kind).observe(finished.writer_pause_seconds)
         self._fences.inc(finished.fenced)
+
+    def observe_move(self, outcome: str, copied: int) -> None:
+        """A partition's move has ended in this process, with so many bytes copied."""
+        self._moves.labels(outcome).inc()
+        self._moved_bytes.inc(copied)
+
+    def observe_reassignment(self, outcome: str, seconds: float) -> None:
+        """A request to reassign partitions has ended in this process."""
+        self._reassignments.labels(outcome).observe(seconds)
 
     def count_misrouted(self, topic: str, records: int) -> None:
         """Count what a task of a reader found."""

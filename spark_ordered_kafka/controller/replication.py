@@ -16,6 +16,7 @@ from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.factors import Held, plan_factor
 from spark_ordered_kafka.controller.planning import refuse_second
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, frozen, present
+from spark_ordered_kafka.controller.reassign.pending import PendingMoves
 from spark_ordered_kafka.controller.records import TopicRecord
 from spark_ordered_kafka.controller.replicas import staying
 from spark_ordered_kafka.controller.topics import Topics
@@ -55,6 +56,7 @@ class ReplicationFactors:
         policy: PolicyCheck,
         starting: threading.Lock,
         capacities: Capacities,
+        pending: PendingMoves,
         *,
         retired_factor: int | None,
         timeout: float,
@@ -65,6 +67,7 @@ class ReplicationFactors:
         self._policy = policy
         self._starting = starting
         self._capacities = capacities
+        self._pending = pending
         self._retired_factor = retired_factor
         self._configs = TopicConfigs(admin.requests, timeout)
         self._reassignments = Reassignments(admin.requests, timeout=timeout)
@@ -100,6 +103,7 @@ class ReplicationFactors:
                 raise _in_progress(topic, ongoing)
             moving = {partition: targets[partition] for partition in ongoing}
             return schemas.TopicResult(topic=topic), Moving(topic, record.topic_id, moving)
+        self._pending.refuse_any(topic)
         owner = f"replicas of {topic}"
         with self._capacities.ending(owner):
             plan = partial(self._plan, item, record, description)
@@ -184,6 +188,7 @@ class ReplicationFactors:
             ongoing = self._ongoing(shown)
             if ongoing:
                 raise _in_progress(topic, ongoing)
+            self._pending.refuse_any(topic)
             if [row.replicas for row in shown.partitions] != [row.replicas for row in description.partitions]:
                 raise UnavailableError(
                     f"topic {topic!r} got other partitions or replicas meanwhile; send the request again"

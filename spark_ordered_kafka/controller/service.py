@@ -35,6 +35,10 @@ from spark_ordered_kafka.controller.observer import ChangeObserver
 from spark_ordered_kafka.controller.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.policy import load_policy
 from spark_ordered_kafka.controller.positions import GroupPositions
+from spark_ordered_kafka.controller.reassign.observer import ReassignmentObserver
+from spark_ordered_kafka.controller.reassign.pending import PendingMoves
+from spark_ordered_kafka.controller.reassign.store import REASSIGNMENT_PATHS, ReassignmentStore
+from spark_ordered_kafka.controller.reassign.wiring import replica_services
 from spark_ordered_kafka.controller.records import LeaderRecord
 from spark_ordered_kafka.controller.replication import ReplicationFactors
 from spark_ordered_kafka.controller.retirement import Retirement
@@ -62,14 +66,19 @@ _PATIENCE = 5.0
 
 
 class ControllerService:
-    """The controller without its HTTP front. ``before`` is called before every instruction of a change.
+    """The controller without its HTTP front. ``before`` is called before every instruction of a change, ``before_step`` before
+    every step of reassignments.
 
     :meth:`start` raises UnavailableError naming Kafka or ZooKeeper when one is not reached in
     ``settings.startup_timeout`` seconds.
     """
 
     def __init__(
-        self, settings: ControllerSettings, *, before: Callable[[Instruction], None] = lambda _: None
+        self,
+        settings: ControllerSettings,
+        *,
+        before: Callable[[Instruction], None] = lambda _: None,
+        before_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         if settings.review_required and not settings.authentication.required:
             raise ConfigError(
@@ -81,6 +90,7 @@ class ControllerService:
         self.audit = AuditLog(settings.audit_log_file, time.time, self.metrics.count_audit_failure)
         self.observer = ChangeObserver(self.metrics, self.audit)
         self._before = before
+        self._before_step = before_step
         self._policy = load_policy(settings.topic_policy_class)
         # Of requests that name several topics: one after another is worked on, and not on the event loop.
         self.workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="topics")
@@ -105,7 +115,7 @@ class ControllerService:
         self.authenticator = Authenticator(settings.authentication, settings.tls, settings.kafka, patience)
         self.access = Access(settings.authentication, settings.authorization, lambda: self._rights.table())
         self._session = Session(settings.zookeeper, timeout=settings.request_timeout, on_lost=self._wake.set)
-        self._session.connect(settings.startup_timeout, (*FIXED_PATHS, REVIEWS, BROKERS))
+        self._session.connect(settings.startup_timeout, (*FIXED_PATHS, REVIEWS, BROKERS, *REASSIGNMENT_PATHS))
         try:
             self.admin, cluster_id = self._reach_kafka(deadline)
         except OrderedKafkaError:
@@ -115,6 +125,7 @@ class ControllerService:
         self._set_up_access(patience)
         self._set_up_topics(znodes, cluster_id, patience)
         self._set_up_changes(znodes, patience)
+        self._set_up_replicas(znodes, patience)
         self._set_up_background(znodes)
         self._election = Election(self._session, self.id, settings.url, self._stop)
         self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
@@ -150,12 +161,22 @@ class ControllerService:
     def _set_up_changes(self, znodes: Znodes, patience: float) -> None:
         settings = self.settings
         expansion = Expansion(self.admin, self.capacities)
+        pending = PendingMoves(ReassignmentStore(self._session))
         runner = Runner(
             self.admin, znodes, settings.timing, self._clock, self.observer, expansion, self._before
         )
         producers = ProducerCheck(self.admin, Fencer(self.admin), self._clock)
         self.changes = Changes(
-            self.admin, znodes, self.topics, runner, expansion, producers, self._policy, self._clock, patience
+            self.admin,
+            znodes,
+            self.topics,
+            runner,
+            expansion,
+            pending,
+            producers,
+            self._policy,
+            self._clock,
+            patience,
         )
         self.alteration = TopicAlteration(
             self.admin, self.topics, self.changes, self._policy, settings.request_timeout
@@ -167,9 +188,27 @@ class ControllerService:
             self._policy,
             self.changes.starting,
             self.capacities,
+            pending,
             retired_factor=settings.retire_replication_factor,
             timeout=settings.request_timeout,
         )
+
+    def _set_up_replicas(self, znodes: Znodes, patience: float) -> None:
+        services = replica_services(
+            self.settings,
+            self._session,
+            self.admin,
+            znodes,
+            self._policy,
+            self.capacities,
+            ReassignmentObserver(self.metrics, self.audit),
+            self.changes.starting,
+            self._clock,
+            self._before_step,
+            patience=patience,
+        )
+        self.reassigner, self.reassignments = services.reassigner, services.reassignments
+        self.plans, self.log_dirs, self.lags = services.plans, services.log_dirs, services.lags
 
     def _set_up_background(self, znodes: Znodes) -> None:
         settings = self.settings
@@ -311,6 +350,8 @@ class ControllerService:
         try:
             self.changes.resume_all()
             self.deleter.resume_all()
+            self.reassignments.resume_all()
+            self.reassigner.resume_all()
             creations.start()
             self._retirement.start()
             self._active.set()
@@ -324,9 +365,11 @@ class ControllerService:
             self._active.clear()
             self.changes.begin_stop()
             self.deleter.begin_stop()
+            self.reassigner.begin_stop()
             self._retirement.stop(_STOP_TIMEOUT)
             self.changes.stop_all(_STOP_TIMEOUT)
             self.deleter.stop_all(_STOP_TIMEOUT)
+            self.reassigner.stop_all(_STOP_TIMEOUT)
             self._await_registration()
             self.metrics.count_leadership("lost")
             _log.info("not the controller any more (epoch %d)", claim.epoch)

@@ -65,6 +65,18 @@ class AuthorizationSettings:
 
 
 @dataclass(frozen=True)
+class ReassignSettings:
+    """How partitions are reassigned. ``max_moves_per_broker``: partitions that one broker sends or receives at a time,
+    ``max_moves``: that are moved at a time in the cluster. ``broker_timeout``: seconds after which what goes to a broker that is
+    away is given up; ``status_retention``: seconds that a request is kept after its end."""
+
+    max_moves_per_broker: int = 50
+    max_moves: int = 500
+    broker_timeout: float = 30.0
+    status_retention: float = 24 * 3600.0
+
+
+@dataclass(frozen=True)
 class ControllerSettings:
     """``url`` is what other controllers and people are told; times in seconds.
 
@@ -92,6 +104,7 @@ class ControllerSettings:
     reason_required: bool = False
     review_required: bool = False
     audit_log_file: str | None = None
+    reassign: ReassignSettings = ReassignSettings()
 
     @property
     def bootstrap_servers(self) -> str:

@@ -1,9 +1,9 @@
-"""Configuration of topics, as the brokers have it."""
+"""Configuration of topics and brokers, as the brokers have it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,16 @@ from kafka import errors as kafka_errors
 from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
-from spark_ordered_kafka.errors import ErrorCode, RequestError
-from spark_ordered_kafka.kafka.leaders import PROPAGATION
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.leaders import PROPAGATION, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
+from spark_ordered_kafka.kafka.rows import Answer, as_refusal, ask_each, ask_rows, chunks
+
+Resource = tuple[ConfigResourceType, str]
 
 # org.apache.kafka.common.requests.DescribeConfigsResponse.ConfigSource
 _TOPIC_CONFIG = 1
+_DYNAMIC_BROKER_CONFIG = 2
 # A string of Kafka's protocol may have so many bytes; a broker that gets a longer one hangs up.
 _MAX_STRING = 32_767
 _SHOWN = 100
@@ -38,7 +42,7 @@ class TopicConfigs:
 
     Args:
         requests: connections to the cluster.
-        timeout: seconds for each call.
+        timeout: seconds for each call, and for each 1,000 topics.
     """
 
     def __init__(self, requests: BrokerRequests, timeout: float) -> None:
@@ -62,12 +66,32 @@ class TopicConfigs:
                 or time.monotonic() < propagated
             )
 
-        found: dict[str, str] = self._requests.retry(
-            partial(self._describe, topic, defaults),
+        async def attempt(deadline: float) -> dict[str, str]:
+            resource = (ConfigResourceType.TOPIC, topic)
+            (result,) = await _described(self._requests, [resource], None, deadline)
+            return _values(result, None if defaults else _TOPIC_CONFIG)
+
+        return self._requests.retry(
+            attempt,
             now + self._timeout,
             f"read the configuration of topic {topic!r}",
             transient=transient,
         )
+
+    def describe_many(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
+        """What is set for each topic itself, by Kafka's names. Topics that no live broker knows are left out.
+
+        Raises:
+            RequestError: a configuration may not be described.
+            UnavailableError: no answer in time.
+        """
+        found: dict[str, dict[str, str]] = {}
+        for chunk in chunks(topics):
+            found |= self._requests.retry(
+                partial(self._describe_many, chunk),
+                time.monotonic() + self._timeout,
+                f"read the configuration of {len(chunk)} topics",
+            )
         return found
 
     def alter(self, topic: str, configs: Mapping[str, str | None], *, validate_only: bool = False) -> None:
@@ -79,45 +103,165 @@ class TopicConfigs:
             RequestError: Kafka refused: INVALID_CONFIG, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, ...
             UnavailableError: not done in time.
         """
+
+        async def attempt(deadline: float) -> None:
+            changes = {(ConfigResourceType.TOPIC, topic): configs}
+            answers = await _altered(self._requests, changes, None, deadline, validate_only=validate_only)
+            code, message = answers[ConfigResourceType.TOPIC, topic]
+            if code != 0:
+                raise broker_error(code, message)
+
         self._requests.retry(
-            partial(self._alter, topic, configs, validate_only),
-            time.monotonic() + self._timeout,
-            f"alter the configuration of topic {topic!r}",
+            attempt, time.monotonic() + self._timeout, f"alter the configuration of topic {topic!r}"
         )
 
-    async def _alter(
-        self, topic: str, configs: Mapping[str, str | None], validate_only: bool, deadline: float
-    ) -> None:
-        asked = IncrementalAlterConfigsRequest.AlterConfigsResource
-        alterations = [
-            asked.AlterableConfig(
-                name=name,
-                config_operation=AlterConfigOp.DELETE if value is None else AlterConfigOp.SET,
-                value=value,
-            )
-            for name, value in configs.items()
-        ]
-        resource = asked(resource_type=ConfigResourceType.TOPIC, resource_name=topic, configs=alterations)
-        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        response: Any = await self._requests.send(request, None, deadline)
-        (result,) = response.responses
-        if result.error_code != 0:
-            raise broker_error(result.error_code, result.error_message)
+    def alter_many(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, RequestError]:
+        """As :meth:`alter`, for several topics; those that Kafka refused. Each is altered wholly or not at all.
 
-    async def _describe(self, topic: str, defaults: bool, deadline: float) -> dict[str, str]:
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=ConfigResourceType.TOPIC, resource_name=topic, configuration_keys=None
+        Raises:
+            UnavailableError: not done in time; some may have been altered.
+        """
+
+        async def ask(topics: Sequence[str], deadline: float) -> dict[str, Answer]:
+            asked = {(ConfigResourceType.TOPIC, topic): changes[topic] for topic in topics}
+            answers = await _altered(self._requests, asked, None, deadline)
+            return {topic: (code, f"{topic}: {message}") for (_, topic), (code, message) in answers.items()}
+
+        return ask_rows(
+            self._requests, list(changes), ask, self._timeout, "alter the configuration of topics"
         )
-        request = DescribeConfigsRequest(
-            resources=[resource], include_synonyms=False, include_documentation=False
-        )
-        response: Any = await self._requests.send(request, None, deadline)
-        (result,) = response.results
-        if result.error_code != 0:
-            raise broker_error(result.error_code, result.error_message or f"topic {topic!r}")
-        # A sensitive value is answered as null.
+
+    async def _describe_many(self, topics: Sequence[str], deadline: float) -> dict[str, dict[str, str]]:
+        resources = [(ConfigResourceType.TOPIC, topic) for topic in topics]
+        found, unknown = {}, []
+        for result in await _described(self._requests, resources, None, deadline):
+            if result.error_code == kafka_errors.UnknownTopicOrPartitionError.errno:
+                unknown.append(result.resource_name)
+            else:
+                found[result.resource_name] = _values(result, _TOPIC_CONFIG)
+        if unknown:
+            await self._check_nowhere(unknown, deadline)
+        return found
+
+    async def _check_nowhere(self, topics: Sequence[str], deadline: float) -> None:
+        """Raises a transient error if a broker knows one: the one that was asked is to hear of it yet."""
+        brokers = [row.node_id for row in (await self._requests.metadata([], None, deadline)).brokers]
+        views = await self._requests.settle(self._requests.metadata(topics, b, deadline) for b in brokers)
+        for view in views:
+            # A broker that does not answer is no witness.
+            if not isinstance(view, kafka_errors.KafkaError) and existing_topics(view):
+                raise kafka_errors.UnknownTopicOrPartitionError("a broker has not heard of all topics yet")
+
+
+class BrokerConfigs:
+    """Reads and alters the dynamic configuration of single brokers, for use by any number of threads.
+
+    Every broker is asked itself, all at the same time, for it answers for itself alone. One that was altered may take a
+    moment until it shows that.
+
+    Args:
+        requests: connections to the cluster.
+        timeout: seconds for each call. A broker that hangs takes all of them, whatever the others answer.
+    """
+
+    def __init__(self, requests: BrokerRequests, timeout: float) -> None:
+        self._requests = requests
+        self._timeout = timeout
+
+    def describe_own(self, brokers: Collection[int]) -> dict[int, dict[str, str] | OrderedKafkaError]:
+        """What is set dynamically for each broker alone, by Kafka's names; not what is sensitive.
+
+        Of one that does not answer its error: RequestError BROKER_NOT_AVAILABLE if it is not alive, UnavailableError if it
+        does not answer in time, RequestError CLUSTER_AUTHORIZATION_FAILED.
+        """
+        questions = {broker: partial(self._describe, broker) for broker in brokers}
+        return ask_each(self._requests, questions, self._timeout, "read the configuration of brokers")
+
+    def alter(self, changes: Mapping[int, Mapping[str, str | None]]) -> dict[int, RequestError]:
+        """Set what is named, and take back what is None (IncrementalAlterConfigs); the brokers where that failed.
+
+        Each is altered wholly or not at all. Doing it twice does no harm.
+
+        Returns:
+            What failed: INVALID_REQUEST for a wrong value, CLUSTER_AUTHORIZATION_FAILED, BROKER_NOT_AVAILABLE for a broker
+            that is not alive, REQUEST_TIMED_OUT for one that did not answer, perhaps after it was altered.
+        """
+        questions = {broker: partial(self._alter, broker, configs) for broker, configs in changes.items()}
+        answers = ask_each(self._requests, questions, self._timeout, "alter the configuration of brokers")
         return {
-            config.name: config.value
-            for config in result.configs
-            if config.value is not None and (defaults or config.config_source == _TOPIC_CONFIG)
+            broker: as_refusal(answer)
+            for broker, answer in answers.items()
+            if isinstance(answer, OrderedKafkaError)
         }
+
+    async def _describe(self, broker: int, deadline: float) -> dict[str, str]:
+        resource = (ConfigResourceType.BROKER, str(broker))
+        (result,) = await _described(self._requests, [resource], broker, deadline)
+        return _values(result, _DYNAMIC_BROKER_CONFIG)
+
+    async def _alter(self, broker: int, configs: Mapping[str, str | None], deadline: float) -> None:
+        resource = (ConfigResourceType.BROKER, str(broker))
+        answers = await _altered(self._requests, {resource: configs}, broker, deadline)
+        code, message = answers[resource]
+        if code != 0:
+            raise broker_error(code, f"broker {broker}: {message or 'refused'}")
+
+
+async def _described(
+    requests: BrokerRequests, resources: Iterable[Resource], node: int | None, deadline: float
+) -> list[Any]:
+    """The result of each resource."""
+    asked = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[
+            asked(resource_type=kind, resource_name=name, configuration_keys=None) for kind, name in resources
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    response = await requests.send(request, node, deadline)
+    return list(response.results)
+
+
+def _values(result: Any, source: int | None) -> dict[str, str]:
+    """What one resource has from ``source`` (None: any). A sensitive value is answered as null and lacks."""
+    if result.error_code != 0:
+        raise broker_error(result.error_code, result.error_message or result.resource_name)
+    return {
+        config.name: config.value
+        for config in result.configs
+        if config.value is not None and source in (None, config.config_source)
+    }
+
+
+async def _altered(
+    requests: BrokerRequests,
+    changes: Mapping[Resource, Mapping[str, str | None]],
+    node: int | None,
+    deadline: float,
+    *,
+    validate_only: bool = False,
+) -> dict[Resource, Answer]:
+    """What Kafka says to the changes of each resource."""
+    asked = IncrementalAlterConfigsRequest.AlterConfigsResource
+
+    def alteration(name: str, value: str | None) -> Any:
+        operation = AlterConfigOp.DELETE if value is None else AlterConfigOp.SET
+        return asked.AlterableConfig(name=name, config_operation=operation, value=value)
+
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            asked(
+                resource_type=kind,
+                resource_name=name,
+                configs=[alteration(*change) for change in configs.items()],
+            )
+            for (kind, name), configs in changes.items()
+        ],
+        validate_only=validate_only,
+    )
+    response = await requests.send(request, node, deadline)
+    return {
+        (ConfigResourceType(row.resource_type), row.resource_name): (row.error_code, row.error_message)
+        for row in response.responses
+    }

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from kafka import errors as kafka_errors
-from kafka.protocol.admin import DeleteRecordsRequest, DescribeLogDirsRequest
+from kafka.protocol.admin import DeleteRecordsRequest
 
-from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.clients import (
     NO_COORDINATOR,
     STALE_METADATA,
@@ -21,7 +21,9 @@ from spark_ordered_kafka.kafka.clients import (
     translate,
 )
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, translated
+from spark_ordered_kafka.kafka.log_dirs import LogDir, LogDirs
+from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, refusal, translated
+from spark_ordered_kafka.kafka.rows import chunks
 
 # A tail's first record will do, so the consumer is to fetch little.
 _FETCH_BYTES = 16_384
@@ -48,6 +50,7 @@ class PartitionLogs:
     def __init__(self, requests: BrokerRequests, *, timeout: float = 30.0) -> None:
         self._requests = requests
         self._timeout = timeout
+        self._log_dirs = LogDirs(requests, timeout=timeout)
 
     def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, DeletedRecords]:
         """Delete what lies below an offset, partition by partition; the outcome of each.
@@ -76,10 +79,14 @@ class PartitionLogs:
             RequestError: the log directories may not be described.
             UnavailableError: a leader does not answer.
         """
-        attempt = partial(self._sizes, topic, leaders)
-        return self._requests.retry(
-            attempt, time.monotonic() + self._timeout, f"read the log sizes of {topic!r}"
-        )
+        asked = {leader: {topic: chunk} for leader, chunk in _by_leader(leaders).items()}
+        return {
+            replica.partition: replica.size
+            for answer in self._log_dirs.describe_each(asked).values()
+            for directory in _answered(answer)
+            for replica in directory.replicas
+            if not replica.is_future
+        }
 
     async def _leaders(self, topic: str, deadline: float) -> dict[int, int]:
         metadata = await self._requests.metadata([topic], None, deadline)
@@ -96,7 +103,8 @@ class PartitionLogs:
             done[partition] = DeletedRecords(-1, self._translated(error, topic))
         responses = await self._requests.gather(
             self._delete(leader, topic, {p: offsets[p] for p in chunk}, deadline)
-            for leader, chunk in _by_leader(left)
+            for leader, partitions in _by_leader(left).items()
+            for chunk in chunks(partitions)
         )
         for row in (r for response in responses for found in response.topics for r in found.partitions):
             done[row.partition_index] = self._outcome(row, topic)
@@ -124,25 +132,6 @@ class PartitionLogs:
 
     def _translated(self, error: kafka_errors.KafkaError, topic: str) -> OrderedKafkaError:
         return translated(error, f"delete records of topic {topic!r}", self._requests.servers)
-
-    async def _sizes(self, topic: str, leaders: Mapping[int, int], deadline: float) -> dict[int, int]:
-        asked = DescribeLogDirsRequest.DescribableLogDirTopic
-        answers = await self._requests.gather(
-            self._requests.send(
-                DescribeLogDirsRequest(topics=[asked(topic=topic, partitions=chunk)]), leader, deadline
-            )
-            for leader, chunk in _by_leader(leaders)
-        )
-        sizes: dict[int, int] = {}
-        for directory in (directory for answer in answers for directory in answer.results):
-            if directory.error_code == kafka_errors.KafkaStorageError.errno:
-                continue  # a directory that is offline holds no leader
-            if directory.error_code != 0:
-                raise broker_error(directory.error_code, f"log directory {directory.log_dir}")
-            for row in (row for found in directory.topics for row in found.partitions):
-                if not row.is_future_key:
-                    sizes[row.partition_index] = row.partition_size
-        return sizes
 
 
 def with_records(
@@ -211,13 +200,20 @@ def _is_open(outcome: DeletedRecords) -> bool:
     return outcome.error is not None and outcome.error.retriable
 
 
-def _by_leader(leaders: Mapping[int, int]) -> list[tuple[int, list[int]]]:
+def _by_leader(leaders: Mapping[int, int]) -> dict[int, list[int]]:
     partitions: dict[int, list[int]] = defaultdict(list)
     for partition, leader in leaders.items():
         if leader != NO_LEADER:
             partitions[leader].append(partition)
-    return [
-        (leader, numbers[start : start + _CHUNK])
-        for leader, numbers in partitions.items()
-        for start in range(0, len(numbers), _CHUNK)
-    ]
+    return partitions
+
+
+def _answered(answer: list[LogDir] | OrderedKafkaError) -> list[LogDir]:
+    """The directories that are online; one that is not holds no leader. Raises what a broker answered instead."""
+    if isinstance(answer, OrderedKafkaError):
+        # One that has just died leads nothing any more in a moment.
+        raise UnavailableError(str(answer)) if answer.code == ErrorCode.BROKER_NOT_AVAILABLE else answer
+    for directory in answer:
+        if directory.error_code not in (0, ErrorCode.KAFKA_STORAGE_ERROR):
+            raise refusal(directory.error_code, None, f"read log directory {directory.path}")
+    return [directory for directory in answer if directory.error_code == 0]

@@ -10,11 +10,10 @@ from typing import Any
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.leaders import controller_of
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
-
-# The brokers' controller takes at most 10,000 changes of its metadata at once.
-_CHUNK = 1000
+from spark_ordered_kafka.kafka.rows import Answer, Place, ask_rows, by_topic, chunks, placed
 
 
 @dataclass(frozen=True)
@@ -44,14 +43,33 @@ class Reassignments:
         Asking twice for the same does no harm.
 
         Raises:
-            RequestError: Kafka refused one; names it.
+            RequestError: Kafka refused one; names it. Others of the partitions may have been started.
             UnavailableError: not done in time.
         """
-        what = f"reassign partitions of topic {topic!r}"
-        partitions = sorted(replicas)
-        for first in range(0, len(partitions), _CHUNK):
-            chunk = {p: replicas[p] for p in partitions[first : first + _CHUNK]}
-            self._requests.retry(partial(self._start, topic, chunk), time.monotonic() + self._timeout, what)
+        for error in self.alter({(topic, p): brokers for p, brokers in sorted(replicas.items())}).values():
+            raise error
+
+    def alter(self, targets: Mapping[Place, Sequence[int] | None]) -> dict[Place, RequestError]:
+        """Start or replace reassignments, or cancel them; those that Kafka refused (AlterPartitionReassignments).
+
+        Kafka goes on with what it took by itself. Asking twice for the same does no harm, but what was cancelled already
+        is refused the second time: then the first answer was lost.
+
+        Args:
+            targets: (topic, partition) -> brokers that are to have the replicas, preferred leader first; None: those that
+                had them before the reassignment that goes on. If that one has replaced another, Kafka counts what the
+                other was adding among them.
+
+        Returns:
+            What failed: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT (as for a broker that is not registered),
+            NO_REASSIGNMENT_IN_PROGRESS for a None, REQUEST_TIMED_OUT, ...
+
+        Raises:
+            RequestError: the cluster may not be altered.
+            UnavailableError: not done in time; some may have been started.
+        """
+        ask = partial(self._alter, targets)
+        return ask_rows(self._requests, list(targets), ask, self._timeout, "reassign partitions")
 
     def ongoing(self, topic: str, partitions: Collection[int]) -> dict[int, Reassignment]:
         """Those of ``partitions`` that are being reassigned.
@@ -60,14 +78,14 @@ class Reassignments:
             RequestError: they may not be listed.
             UnavailableError: no answer in time.
         """
-        if not partitions:
-            return {}
         asked = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
-        found = self._requests.retry(
-            partial(self._ongoing, [asked(name=topic, partition_indexes=sorted(partitions))]),
-            time.monotonic() + self._timeout,
-            f"list the reassignments of topic {topic!r}",
-        )
+        found: dict[Place, Reassignment] = {}
+        for chunk in chunks(sorted(partitions)):
+            found |= self._requests.retry(
+                partial(self._ongoing, [asked(name=topic, partition_indexes=chunk)]),
+                time.monotonic() + self._timeout,
+                f"list the reassignments of topic {topic!r}",
+            )
         return {partition: reassignment for (_, partition), reassignment in found.items()}
 
     def all_ongoing(self) -> dict[tuple[str, int], Reassignment]:
@@ -76,35 +94,42 @@ class Reassignments:
             partial(self._ongoing, None), time.monotonic() + self._timeout, "list the reassignments"
         )
 
-    async def _start(self, topic: str, replicas: Mapping[int, Sequence[int]], deadline: float) -> None:
+    async def _alter(
+        self, targets: Mapping[Place, Sequence[int] | None], places: Sequence[Place], deadline: float
+    ) -> dict[Place, Answer]:
         asked = AlterPartitionReassignmentsRequest.ReassignableTopic
-        rows = [
-            asked.ReassignablePartition(partition_index=partition, replicas=list(brokers))
-            for partition, brokers in replicas.items()
-        ]
+
+        def row(place: Place) -> Any:
+            brokers = targets[place]
+            replicas = None if brokers is None else list(brokers)
+            return asked.ReassignablePartition(partition_index=place[1], replicas=replicas)
+
         request = AlterPartitionReassignmentsRequest(
-            timeout_ms=self._timeout_ms, topics=[asked(name=topic, partitions=rows)]
+            timeout_ms=self._timeout_ms,
+            topics=[
+                asked(name=topic, partitions=[row((topic, p)) for p in partitions])
+                for topic, partitions in by_topic(places).items()
+            ],
         )
-        response = await self._requests.send(
-            request, await controller_of(self._requests, deadline), deadline, timeout=self._timeout
-        )
+        response = await self._sent(request, deadline)
+        return {
+            (place := (found.name, row.partition_index)): placed(place, row.error_code, row.error_message)
+            for found in response.responses
+            for row in found.partitions
+        }
+
+    async def _sent(self, request: Any, deadline: float) -> Any:
+        controller = await controller_of(self._requests, deadline)
+        response = await self._requests.send(request, controller, deadline)
         if response.error_code != 0:
             raise broker_error(response.error_code, response.error_message)
-        for row in (row for found in response.responses for row in found.partitions):
-            if row.error_code != 0:
-                raise broker_error(
-                    row.error_code, f"partition {row.partition_index}: {row.error_message or 'refused'}"
-                )
+        return response
 
     async def _ongoing(
         self, topics: list[Any] | None, deadline: float
     ) -> dict[tuple[str, int], Reassignment]:
         request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=topics)
-        response = await self._requests.send(
-            request, await controller_of(self._requests, deadline), deadline, timeout=self._timeout
-        )
-        if response.error_code != 0:
-            raise broker_error(response.error_code, response.error_message)
+        response = await self._sent(request, deadline)
         return {
             (found.name, row.partition_index): Reassignment(
                 tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas)

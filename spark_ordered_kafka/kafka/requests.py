@@ -24,6 +24,8 @@ from spark_ordered_kafka.kafka.security import checked
 T = TypeVar("T")
 
 _BOOTSTRAP_TIMEOUT = 10.0
+# Seconds after which another broker is asked for metadata, which any of them has.
+_SLOW = 2.0
 
 _KAFKA_CODES = frozenset(ErrorCode) - {
     ErrorCode.GUARD_RAILS,  # in Kafka itself 88 is UNSTABLE_OFFSET_COMMIT
@@ -69,6 +71,16 @@ def translated(error: kafka_errors.KafkaError, what: str, servers: str) -> Order
     if code in _KAFKA_CODES:
         return RequestError(ErrorCode(code), f"{what}: {detail or error.description}")
     return RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: {told}")
+
+
+def refusal(code: int, message: str | None, what: str) -> RequestError:
+    """What a broker answered for one row of a request, by its own code; UNKNOWN_SERVER_ERROR for one not in ErrorCode."""
+    error = broker_error(code)
+    if code in _KAFKA_CODES:
+        return RequestError(ErrorCode(code), f"{what}: {message or error.description}")
+    return RequestError(
+        ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: {error.message}: {message or error.description}"
+    )
 
 
 class BrokerRequests:
@@ -157,6 +169,16 @@ class BrokerRequests:
         futures = [self.start(coroutine) for coroutine in coroutines]
         return [await future for future in futures]
 
+    async def settle(self, coroutines: Iterable[Awaitable[T]]) -> list[T | kafka_errors.KafkaError]:
+        """As :meth:`gather`, but with the error of each that fails in its place."""
+        outcomes: list[T | kafka_errors.KafkaError] = []
+        for future in [self.start(coroutine) for coroutine in coroutines]:
+            try:
+                outcomes.append(await future)
+            except kafka_errors.KafkaError as error:
+                outcomes.append(error)
+        return outcomes
+
     async def sleep(self, seconds: float) -> None:
         """Let the network loop do other things for a while."""
         await self._manager._net.sleep(seconds)
@@ -167,6 +189,14 @@ class BrokerRequests:
             None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         )
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        if node is None:
+            asked = self.start(self.send(request, None, deadline))
+            try:
+                return await self._manager.wait_for(asked, 1000 * _SLOW)
+            except kafka_errors.KafkaTimeoutError:
+                if asked.is_done:
+                    raise
+            # That one hangs, perhaps. It has a request in flight now, so kafka-python takes another one.
         return await self.send(request, node, deadline)
 
     def close(self) -> None:

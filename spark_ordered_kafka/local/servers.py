@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_ordered_kafka.local import secured
-from spark_ordered_kafka.local.java import classpath, pyspark_jars
+from spark_ordered_kafka.local.java import SMALL_JVM, classpath, pyspark_jars
 from spark_ordered_kafka.local.ports import HOST
 from spark_ordered_kafka.local.secrets import Secrets, write_private
 from spark_ordered_kafka.local.state import ClusterState, Server
@@ -49,8 +49,6 @@ _ZOOKEEPER_JARS = (
     "log4j-*.jar",
 )
 
-# Everything that does not move records quickly starts faster with the first compiler alone.
-_SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 _BROKER_JVM = ("-Xmx512m", "-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true")
 
 
@@ -185,7 +183,7 @@ def zookeeper_properties(data: Path, state: ClusterState, server: Server) -> dic
 
 def storage_tool_command(java: str, jars: Sequence[Path], config: Path, cluster_id: str) -> list[str]:
     """Command that formats a Kafka node's directories; directories that are formatted already stay as they are."""
-    tool = [java, *_SMALL_JVM, "-cp", classpath(list(jars)), "kafka.tools.StorageTool"]
+    tool = [java, *SMALL_JVM, "-cp", classpath(list(jars)), "kafka.tools.StorageTool"]
     return [*tool, "format", "--cluster-id", cluster_id, "--config", str(config), "--ignore-formatted"]
 
 
@@ -200,7 +198,7 @@ def zookeeper_command(java: str, config: Path, *, login: bool) -> list[str]:
     ``login``: whether there is a ``jaas.conf`` beside ``config``.
     """
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-    jvm = ["-Xmx256m", *_SMALL_JVM, "-Dzookeeper.admin.enableServer=false", _logging(config)]
+    jvm = ["-Xmx256m", *SMALL_JVM, "-Dzookeeper.admin.enableServer=false", _logging(config)]
     if login:
         jvm.append(f"-Djava.security.auth.login.config={config.parent / 'jaas.conf'}")
     return [java, *jvm, "-cp", classpath(pyspark_jars(*_ZOOKEEPER_JARS)), main, str(config)]

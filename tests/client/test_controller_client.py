@@ -38,6 +38,7 @@ from tests.servers import TIMEOUT, unique_name
 NOBODY = "http://127.0.0.1:1"
 CREATE = schemas.CreateTopicRequest(topic="t", partitions=1)
 COUNTS = schemas.PartitionCountsRequest(topics=[])
+LIMITS = schemas.ReassignmentThrottleRequest(throttle=None)
 PATIENCE = 0.3
 
 ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
@@ -69,6 +70,17 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("POST", "/v1/reviews/{review_id}/discard"): lambda c: c.discard_review(7),
     ("DELETE", "/v1/topics/{topic}"): lambda c: c.delete_topic("t"),
     ("POST", "/v1/topic-deletions"): lambda c: c.delete_topics(schemas.DeleteTopicsRequest(topics=["t"])),
+    ("POST", "/v1/reassignments"): lambda c: c.reassign(schemas.ReassignmentRequest(rollback=1)),
+    ("GET", "/v1/reassignments"): lambda c: c.reassignments(),
+    ("GET", "/v1/reassignments/{request_id}"): lambda c: c.reassignment(7),
+    ("PATCH", "/v1/reassignments/{request_id}"): lambda c: c.alter_reassignment_throttle(7, LIMITS),
+    ("DELETE", "/v1/reassignments/{request_id}"): lambda c: c.cancel_reassignment(7),
+    ("POST", "/v1/reassignments/verify"): lambda c: c.verify_reassignment(schemas.VerifyRequest(partitions=[])),
+    ("POST", "/v1/reassignments/plan"): lambda c: c.plan_reassignment(schemas.ReassignmentPlanRequest(goal="balance")),
+    ("GET", "/v1/log-dirs"): lambda c: c.log_dirs(),
+    ("GET", "/v1/replica-log-dirs"): lambda c: c.replica_log_dirs(),
+    ("POST", "/v1/replica-log-dirs"): lambda c: c.alter_replica_log_dirs(schemas.ReplicaLogDirsRequest(replicas=[])),
+    ("GET", "/v1/replica-status"): lambda c: c.replica_status(),
     ("POST", "/v1/replication-factors"): lambda c: c.alter_replication_factors(
         schemas.ReplicationFactorsRequest(topics=[]), wait=1
     ),
@@ -77,9 +89,16 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
 READING = [
     route
     for route in ROUTES
-    if route[0] in ("GET", "PUT") or route[1].endswith(("/truncations", "/replication-factors"))
+    if route[0] in ("GET", "PUT")
+    or route[1].endswith(("/truncations", "/replication-factors", "/verify", "/plan", "/replica-log-dirs"))
+    or route == ("PATCH", "/v1/reassignments/{request_id}")
 ]
-KEYED = [("POST", "/v1/topics"), ("PATCH", "/v1/topics/{topic}"), ("POST", "/v1/partition-counts")]
+KEYED = [
+    ("POST", "/v1/topics"),
+    ("PATCH", "/v1/topics/{topic}"),
+    ("POST", "/v1/partition-counts"),
+    ("POST", "/v1/reassignments"),
+]
 NOT_TWICE = [route for route in ROUTES if route not in READING and route not in KEYED]
 
 
@@ -190,8 +209,16 @@ def test_methods_ask_their_routes(route: tuple[str, str]) -> None:
     with played(UNKNOWN) as controller, ControllerClient(controller.url) as client:
         with pytest.raises(RequestError, match="why") as refused:
             ROUTES[route](client)
-        path = re.sub(r"{(.).*?}", r"\1", re.sub("{broker}|{review_id}", "7", route[1]))
+        path = re.sub(r"{(.).*?}", r"\1", re.sub("{broker}|{review_id}|{request_id}", "7", route[1]))
         assert (controller.requests, refused.value.code) == ([(route[0], path)], UNKNOWN_CODE)
+
+
+def test_a_limit_that_is_taken_away_is_said_and_one_that_stays_is_not() -> None:
+    with played(UNKNOWN) as controller, ControllerClient(controller.url) as client:
+        for limits in (LIMITS, schemas.ReassignmentThrottleRequest(replica_alter_log_dirs_throttle=7)):
+            with pytest.raises(RequestError, match="why"):
+                client.alter_reassignment_throttle("latest", limits)
+        assert controller.bodies == [b'{"throttle":null}', b'{"replica_alter_log_dirs_throttle":7}']
 
 
 # -- several URLs ---------------------------------------------------------------------------------------------------

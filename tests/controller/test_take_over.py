@@ -90,10 +90,11 @@ def changes_of(store: Store) -> Iterator[tuple[Changes, Held]]:
     topics: Any = SimpleNamespace(record=lambda topic: (store.records[topic], 0))
     admin: Any = SimpleNamespace(requests=None)
     expansion: Any = SimpleNamespace(ended=lambda _: None)
+    pending: Any = SimpleNamespace(refuse_resizing=lambda _: None)
     rest: Any = None
     try:
         znodes: Any = store
-        yield Changes(admin, znodes, topics, runner, expansion, rest, rest, lambda: 0.0, 1.0), runner
+        yield Changes(admin, znodes, topics, runner, expansion, pending, rest, rest, lambda: 0.0, 1.0), runner
     finally:
         runner.end()
 

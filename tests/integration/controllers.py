@@ -101,19 +101,25 @@ def in_process(
     timing: Timing | None = None,
     chroot: str = "",
     await_active: bool = True,
+    before_step: Callable[[str], None] = lambda _: None,
     **more: Any,
 ) -> Iterator[InProcess]:
-    """A controller with a ZooKeeper tree of its own, unless ``chroot`` names one; ``more`` are further settings."""
+    """A controller with a ZooKeeper tree of its own, unless ``chroot`` names one; ``more`` are further settings.
+
+    ``before_step`` is called before every step of reassignments.
+    """
     connect = f"{cluster.zookeeper}/{chroot or unique_name('test')}"
     given: dict[str, Any] = {
         "kafka": {"bootstrap.servers": cluster.bootstrap_servers},
-        "zookeeper": ZooKeeperSettings(connect, session_timeout=2.0),
+        "zookeeper": ZooKeeperSettings(connect, session_timeout=4.0),
         "url": "http://in-process",
         "timing": Timing() if timing is None else timing,
     }
     settings = ControllerSettings(**(given | more))
     box: list[InProcess] = []
-    service = ControllerService(settings, before=lambda instruction: box[0].before(instruction))
+    service = ControllerService(
+        settings, before=lambda instruction: box[0].before(instruction), before_step=before_step
+    )
     box.append(InProcess(service, TestClient(create_app(service))))
     service.start()
     try:

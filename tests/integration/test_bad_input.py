@@ -50,7 +50,14 @@ NOT_LIST: tuple[Any, ...] = (None, 1, "x", {}, True)
 CREATION = {"topic": "t", "partitions": 1, "replication_factor": 1, "configs": {}, "hash": "murmur3"}
 COUNTS: dict[str, Any] = {"topics": [{"topic": "{t}", "partition_count": 3}]}
 FACTORS: dict[str, Any] = {"topics": [{"topic": "{t}", "replication_factor": 1}]}
+LOG_DIRS: dict[str, Any] = {
+    "replicas": [{"topic": "{t}", "partition": 0, "broker": 1, "log_dir": "/nowhere"}]
+}
 CHECK: dict[str, Any] = {"positions": [{"partition": 0, "offset": 0, "leader_epoch": 0}]}
+ROWS: dict[str, Any] = {"partitions": [{"topic": "{t}", "partition": 0, "replicas": [1]}]}
+MOVES, VERIFY = "/v1/reassignments", "/v1/reassignments/verify"
+PLAN = "/v1/reassignments/plan"
+EMPTYING: dict[str, Any] = {"goal": "empty_log_dirs", "brokers": [1], "log_dirs": ["/nowhere"]}
 
 WRONG: list[Case] = [
     *of_type("POST", "/v1/topics", CREATION, "topic", *NOT_TEXT),
@@ -90,11 +97,47 @@ WRONG: list[Case] = [
     *of_type("POST", "/v1/partition-counts", COUNTS, "topics.0.partition_count", *NOT_NUMBER, None),
     *of_type("POST", "/v1/replication-factors", FACTORS, "topics", *NOT_LIST, []),
     *of_type("POST", "/v1/replication-factors", FACTORS, "topics.0.replication_factor", *NOT_NUMBER),
+    *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas", *NOT_LIST, [], [1]),
+    *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas.0.topic", *NOT_TEXT),
+    *of_type(
+        "POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas.0.partition", *NOT_NUMBER, None, INT32, HUGE
+    ),
+    *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas.0.broker", *NOT_NUMBER, None, INT32, HUGE),
+    *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas.0.log_dir", *NOT_TEXT),
+    *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "validate_only", *NOT_FLAG),
     *of_type("PUT", "/v1/brokers/1/guard-rails", {}, "max_partitions", *NOT_NUMBER, -1, INT32, HUGE),
     *of_type("PUT", "/v1/brokers/1/guard-rails", {"max_partitions": 1}, "validate_only", *NOT_FLAG),
     *(
         case
+        for path in (MOVES, VERIFY)
+        for case in (
+            *of_type("POST", path, ROWS, "version", "1", 1.5, [], {}, 0, 2, None),
+            *of_type("POST", path, ROWS, "partitions", 1, "x", {}, True, [], [1]),
+            *of_type("POST", path, ROWS, "partitions.0.topic", *NOT_TEXT),
+            *of_type("POST", path, ROWS, "partitions.0.partition", *NOT_NUMBER, None, INT32, HUGE),
+            *of_type("POST", path, ROWS, "partitions.0.replicas", *NOT_LIST, ["1"], [1.5], [None], [INT32]),
+            *of_type("POST", path, ROWS, "partitions.0.log_dirs", 1, "x", {}, True, [1], [None]),
+            *of_type("POST", path, ROWS, "partitions.0.nonsense", 1),
+            *of_type("POST", path, ROWS, "nonsense", 1),
+        )
+    ),
+    *of_type("POST", MOVES, {}, "rollback", *NOT_NUMBER, INT32, HUGE, None),
+    *(
+        case
+        for method, path, body in (("POST", MOVES, ROWS), ("PATCH", f"{MOVES}/1", {}))
+        for field in ("throttle", "replica_alter_log_dirs_throttle")
+        for case in of_type(method, path, body, field, *NOT_NUMBER, 0, -1, HUGE)
+    ),
+    *(
+        case
+        for field in ("additional", "allow_replication_factor_change", "elect_leaders")
+        for case in of_type("POST", MOVES, ROWS, field, *NOT_FLAG)
+    ),
+    *(
+        case
         for method, path, body, fields in (
+            ("POST", MOVES, ROWS, ("validate_only", "timeout_ms")),
+            ("PATCH", f"{MOVES}/1", {"throttle": 1}, ("validate_only",)),
             ("POST", "/v1/topic-deletions", {"topics": ["t"]}, ("validate_only", "timeout_ms")),
             ("POST", "/v1/topics/{t}/adopt", {}, ("validate_only",)),
             ("PATCH", "/v1/topics/{t}", {}, ("validate_only",)),
@@ -113,6 +156,20 @@ WRONG: list[Case] = [
     *of_type(
         "POST", "/v1/replication-factors", FACTORS, "topics.0.assignments", 1, [], "x", {"x": [1]}, {"0": 1}
     ),
+]
+WRONG += [
+    *of_type("POST", PLAN, {}, "goal", *NOT_TEXT, "", "nothing", "DRAIN"),
+    *of_type("POST", PLAN, {"goal": "drain"}, "brokers", *NOT_LIST, [], ["1"], [1], [9], [INT32], [1, 1]),
+    *of_type("POST", PLAN, {"goal": "spread"}, "brokers", None, [], [9], [-1]),
+    *of_type("POST", PLAN, {"goal": "racks"}, "brokers", [], [1]),
+    *of_type("POST", PLAN, {"goal": "balance"}, "topics", *NOT_LIST[1:], [], [1], ["missing"], ["a b"]),
+    *of_type("POST", PLAN, {"goal": "balance"}, "topics", ["{t}", "{t}"], [""], ["x" * 250]),
+    *of_type("POST", PLAN, {"goal": "replication_factor"}, "replication_factor", *NOT_NUMBER, None, 0, -1, 2),
+    *of_type("POST", PLAN, {"goal": "replication_factor"}, "replication_factor", INT32, HUGE),
+    *of_type("POST", PLAN, {"goal": "drain", "brokers": [1]}, "replication_factor", 0, 1),
+    *of_type("POST", PLAN, EMPTYING, "log_dirs", *NOT_LIST, [], [1], [""], ["/nowhere"], ["/a", "/a"]),
+    *of_type("POST", PLAN, EMPTYING, "brokers", None, [], [9], [1, 9]),
+    *of_type("POST", PLAN, {"goal": "balance"}, "log_dirs", [], ["/a"]),
 ]
 # Refused for one topic of several, in whose result the reason is.
 PER_TOPIC: list[Case] = [
@@ -186,8 +243,17 @@ PATHS: list[tuple[str, str, int]] = [
     *(("DELETE", f"/v1/topics/{{t}}?validate_only={n}", 400) for n in ("", "x", "7")),
     *(("DELETE", f"/v1/topics/{{t}}?validate_only=true&timeout_ms={n}", 400) for n in ("0", "-1", "x", "9" * 400)),
     *(("PUT", f"/v1/brokers/{n}/guard-rails", 400) for n in ("x", "1.5", "-1", "7", "2147483648", "9" * 400)),
+    *(("GET", f"/v1/reassignments/{n}", 400) for n in ("x", "1.5", "-1", "0", "7", "9" * 400, "%00", "LATEST")),
+    *(("DELETE", f"/v1/reassignments/{n}", 400) for n in ("x", "7", "latest", "7?validate_only=x")),
     *(("GET", f"/v1/groups/{n}/positions", 404) for n in ("missing", "%FF", "a/b", "..")),
     *(("GET", f"/v1/groups/{n}/positions", 400) for n in ("%00", "a%00b")),
+    *(("GET", f"/v1/log-dirs?broker={n}", 400) for n in ("x", "", "1,", "-1", "1.5", "%D9%A3", "1_0", "7", "9" * 400)),
+    *(("GET", f"/v1/log-dirs?log_dir={n}", 400) for n in ("", "nowhere", "%00")),
+    *(("GET", f"/v1/{p}?topic={n}", 400) for p in ("log-dirs", "replica-status") for n in ("", "a%20b", "%00", "x" * 250)),
+    *(("GET", f"/v1/{p}?topic=missing", 404) for p in ("log-dirs", "replica-log-dirs", "replica-status")),
+    *(("GET", f"/v1/replica-log-dirs?topic={{t}}&partition={n}", 404) for n in ("2", "2147483647")),
+    *(("GET", f"/v1/replica-log-dirs?topic={{t}}&partition={n}", 400) for n in ("", "-1", "x", "2147483648")),
+    *(("GET", f"/v1/replica-status?partition={n}", 400) for n in ("0", "x")),
     *(("GET", f"/v1/groups/g/positions?topic={n}", 400) for n in ("a%20b", "", "%00")),
     *(("GET", path, 404) for path in ("/", "/v1", "/v2/topics", "/v1/topics/", "/v1/topics//layout", "/v1/%2e%2e")),
     *((method, "/v1/topics/{t}/layout", 405) for method in ("POST", "PUT", "PATCH", "DELETE", "HEAD", "BREW")),

@@ -92,6 +92,18 @@ def test_they_are_enough(secure_cluster: LocalCluster, bob_may: None) -> None:
         ok("POST", f"/v1/topics/{topic}/delete-records")
         ok("POST", f"/v1/topics/{topic}/truncations", positions=[])
         ok("GET", "/v1/brokers")
+        (broker,) = ok("GET", "/v1/log-dirs").json()["brokers"]
+        assert broker["error"] == "NONE"
+        paths = [row["path"] for row in broker["log_dirs"]]
+        replica = {"topic": topic, "partition": 0, "broker": 1}
+        for path in paths:  # there and back, whichever it is in
+            (row,) = ok("POST", "/v1/replica-log-dirs", replicas=[{**replica, "log_dir": path}]).json()[
+                "replicas"
+            ]
+            assert row["error"] == "NONE", row
+        for path in ("/v1/replica-log-dirs", "/v1/replica-status"):
+            rows = ok("GET", f"{path}?topic={topic}").json()["replicas"]
+            assert [row["error"] for row in rows] == ["NONE"] * len(rows)
         ok("PUT", "/v1/brokers/1/guard-rails", max_partitions=100_000)
         factors = {"topics": [{"topic": topic, "replication_factor": 1}]}
         ok("POST", "/v1/replication-factors", **factors)

@@ -18,6 +18,8 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.controller.access.tokens import hashed
 from spark_ordered_kafka.controller.api.governance import Governance
+from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
+from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
 from spark_ordered_kafka.controller.reviews import EXPIRY
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
 from spark_ordered_kafka.credentials import ControllerCredentials
@@ -117,6 +119,30 @@ def test_nothing_is_done_before_somebody_else_approves(
     assert {(line["principal"], line["approver"], line["reason"]) for line in carried_out} == {
         ("User:alice", "User:bob", "orders grow")
     }
+
+
+def test_the_latest_reassignment_is_the_one_of_the_request(reviewed: InProcess) -> None:
+    store = ReassignmentStore(reviewed.service._session)
+    move = Move(topic="none", partition=0, before=(1,), after=(2,))
+
+    def begin() -> int:
+        # Nobody tells the executor, so it does not begin.
+        return store.create(
+            lambda number: RequestRecord(request_id=number, created_at=0.0, principal="User:test"), [move]
+        ).request_id
+
+    meant = begin()
+    later = None
+    try:
+        asked = ask(reviewed, "alice", "PATCH", "/v1/reassignments/latest", json={"throttle": 7})
+        assert asked.status_code == 202, asked.text
+        review_id = asked.json()["review_id"]
+        later = begin()
+        assert shown(reviewed, review_id)["path"] == f"/v1/reassignments/{meant}"
+        assert decide(reviewed, "bob", review_id, "discard").status_code == 200
+    finally:
+        for request_id in filter(None, (meant, later)):
+            store.delete(request_id)
 
 
 def test_one_of_many_approvals_at_once_carries_out(reviewed: InProcess) -> None:

@@ -64,10 +64,12 @@ from spark_ordered_kafka.client.schemas.log_dirs import (
 )
 from spark_ordered_kafka.client.schemas.reassignments import (
     Assignment,
+    BrokerLoad,
     OngoingReassignment,
     PartitionAssignment,
     PartitionReassignment,
     PartitionResult,
+    PlannedBroker,
     ReassignmentList,
     ReassignmentPlan,
     ReassignmentPlanRequest,
@@ -81,6 +83,7 @@ from spark_ordered_kafka.client.schemas.reassignments import (
     Verification,
     VerifiedPartition,
     VerifiedReplica,
+    VerifiedStatus,
     VerifyRequest,
 )
 from spark_ordered_kafka.client.schemas.reviews import ReviewList, ReviewStatus, ReviewSummary, ReviewView
@@ -108,6 +111,7 @@ __all__ = [
     "Answer",
     "Assignment",
     "BrokerList",
+    "BrokerLoad",
     "BrokerLogDirs",
     "BrokerView",
     "ChangeKind",
@@ -145,6 +149,7 @@ __all__ = [
     "PartitionRecords",
     "PartitionResult",
     "PartitionView",
+    "PlannedBroker",
     "PositionCheck",
     "Readiness",
     "ReassignmentList",
@@ -189,6 +194,7 @@ __all__ = [
     "Verification",
     "VerifiedPartition",
     "VerifiedReplica",
+    "VerifiedStatus",
     "VerifyRequest",
     "WriterLayoutView",
 ]

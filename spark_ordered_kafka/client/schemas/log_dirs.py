@@ -75,10 +75,15 @@ class ReplicaLogDirsResult(Answer):
 
 
 class ReplicaLogDirView(ReplicaResult):
-    """Where a replica is, and where it is being moved to; ``temporary_replica_offset_lag``: records still to be copied."""
+    """Where a replica is, and where it is being moved to; ``temporary_replica_offset_lag``: records still to be copied.
+
+    Sizes are in bytes.
+    """
 
     current_replica_log_dir: str | None
+    current_replica_size: int | None = None
     temporary_replica_log_dir: str | None
+    temporary_replica_size: int | None = None
     temporary_replica_offset_lag: int | None
 
 

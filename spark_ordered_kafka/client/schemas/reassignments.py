@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_serializer
 
 from spark_ordered_kafka.client.schemas.base import Answer, Int32, Int64, Request, Result, TimeoutMs
 
@@ -57,6 +57,11 @@ class ReassignmentThrottleRequest(Request):
     throttle: Rate | None = None
     replica_alter_log_dirs_throttle: Rate | None = None
     validate_only: bool = False
+
+    @model_serializer(mode="plain")
+    def _given(self) -> dict[str, object]:
+        # Clients leave out what is None, which says something here.
+        return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
 
 
 class PartitionResult(Result):
@@ -173,10 +178,27 @@ class ReassignmentPlanRequest(Request):
     log_dirs: list[str] | None = None
 
 
+class BrokerLoad(Answer):
+    """What a broker has of the partitions that were looked at; ``leaders`` counts preferred ones."""
+
+    replicas: int
+    leaders: int
+    bytes: int
+
+
+class PlannedBroker(Answer):
+    """What a broker has before and after a plan. Bytes are those that its replicas have once they are complete."""
+
+    broker: int
+    before: BrokerLoad
+    after: BrokerLoad
+
+
 class ReassignmentPlan(Answer):
     """A plan in Kafka's JSON, with the partitions that are to change, and the same ones as they are now.
 
-    ``bytes_to_move`` is -1 where a log's size is not known.
+    ``bytes_to_move`` is -1 where a log's size is not known; ``leaders_to_move`` counts the partitions that get another
+    preferred leader.
     """
 
     version: int = 1
@@ -185,6 +207,7 @@ class ReassignmentPlan(Answer):
     bytes_to_move: int
     replicas_to_move: int
     leaders_to_move: int
+    brokers: list[PlannedBroker] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
 
 

@@ -12,7 +12,10 @@ from spark_ordered_kafka.controller.api import (
     groups,
     health,
     layouts,
+    log_dirs,
     openapi,
+    plans,
+    reassignments,
     reviews,
     rights,
     topics,
@@ -38,7 +41,7 @@ def create_app(service: ControllerService) -> FastAPI:
         redoc_url=None,
     )
     errors.add_handlers(app)
-    for routes in (health, topics, deletions, layouts, changes, brokers, groups, reviews):
+    for routes in (health, topics, deletions, layouts, changes, brokers, groups, log_dirs, reassignments, plans, reviews):
         routes.add_routes(app, service)
     settings = service.settings
     openapi.document(app, reason_required=settings.reason_required, review_required=settings.review_required)

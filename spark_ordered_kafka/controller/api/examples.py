@@ -88,6 +88,17 @@ _REVIEW: Final = {
     "decided_at": None,
     "answer_status": None,
 }
+_SUMMARY_OF_REQUEST: Final = {
+    **{"request_id": 7, "complete": False, "state": "running", "principal": "User:alice"},
+    **{"numerator": 734003200, "denominator": 1073741824, "rate": 52428800.0, "eta_seconds": 6.5},
+    **{"created_at": 1767225600.0, "ended_at": None, "rollback_of": None},
+    **{"throttle": 52428800, "replica_alter_log_dirs_throttle": None},
+    **{"waiting": 4, "moving": 2, "done": 10, "failed": 0, "cancelled": 0, "warnings": []},
+}
+_ROWS: Final = [
+    {"topic": "orders", "partition": 0, "replicas": [2, 3], "log_dirs": ["any", "/data/2"]},
+    {"topic": "orders", "partition": 1, "replicas": [3, 1]},
+]
 
 EXAMPLES: Final[dict[str, Any]] = {
     # -- requests -----------------------------------------------------------------------------------------------
@@ -123,6 +134,25 @@ EXAMPLES: Final[dict[str, Any]] = {
         "topics": [
             {"topic": "orders", "replication_factor": 3},
             {"topic": "payments", "assignments": {"0": [1, 2], "1": [2, 3]}},
+        ],
+        "validate_only": False,
+    },
+    "ReassignmentRequest": {
+        "version": 1,
+        "partitions": _ROWS,
+        "throttle": 52428800,
+        "additional": False,
+        "allow_replication_factor_change": False,
+        "elect_leaders": True,
+        "validate_only": False,
+    },
+    "ReassignmentThrottleRequest": {"throttle": None, "validate_only": False},
+    "ReassignmentPlanRequest": {"goal": "drain", "brokers": [1], "topics": ["orders"]},
+    "VerifyRequest": {"version": 1, "partitions": _ROWS},
+    "ReplicaLogDirsRequest": {
+        "replicas": [
+            {"topic": "orders", "partition": 0, "broker": 1, "log_dir": "/data/2"},
+            {"topic": "orders", "partition": 1, "broker": 1, "log_dir": "/data/2"},
         ],
         "validate_only": False,
     },
@@ -226,6 +256,122 @@ EXAMPLES: Final[dict[str, Any]] = {
                         "waits_for": [{"partition": 0, "offset": 1204}],
                     }
                 ],
+            }
+        ],
+    },
+    "ReassignmentResult": {
+        "request_id": 7,
+        "partitions": [
+            {**_DONE, "topic": "orders", "partition": 0},
+            {**_DONE, "topic": "orders", "partition": 1},
+        ],
+        "warnings": [],
+    },
+    "ReassignmentPlan": {
+        "version": 1,
+        "partitions": [{"topic": "orders", "partition": 0, "replicas": [2, 4], "log_dirs": ["any", "any"]}],
+        "current": {
+            "version": 1,
+            "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}],
+        },
+        **{"bytes_to_move": 67108864, "replicas_to_move": 1, "leaders_to_move": 1},
+        "brokers": [
+            {
+                "broker": 1,
+                "before": {"replicas": 1, "leaders": 1, "bytes": 67108864},
+                "after": {"replicas": 0, "leaders": 0, "bytes": 0},
+            }
+        ],
+        "warnings": ["left out, since without a leader: orders-3"],
+    },
+    "ReassignmentSummary": _SUMMARY_OF_REQUEST,
+    "ReassignmentView": {
+        **_SUMMARY_OF_REQUEST,
+        "replicas": [
+            {
+                **{"topic": "orders", "partition": 0, "broker": 3, "log_dir": "/data/2"},
+                **{"numerator": 41943040, "denominator": 67108864},
+                **{"error_code": 60, "error": "REASSIGNMENT_IN_PROGRESS", "error_message": None},
+            }
+        ],
+    },
+    "ReassignmentList": {
+        "requests": [_SUMMARY_OF_REQUEST],
+        "ongoing": [
+            {
+                **{"topic": "orders", "partition": 0, "replicas": [3, 2, 1]},
+                **{"adding_replicas": [3], "removing_replicas": [1], "request_id": 7},
+            }
+        ],
+    },
+    "Verification": {
+        "complete": False,
+        "partitions": [
+            {
+                **{"topic": "orders", "partition": 0, "status": "in_progress"},
+                **{"replicas": [3, 2, 1], "target": [2, 3]},
+                "log_dirs": [
+                    {
+                        **{"broker": 3, "status": "completed", "log_dir": "/data/2"},
+                        **{"current_log_dir": "/data/2", "future_log_dir": None},
+                    }
+                ],
+            }
+        ],
+    },
+    "LogDirList": {
+        "version": 1,
+        "brokers": [
+            {
+                **_DONE,
+                "broker": 1,
+                "log_dirs": [
+                    {
+                        **_DONE,
+                        **{"path": "/data/1", "is_live": True},
+                        **{"total_bytes": 1099511627776, "usable_bytes": 824633720832},
+                        "partitions": [
+                            {
+                                **{"topic": "orders", "partition": 0, "size": 1073741824},
+                                **{"offset_lag": 0, "is_temporary": False},
+                            }
+                        ],
+                    },
+                    {
+                        **{"error_code": 56, "error": "KAFKA_STORAGE_ERROR"},
+                        "error_message": "log directory /data/2 of broker 1: disk error",
+                        **{"path": "/data/2", "is_live": False, "total_bytes": None, "usable_bytes": None},
+                        "partitions": [],
+                    },
+                ],
+            }
+        ],
+    },
+    "ReplicaLogDirList": {
+        "replicas": [
+            {
+                **_DONE,
+                **{"topic": "orders", "partition": 0, "broker": 1},
+                **{"current_replica_log_dir": "/data/1", "current_replica_size": 1073741824},
+                **{"temporary_replica_log_dir": "/data/2", "temporary_replica_size": 734003200},
+                "temporary_replica_offset_lag": 338104,
+            }
+        ]
+    },
+    "ReplicaLogDirsResult": {
+        "replicas": [
+            {**_DONE, "topic": "orders", "partition": 0, "broker": 1},
+            {**_DONE, "topic": "orders", "partition": 1, "broker": 1},
+        ]
+    },
+    "ReplicaStatusList": {
+        "status_time": 1767225600000,
+        "lag": 1200,
+        "replicas": [
+            {
+                **_DONE,
+                **{"topic": "orders", "partition": 0, "broker": 2},
+                **{"status_time": 1767225600000, "lag": 1200},
             }
         ],
     },

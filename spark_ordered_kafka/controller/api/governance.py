@@ -24,7 +24,12 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 
 # To take back what is going on is never held up, and a decision about a request is not decided about in turn.
 _WITHOUT_REVIEW = frozenset(
-    {"/v1/topics/{topic}/change", "/v1/reviews/{review_id}/approve", "/v1/reviews/{review_id}/discard"}
+    {
+        ("DELETE", "/v1/topics/{topic}/change"),
+        ("DELETE", "/v1/reassignments/{request_id}"),
+        ("POST", "/v1/reviews/{review_id}/approve"),
+        ("POST", "/v1/reviews/{review_id}/discard"),
+    }
 )
 
 
@@ -124,7 +129,7 @@ class Governance:
             if (
                 settings.review_required
                 and governed.approval is None
-                and mutation.route.path not in _WITHOUT_REVIEW
+                and (mutation.method, mutation.route.path) not in _WITHOUT_REVIEW
             ):
                 response = await self._submitted(governed)
             else:
@@ -142,7 +147,7 @@ class Governance:
             return Response(checked.content, checked.status, media_type="application/json")
         record = ReviewRecord(
             method=mutation.method,
-            path=mutation.path,
+            path=_pinned(mutation.path, checked),
             query=mutation.without("wait"),  # nobody waits by then
             body=mutation.body,
             reason=governed.reason,
@@ -192,6 +197,16 @@ def _fields(
         "review_id": None if approval is None else approval.review_id,
         "approver": None if approval is None else approval.approver,
     }
+
+
+def _pinned(path: str, checked: Outcome | None) -> str:
+    """``path``, with the number of what was the latest reassignment when the request was ``checked``: by the time of the
+    approval another one may be that."""
+    beginning, latest, rest = path.partition("/reassignments/latest")
+    number = (
+        None if checked is None or not isinstance(checked.parsed, dict) else checked.parsed.get("request_id")
+    )
+    return path if not latest or rest or number is None else f"{beginning}/reassignments/{number}"
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -131,8 +131,9 @@ class Mutation:
         """The topics that it names."""
         named = [path_params["topic"]] if "topic" in path_params else []
         if isinstance(self.parsed, dict):
-            items = self.parsed.get("topics")
-            for item in [self.parsed, *(items if isinstance(items, list) else [])]:
+            lists = [self.parsed.get(name) for name in ("topics", "partitions", "replicas")]
+            items = [item for one in lists if isinstance(one, list) for item in one]
+            for item in [self.parsed, *items]:
                 name = item.get("topic") if isinstance(item, dict) else item
                 if isinstance(name, str):
                     named.append(name)

@@ -18,7 +18,7 @@ _AUTHORIZATION = frozenset(
     }
 )
 _AUDITED_RESULTS = 100
-_AUDITED_FIELDS = ("topic", "partition", "error", "error_message", "change_id", "review_id")
+_AUDITED_FIELDS = ("topic", "partition", "broker", "error", "error_message", "change_id", "review_id")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Outcome:
         parsed = self.parsed
         if not isinstance(parsed, dict):
             return []
-        for name in ("topics", "partitions"):
+        for name in ("topics", "partitions", "replicas"):
             if isinstance(parsed.get(name), list):
                 return [item for item in parsed[name] if isinstance(item, dict)]
         return [parsed]
@@ -69,8 +69,11 @@ class Outcome:
     def audited(self) -> dict[str, Any]:
         """Fields for the audit log. Of many results, those that are errors come first, and not all are kept."""
         results = sorted(self.results, key=lambda result: not result.get("error_code"))
+        parsed = self.parsed
+        begun = parsed.get("request_id") if isinstance(parsed, dict) else None
         return {
             "status": self.status,
+            **({} if begun is None else {"reassignment": begun}),
             "results": [
                 {name: result[name] for name in _AUDITED_FIELDS if result.get(name) is not None}
                 for result in results[:_AUDITED_RESULTS]

@@ -7,7 +7,14 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_READS = frozenset({"/v1/topics/{topic}/truncations", "/v1/topics/{topic}/misrouted"})
+_READS = frozenset(
+    {
+        "/v1/topics/{topic}/truncations",
+        "/v1/topics/{topic}/misrouted",
+        "/v1/reassignments/plan",
+        "/v1/reassignments/verify",
+    }
+)
 """Routes that are asked with a body and change nothing."""
 
 

@@ -1,0 +1,177 @@
+"""``ordered-kafka log-dirs``: log directories of brokers, with the options and output of ``kafka-log-dirs``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_ordered_kafka.cli.lists import parse_ids, parse_texts
+from spark_ordered_kafka.cli.log_dir_moves import move, verify
+from spark_ordered_kafka.cli.output import (
+    REFUSED,
+    CommandConfigOption,
+    ControllerOption,
+    connected,
+    print_body,
+    print_table,
+)
+from spark_ordered_kafka.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.client.schemas import BrokerLogDirs, LogDirList, LogDirView
+
+app = typer.Typer(
+    help="Show log directories of brokers, and move replicas between those of a broker.", no_args_is_help=True
+)
+app.command()(move)
+app.command()(verify)
+
+_DIRECTORIES = ("BROKER", "LOG DIR", "STATE", "REPLICAS", "SIZE", "FREE", "OF")
+_REPLICAS = ("BROKER", "LOG DIR", "TOPIC", "PARTITION", "SIZE", "OFFSET LAG", "TEMPORARY")
+
+
+class LogDirsOutput(str, Enum):
+    """How log directories are printed; ``kafka``: byte for byte as ``kafka-log-dirs --describe`` does."""
+
+    TABLE = "table"
+    JSON = "json"
+    KAFKA = "kafka"
+
+
+@app.callback()
+def log_dirs() -> None:
+    """Show log directories of brokers, and move replicas between those of a broker."""
+
+
+@app.command()
+def describe(
+    broker_list: Annotated[
+        str,
+        typer.Option("--broker-list", metavar="ID,ID,...", help="Ids of the brokers.", show_default="all"),
+    ] = "",
+    log_dirs: Annotated[
+        str,
+        typer.Option(
+            "--log-dirs", metavar="PATH,PATH,...", help="These directories alone.", show_default="all"
+        ),
+    ] = "",
+    topic_list: Annotated[
+        str,
+        typer.Option(
+            "--topic-list",
+            metavar="TOPIC,TOPIC,...",
+            help="Replicas of these topics alone.",
+            show_default="all",
+        ),
+    ] = "",
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
+    output: Annotated[
+        LogDirsOutput,
+        typer.Option(
+            "--output", help="How to print the result on stdout; kafka: just as kafka-log-dirs --describe."
+        ),
+    ] = LogDirsOutput.TABLE,
+) -> None:
+    """Log directories and the replicas in them: sizes, lags, temporary replicas, and which directories are offline."""
+    with connected(controller, command_config=command_config) as client:
+        brokers, paths = parse_ids("--broker-list", broker_list), parse_texts(log_dirs)
+        topics = parse_texts(topic_list)
+        if output is LogDirsOutput.KAFKA:
+            _print_as_kafka(client, brokers, paths, topics)
+            return
+        found = client.log_dirs(brokers=brokers, log_dirs=paths, topics=topics)
+    if output is LogDirsOutput.JSON:
+        _print_json(found, single=len(brokers) == 1)
+    else:
+        _print_tables(found)
+    _end_if_failed(found.brokers)
+
+
+def _print_as_kafka(
+    client: ControllerClient, brokers: Sequence[int], paths: Collection[str], topics: Collection[str]
+) -> None:
+    from spark_ordered_kafka.cli.kafka_log_dirs import QUERYING, answered
+
+    # Of everything, since what Kafka's tool leaves out has its part in the order of the rest.
+    found = client.log_dirs(brokers=brokers)
+    # Kafka's tool does not know of brokers that are down, unless they are named.
+    rows = [row for row in found.brokers if brokers or row.error_code != ErrorCode.BROKER_NOT_AVAILABLE]
+    typer.echo(QUERYING)
+    _end_if_failed(rows)
+    for line in answered(rows, topics, paths):
+        typer.echo(line)
+    for kind, named, known in (
+        ("topic", topics, {replica.topic for one in _directories(rows) for replica in one.partitions}),
+        ("log directory", paths, {one.path for one in _directories(rows)}),
+    ):
+        for value in named:
+            if value not in known:
+                typer.echo(f"warning: these brokers have nothing of {kind} {value!r}", err=True)
+
+
+def _print_json(found: LogDirList, *, single: bool) -> None:
+    if not single:
+        print_body(found)
+        return
+    from pydantic_core import to_json
+
+    (broker,) = found.brokers
+    typer.echo(to_json({"version": found.version, **broker.model_dump()}, indent=2))
+
+
+def _print_tables(found: LogDirList) -> None:
+    from spark_ordered_kafka.cli.units import shown_bytes
+
+    def shown(count: int | None) -> str | None:
+        return None if count is None else shown_bytes(count)
+
+    directories = [
+        (
+            row.broker,
+            one.path,
+            "online" if one.is_live else f"offline: {one.error}",
+            len(one.partitions),
+            shown_bytes(sum(replica.size for replica in one.partitions)),
+            shown(one.usable_bytes),
+            shown(one.total_bytes),
+        )
+        for row in found.brokers
+        for one in row.log_dirs
+    ]
+    replicas = [
+        (
+            row.broker,
+            one.path,
+            replica.topic,
+            replica.partition,
+            shown_bytes(replica.size),
+            replica.offset_lag,
+            "yes" if replica.is_temporary else None,
+        )
+        for row in found.brokers
+        for one in row.log_dirs
+        for replica in sorted(one.partitions, key=lambda replica: (replica.topic, replica.partition))
+    ]
+    print_table(_DIRECTORIES, directories)
+    if replicas:
+        typer.echo()
+        print_table(_REPLICAS, replicas)
+
+
+def _directories(rows: Sequence[BrokerLogDirs]) -> Iterator[LogDirView]:
+    for row in rows:
+        yield from row.log_dirs
+
+
+def _end_if_failed(rows: Sequence[BrokerLogDirs]) -> None:
+    """Tell which brokers gave no answer, and exit if there are any."""
+    failed = [row for row in rows if row.error_code != ErrorCode.NONE]
+    for row in failed:
+        typer.echo(f"error: broker {row.broker}: {row.error}: {row.error_message}", err=True)
+    if failed:
+        raise typer.Exit(REFUSED)

@@ -1,0 +1,31 @@
+"""Kafka's JSON of a reassignment (``--reassignment-json-file``)."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO, Literal
+
+from spark_ordered_kafka.cli.json_files import read_json
+from spark_ordered_kafka.cli.reassign_options import REASSIGNMENT_JSON_FILE
+from spark_ordered_kafka.client.schemas import PartitionReassignment
+from spark_ordered_kafka.client.schemas.base import Request
+
+
+class _Reassignment(Request):
+    version: Literal[1] = 1
+    partitions: list[PartitionReassignment]
+    # What `reassign plan` tells beside it.
+    current: Any = None
+    bytes_to_move: Any = None
+    replicas_to_move: Any = None
+    leaders_to_move: Any = None
+    brokers: Any = None
+    warnings: Any = None
+
+
+def read_partitions(file: BinaryIO) -> list[PartitionReassignment]:
+    """The partitions of a file in Kafka's JSON, in its order; what ``reassign plan --output json`` prints will do too.
+
+    Whether there are such partitions, brokers and directories is for the controller to say. Raises ConfigError as
+    :func:`read_json` does.
+    """
+    return read_json(_Reassignment, file, REASSIGNMENT_JSON_FILE).partitions

@@ -1,0 +1,33 @@
+"""Options that commands of ``ordered-kafka reassign`` share; names are those of ``kafka-reassign-partitions``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+REASSIGNMENT_JSON_FILE = "--reassignment-json-file"
+MOST_REQUESTS = 2**31 - 1
+MOST_BYTES = 2**63 - 1
+
+JsonFileOption = Annotated[
+    typer.FileBinaryRead | None,
+    typer.Option(
+        REASSIGNMENT_JSON_FILE,
+        metavar="FILE",
+        help="The plan in Kafka's JSON; - reads stdin. log_dirs are optional: an absolute path each, or any.",
+    ),
+]
+RequestOption = Annotated[
+    int | None,
+    typer.Option(
+        "--request",
+        metavar="ID",
+        min=1,
+        max=MOST_REQUESTS,
+        help="Id of the request, as reassign execute printed it.",
+        show_default="the latest",
+    ),
+]
+NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Return once it has begun.")]
+ValidateOption = Annotated[bool, typer.Option("--validate-only", help="Only check the request.")]

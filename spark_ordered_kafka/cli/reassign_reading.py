@@ -1,0 +1,158 @@
+"""``ordered-kafka reassign status``, ``verify`` and ``list``: they change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_ordered_kafka.cli.output import (
+    REFUSED,
+    CommandConfigOption,
+    ControllerOption,
+    OutputFormat,
+    OutputOption,
+    connected,
+    errors_told,
+    print_body,
+    print_table,
+)
+from spark_ordered_kafka.cli.reassign_options import REASSIGNMENT_JSON_FILE, JsonFileOption, RequestOption
+from spark_ordered_kafka.cli.reassign_outcomes import follow_to_end
+from spark_ordered_kafka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.schemas import ReassignmentSummary, ReassignmentView
+
+
+def status(
+    request: RequestOption = None,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Bytes of each replica that is being made.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Show the progress until all are in place.")
+    ] = False,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """How far a reassignment is. With --follow, ends with 0 only if every partition was reassigned."""
+    with errors_told():
+        if progress and follow:
+            raise ConfigError("--progress", True, "cannot be combined with --follow")
+    with connected(controller, command_config=command_config) as client:
+        if follow:
+            follow_to_end(client, request, output)
+            return
+        view = client.reassignment("latest" if request is None else request)
+    if output is OutputFormat.JSON:
+        print_body(view)
+    elif progress:
+        _print_replicas(view)
+    else:
+        _print_summary(view)
+
+
+def verify(
+    reassignment_json_file: JsonFileOption = None,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Whether partitions and log directories are as a plan says: 0 if all are, else 1.
+
+    Prints what kafka-reassign-partitions --verify does. Throttles are left alone: those of requests are taken back by the
+    controller.
+    """
+    with errors_told():
+        if reassignment_json_file is None:
+            raise ConfigError(REASSIGNMENT_JSON_FILE, None, "give it")
+        from spark_ordered_kafka.cli.reassign_files import read_partitions
+
+        partitions = read_partitions(reassignment_json_file)
+    from spark_ordered_kafka.cli.reassign_texts import verification
+    from spark_ordered_kafka.client.schemas import VerifyRequest
+
+    with connected(controller, command_config=command_config) as client:
+        found = client.verify_reassignment(VerifyRequest(partitions=partitions))
+    if output is OutputFormat.JSON:
+        print_body(found)
+    else:
+        typer.echo(verification(found))
+    if not found.complete:
+        raise typer.Exit(REFUSED)
+
+
+def list_reassignments(
+    requests: Annotated[
+        bool, typer.Option("--requests", help="The controller's requests instead, the newest first.")
+    ] = False,
+    controller: ControllerOption = None,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Reassignments that Kafka is busy with, whoever asked for them, as kafka-reassign-partitions --list prints them."""
+    from spark_ordered_kafka.cli.reassign_texts import ongoing
+
+    with connected(controller, command_config=command_config) as client:
+        found = client.reassignments()
+    if output is OutputFormat.JSON:
+        print_body(found)
+    elif requests:
+        _print_requests(found.requests)
+    else:
+        typer.echo(ongoing(found.ongoing))
+
+
+def _print_summary(view: ReassignmentView) -> None:
+    from spark_ordered_kafka.cli.reassign_progress import counts, overall, pace
+    from spark_ordered_kafka.cli.units import shown_rate, shown_time
+
+    copied = overall(view)
+    rows: list[tuple[str, object]] = [
+        ("state", view.state),
+        ("partitions", counts(view)),
+        ("bytes", f"{copied}" if copied.percent is None else f"{copied} ({int(copied.percent)} %)"),
+        ("rate", pace(view) or None),
+        ("throttle", shown_rate(view.throttle)),
+        ("log dirs throttle", shown_rate(view.replica_alter_log_dirs_throttle)),
+        ("requested by", f"{view.principal or '-'}, {shown_time(view.created_at)}"),
+        ("ended", None if view.ended_at is None else shown_time(view.ended_at)),
+        ("rollback of", view.rollback_of),
+        *(("warning", warning) for warning in view.warnings),
+    ]
+    print_table(("REQUEST", str(view.request_id)), rows)
+
+
+def _print_replicas(view: ReassignmentView) -> None:
+    from spark_ordered_kafka.cli.reassign_progress import Copied
+    from spark_ordered_kafka.cli.units import shown_bytes
+
+    rows = []
+    for row in view.replicas:
+        known = row.denominator >= 0
+        percent = Copied(row.numerator, row.denominator if known else None).percent
+        total = shown_bytes(row.denominator) if known else None
+        shown = None if percent is None else f"{int(percent)} %"
+        place = (row.topic, row.partition, row.broker, row.log_dir)
+        rows.append((*place, shown_bytes(row.numerator), total, shown, row.error))
+    print_table(("TOPIC", "PARTITION", "BROKER", "LOG DIR", "COPIED", "OF", "PERCENT", "ERROR"), rows)
+
+
+def _print_requests(requests: list[ReassignmentSummary]) -> None:
+    from spark_ordered_kafka.cli.reassign_progress import counts, overall
+    from spark_ordered_kafka.cli.units import shown_time
+
+    rows = [
+        (
+            one.request_id,
+            one.state,
+            counts(one),
+            overall(one),
+            one.principal or None,
+            shown_time(one.created_at),
+        )
+        for one in requests
+    ]
+    print_table(("REQUEST", "STATE", "PARTITIONS", "BYTES", "REQUESTED BY", "AT"), rows)

@@ -1,0 +1,61 @@
+"""Routes of log directories (KIP-113) and of the status of replicas (KIP-179)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Query
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.api.bodies import body, reader
+from spark_ordered_kafka.controller.api.filters import numbers, texts
+from spark_ordered_kafka.controller.api.rights import on_cluster
+from spark_ordered_kafka.controller.service import ControllerService
+
+Filter = Annotated[
+    list[str] | None, Query(description="May be repeated, or hold several values with commas.")
+]
+
+
+def add_routes(app: FastAPI, service: ControllerService) -> None:
+    """Add them to ``app``."""
+    described = [on_cluster(service, Operation.DESCRIBE)]
+
+    @app.get("/v1/log-dirs", dependencies=described)
+    def get_log_dirs(
+        broker: Filter = None, log_dir: Filter = None, topic: Filter = None
+    ) -> schemas.LogDirList:
+        """Log directories of brokers with their replicas; offline ones have their error."""
+        return service.log_dirs.describe(
+            numbers("broker", broker), texts("log_dir", log_dir), texts("topic", topic)
+        )
+
+    @app.get("/v1/replica-log-dirs", dependencies=described)
+    def get_replica_log_dirs(
+        topic: Filter = None, partition: Filter = None, broker: Filter = None
+    ) -> schemas.ReplicaLogDirList:
+        """In which log directory replicas are, and to which they are being moved (describeReplicaLogDirs)."""
+        return service.log_dirs.replicas(
+            texts("topic", topic), numbers("partition", partition), numbers("broker", broker)
+        )
+
+    @app.post(
+        "/v1/replica-log-dirs",
+        dependencies=[Depends(service.confirm_active), on_cluster(service, Operation.ALTER)],
+        **body(schemas.ReplicaLogDirsRequest),
+    )
+    def move_replicas(
+        request: Annotated[schemas.ReplicaLogDirsRequest, Depends(reader(schemas.ReplicaLogDirsRequest))],
+    ) -> schemas.ReplicaLogDirsResult:
+        """Move replicas to other log directories of their brokers, all or none; back to where they are: stay there."""
+        return service.log_dirs.move(request)
+
+    @app.get("/v1/replica-status", dependencies=described)
+    def get_replica_status(
+        topic: Filter = None, partition: Filter = None, broker: Filter = None
+    ) -> schemas.ReplicaStatusList:
+        """How many records replicas are behind their leaders (replicaStatus); -1: not known, the row says why."""
+        return service.lags.status(
+            texts("topic", topic), numbers("partition", partition), numbers("broker", broker)
+        )

@@ -1,0 +1,140 @@
+"""Carries out requests to reassign partitions: one loop over all of them, as long as this process is the controller."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.capacities import Capacities
+from spark_ordered_kafka.controller.election import DeposedError
+from spark_ordered_kafka.controller.reassign.jobs import Shown
+from spark_ordered_kafka.controller.reassign.observer import ReassignmentObserver
+from spark_ordered_kafka.controller.reassign.reign import Claim, Reign
+from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
+from spark_ordered_kafka.controller.reassign.throttles import Throttles
+from spark_ordered_kafka.controller.reassign.views import summary, view
+from spark_ordered_kafka.controller.settings import ReassignSettings
+from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+
+_log = logging.getLogger(__name__)
+
+_RETRY = 0.5
+_BUG_RETRY = 5.0
+
+
+class Executor:
+    """The executor of one controller process. ``clock`` gives seconds since the epoch and must not go backwards.
+
+    ``before`` is called with the name of every step before it is carried out: ``load``, ``throttle``, ``intend`` (moves
+    are stored as about to begin), ``place``, ``start``, ``withdraw``, ``store``, ``elect``, ``release`` (of throttles),
+    ``end``, ``sweep``.
+
+    Args:
+        claim: returns once this process is known to be the controller; raises DeposedError.
+        timeout: seconds for each call to Kafka.
+    """
+
+    def __init__(
+        self,
+        admin: KafkaAdmin,
+        store: ReassignmentStore,
+        throttles: Throttles,
+        capacities: Capacities,
+        settings: ReassignSettings,
+        clock: Callable[[], float],
+        observer: ReassignmentObserver,
+        claim: Claim,
+        before: Callable[[str], None] = lambda _: None,
+        *,
+        timeout: float,
+    ) -> None:
+        self._clock = clock
+        self._reign: Reign | None = None
+        self._thread: threading.Thread | None = None
+
+        def new_reign() -> Reign:
+            return Reign(
+                admin,
+                store,
+                throttles,
+                capacities,
+                settings,
+                clock,
+                observer,
+                claim,
+                before,
+                timeout=timeout,
+            )
+
+        self._new_reign = new_reign
+
+    # -- for requests -------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Something is new in the store."""
+        reign = self._reign
+        if reign is not None:
+            reign.announce()
+
+    def snapshot(self, request_id: int) -> schemas.ReassignmentView | None:
+        """A request that this process carries out, as it is now; None for others."""
+        shown = self._shown(request_id)
+        return None if shown is None else view(shown.record, shown.moves, shown.rate)
+
+    def summaries(self) -> list[schemas.ReassignmentSummary]:
+        """All that this process carries out."""
+        reign = self._reign
+        shown = () if reign is None else reign.shown.values()
+        return [summary(one.record, one.moves, one.rate) for one in shown]
+
+    def _shown(self, request_id: int) -> Shown | None:
+        reign = self._reign
+        return None if reign is None else reign.shown.get(request_id)
+
+    # -- for the process ----------------------------------------------------------------------------------------
+
+    def resume_all(self) -> None:
+        """Go on with all requests that have not ended; the claim to be the controller must be held."""
+        self._reign = reign = self._new_reign()
+        self._thread = threading.Thread(target=self._run, args=(reign,), name="reassignments", daemon=True)
+        self._thread.start()
+
+    def begin_stop(self) -> None:
+        """Begin no further step; does not wait. What Kafka is at goes on, and so does the next controller."""
+        if self._reign is not None:
+            self._reign.end()
+
+    def stop_all(self, timeout: float) -> None:
+        """:meth:`begin_stop`, then wait until that is so, at most ``timeout`` seconds."""
+        self.begin_stop()
+        if self._thread is not None:
+            self._thread.join(timeout)
+            if self._thread.is_alive():
+                _log.warning("the reassignments did not stop within %g s", timeout)
+        self._reign = None
+
+    def _run(self, reign: Reign) -> None:
+        last: str | None = None
+        try:
+            while not reign.stop.is_set():
+                try:
+                    reign.tick()
+                    rest = reign.rest_seconds()
+                    last = None
+                except DeposedError:
+                    _log.info("reassignments are left to the next controller")
+                    return
+                except OrderedKafkaError as error:
+                    if str(error) != last:
+                        _log.warning("reassignments do not go on: %s", error)
+                    reign.look_again()
+                    last, rest = str(error), _RETRY
+                except Exception:  # noqa: BLE001 - a bug, and without this thread nothing would ever go on
+                    _log.exception("reassignments met a bug")
+                    rest = _BUG_RETRY
+                reign.rest(rest)
+        finally:
+            reign.close()

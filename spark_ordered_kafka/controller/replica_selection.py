@@ -1,0 +1,118 @@
+"""What requests that ask about brokers, topics and replicas are about: filters, and refusals of what does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.parsing import is_topic_name
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A replica that is asked about; ``hosted``: the partition has one on the broker. ``leader`` is -1 without one."""
+
+    topic: str
+    partition: int
+    broker: int
+    leader: int
+    hosted: bool
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+
+class ReplicaSelection:
+    """Finds what filters stand for; an empty one stands for all.
+
+    Raises RequestError UNKNOWN_MEMBER_ID for a broker that is neither up nor has replicas, UNKNOWN_TOPIC_OR_PARTITION,
+    INVALID_TOPIC_EXCEPTION for a name that no topic can have; UnavailableError when Kafka does not answer.
+    """
+
+    def __init__(self, admin: KafkaAdmin) -> None:
+        self._admin = admin
+
+    def topics(self, topics: Collection[str]) -> dict[str, TopicDescription]:
+        """The topics, sorted."""
+        for topic in topics:
+            if not is_topic_name(topic):
+                raise RequestError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"topic has the value {topic[:250]!r}: no topic can have that name",
+                )
+        found = self._admin.describe_topics(list(topics) or None)
+        for topic in topics:
+            if topic not in found:
+                raise RequestError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic has the value {topic!r}: there is no such topic",
+                )
+        return dict(sorted(found.items()))
+
+    def brokers(self, brokers: Collection[int]) -> list[int]:
+        """The brokers in the order in which they are named; all: also those that are down and have replicas."""
+        alive = [broker.id for broker in self._admin.brokers()]
+        if brokers and set(brokers) <= set(alive):
+            return list(brokers)
+        hosting = {
+            broker
+            for topic in self._admin.describe_topics().values()
+            for partition in topic.partitions
+            for broker in partition.replicas
+        }
+        known = sorted({*alive, *hosting})
+        for broker in brokers:
+            if broker not in known:
+                raise RequestError(
+                    ErrorCode.UNKNOWN_MEMBER_ID, f"broker has the value {broker}: {known_are(known)}"
+                )
+        return list(brokers) or known
+
+    def replicas(
+        self, topics: Collection[str], partitions: Collection[int], brokers: Collection[int]
+    ) -> Iterator[Selected]:
+        """Replicas by topic and partition; ``partitions`` are those of each of ``topics``.
+
+        Of partitions and brokers that are both named, there is a row of each pair, whether it has a replica or not. Raises
+        RequestError INVALID_REQUEST for partitions without topics.
+        """
+        if partitions and not topics:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"partition has the value {next(iter(partitions))}: name its topic, too",
+            )
+        found = self.topics(topics)
+        if brokers:
+            self.brokers(brokers)
+        for topic, description in found.items():
+            count = len(description.partitions)
+            for partition in partitions or range(count):
+                if not 0 <= partition < count:
+                    raise RequestError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        f"partition has the value {partition}: topic {topic!r} has 0 to {count - 1}",
+                    )
+                row = description.partitions[partition]
+                for broker in brokers if partitions and brokers else row.replicas:
+                    if not brokers or broker in brokers:
+                        yield Selected(topic, partition, broker, row.leader, broker in row.replicas)
+
+
+def known_are(values: Sequence[object]) -> str:
+    """The end of a message about a value that is not among ``values``."""
+    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    return f"known are {', '.join(map(str, values[:_SHOWN]))}{more}"
+
+
+def not_hosted(place: tuple[str, int], broker: int) -> RequestError:
+    """REPLICA_NOT_AVAILABLE: the partition has no replica on the broker."""
+    topic, partition = place
+    return RequestError(
+        ErrorCode.REPLICA_NOT_AVAILABLE, f"partition {topic}-{partition} has no replica on broker {broker}"
+    )

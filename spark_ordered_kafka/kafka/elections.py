@@ -1,0 +1,61 @@
+"""Electing the preferred leaders of partitions (KIP-460)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from kafka import errors as kafka_errors
+from kafka.protocol.admin import ElectionType, ElectLeadersRequest
+
+from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.kafka.leaders import controller_of
+from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
+from spark_ordered_kafka.kafka.rows import Answer, Place, ask_rows, by_topic, placed
+
+_NOT_NEEDED = kafka_errors.ElectionNotNeededError.errno
+
+
+def elect_preferred(
+    requests: BrokerRequests, places: Collection[Place], timeout: float
+) -> dict[Place, RequestError]:
+    """Let the first replica of each partition lead it, if it is in sync; those where that failed (ElectLeaders).
+
+    One that leads already is no failure. Asking twice does no harm.
+
+    Args:
+        places: (topic, partition), once each.
+        timeout: seconds for each 1,000 of them.
+
+    Returns:
+        What failed: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, REQUEST_TIMED_OUT; UNKNOWN_SERVER_ERROR, whose
+        message begins with PREFERRED_LEADER_NOT_AVAILABLE, where the first replica is away or not in sync.
+
+    Raises:
+        RequestError: the cluster may not be altered.
+        UnavailableError: no answer in time; some may have been elected.
+    """
+    ask = partial(_elect, requests, int(1000 * timeout))
+    return ask_rows(requests, list(places), ask, timeout, "elect the preferred leaders")
+
+
+async def _elect(
+    requests: BrokerRequests, timeout_ms: int, places: Sequence[Place], deadline: float
+) -> dict[Place, Answer]:
+    asked = ElectLeadersRequest.TopicPartitions
+    request = ElectLeadersRequest(
+        election_type=ElectionType.PREFERRED,
+        topic_partitions=[asked(topic=topic, partitions=p) for topic, p in by_topic(places).items()],
+        timeout_ms=timeout_ms,
+    )
+    controller = await controller_of(requests, deadline)
+    response = await requests.send(request, controller, deadline)
+    if response.error_code != 0:
+        raise broker_error(response.error_code)
+    return {
+        (place := (found.topic, row.partition_id)): placed(
+            place, 0 if row.error_code == _NOT_NEEDED else row.error_code, row.error_message
+        )
+        for found in response.replica_election_results
+        for row in found.partition_result
+    }

@@ -1,0 +1,90 @@
+"""What brokers tell is doubted until all may have heard of the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import pytest
+
+from spark_ordered_kafka.controller.reassign.records import Move
+from spark_ordered_kafka.controller.reassign.validation import Known
+from spark_ordered_kafka.controller.reassign.witnesses import Doubt, contradicted, replicas_of
+from spark_ordered_kafka.kafka.admin import PartitionDescription, TopicDescription
+from spark_ordered_kafka.kafka.rows import Place
+
+PLACE = ("t", 0)
+
+
+def described(*replicas: Sequence[int]) -> dict[str, TopicDescription]:
+    rows = tuple(PartitionDescription(p, r[0], 0, tuple(r), tuple(r)) for p, r in enumerate(replicas))
+    return {"t": TopicDescription("t", "id", False, rows)}
+
+
+def moved(before: Sequence[int], after: Sequence[int]) -> dict[Place, Move]:
+    return {PLACE: Move(topic="t", partition=0, before=tuple(before), after=tuple(after), state="done")}
+
+
+class Told:
+    """Witnesses that tell what a test says; counts the questions to the brokers."""
+
+    def __init__(self, done: Mapping[Place, Move] | None = None, *, agreeing: bool = True) -> None:
+        self.done = done or {}
+        self.agreeing = agreeing
+        self.questions = 0
+
+    def moved(self, places: Collection[Place]) -> Mapping[Place, Move]:
+        return {place: move for place, move in self.done.items() if place in places}
+
+    def agree(self, known: Known, names: Collection[str]) -> bool:
+        self.questions += 1
+        return self.agreeing
+
+
+def doubt(told: Told, *times: float) -> Doubt:
+    clock: Iterator[float] = iter([0.0, *times])
+    return Doubt(told, lambda: next(clock))
+
+
+def known(*replicas: Sequence[int]) -> Known:
+    return Known(topics=described(*replicas), alive={1, 2, 3})
+
+
+class TestDoubt:
+    def test_nobody_is_asked_about_what_is_taken(self) -> None:
+        told = Told(agreeing=False)
+        assert not doubt(told, 0.0, 0.0).remains(known([1]), {PLACE}, refused=False)
+        assert told.questions == 0
+
+    def test_a_refusal_is_believed_once_all_agree_for_a_while(self) -> None:
+        told = Told()
+        assert doubt(told, 0.1, 0.1).remains(known([1]), {PLACE}, refused=True)
+        assert told.questions == 0
+        assert not doubt(told, 1.1, 1.1).remains(known([1]), {PLACE}, refused=True)
+        assert told.questions == 1
+
+    @pytest.mark.parametrize(("after", "remains"), [(1.1, True), (4.9, True), (5.1, False)])
+    def test_brokers_that_differ_have_some_seconds(self, after: float, remains: bool) -> None:
+        told = Told(agreeing=False)
+        assert doubt(told, after, after).remains(known([1]), {PLACE}, refused=True) is remains
+
+    @pytest.mark.parametrize("refused", [True, False])
+    def test_what_an_earlier_request_has_changed_was_not_heard_of(self, refused: bool) -> None:
+        told = Told(moved([1, 2], [1]))
+        assert doubt(told, 0.1, 0.1).remains(known([1, 2]), {PLACE}, refused=refused)
+        assert not doubt(told, 0.1, 0.1).remains(known([1]), {PLACE}, refused=False)
+        # Somebody else may have put it back.
+        assert not doubt(told, 5.1, 5.1).remains(known([1, 2]), {PLACE}, refused=False)
+
+
+def test_contradicted() -> None:
+    assert contradicted({PLACE: (1, 2)}, moved([1, 2], [2, 1]))
+    assert not contradicted({PLACE: (2, 1)}, moved([1, 2], [2, 1]))
+    assert not contradicted({PLACE: (3,)}, moved([1, 2], [2, 1]))
+    assert not contradicted({}, moved([1, 2], [2, 1]))
+    # Moved between log directories only.
+    assert not contradicted({PLACE: (1, 2)}, moved([1, 2], [1, 2]))
+
+
+def test_replicas_of_places_that_exist() -> None:
+    found = replicas_of(described([1], [2, 3]), [("t", 1), ("t", 2), ("t", -1), ("u", 0)])
+    assert found == {("t", 1): (2, 3)}

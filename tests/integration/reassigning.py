@@ -1,0 +1,222 @@
+"""Reassignments by a controller in the test's process; confluent-kafka's AdminClient makes and judges the topics."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.log_dirs import LogDirs
+from spark_ordered_kafka.kafka.reassignments import Reassignments
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import InProcess
+from tests.servers import TIMEOUT, await_true, unique_name
+
+SLOW = 50_000
+"""Bytes per second, at which the records of :func:`written` take much longer than a test."""
+
+SIZE, PACE = 4_000_000, 200_000
+"""Bytes of a partition, and bytes per second at which they are on their way for many seconds.
+
+A broker has its rate on average over 11 seconds, and a follower fetches 1 MB at once: with less, the first bytes of a test
+would have to wait until those of the tests before it are forgotten.
+"""
+
+
+@dataclass
+class Row:
+    """A row of Kafka's JSON."""
+
+    topic: str
+    partition: int
+    replicas: Sequence[int]
+    log_dirs: Sequence[str] | None = None
+
+    @property
+    def json(self) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "replicas": list(self.replicas),
+        }
+        return row if self.log_dirs is None else row | {"log_dirs": list(self.log_dirs)}
+
+
+class Judge:
+    """What Kafka says, without the code under test but for its readers."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self._admin = KafkaAdmin(cluster.bootstrap_servers)
+        self.reassignments = Reassignments(self._admin.requests)
+        self.dirs = LogDirs(self._admin.requests)
+
+    def close(self) -> None:
+        self._admin.close()
+
+    def create(self, *replicas: Sequence[int], size: int = 0) -> str:
+        """A topic with these replicas of its partitions and ``size`` random bytes in each."""
+        topic = unique_name("moved")
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
+        new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=[list(r) for r in replicas])
+        admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+        for broker in self._admin.brokers():
+            await_true(partial(self._is_known, topic, broker.id), f"broker {broker.id} knows topic {topic}")
+        if size:
+            self.write(topic, len(replicas), size)
+        return topic
+
+    def _is_known(self, topic: str, broker: int) -> bool:
+        requests = self._admin.requests
+        ask = partial(requests.metadata, [topic], broker)
+        told = requests.retry(ask, time.monotonic() + TIMEOUT, f"ask broker {broker} for topic {topic}")
+        return all(one.error_code == 0 for one in told.topics)
+
+    def delete(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
+        admin.delete_topics([topic])[topic].result(TIMEOUT)
+
+    def throttles(self, *topics: str) -> dict[str, str]:
+        """Throttles of the topics and of all brokers."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
+        found = {}
+        resources = [(ResourceType.TOPIC, topic) for topic in topics]
+        for kind, name in [*resources, *((ResourceType.BROKER, str(broker)) for broker in (1, 2, 3))]:
+            (future,) = admin.describe_configs([ConfigResource(kind, name)]).values()
+            for entry in future.result(TIMEOUT).values():
+                if "throttled" in entry.name and entry.value not in (None, "", str(2**63 - 1)):
+                    found[f"{name} {entry.name}"] = entry.value
+        return found
+
+    def answers(self, broker: int) -> bool:
+        return isinstance(self.dirs.describe([broker], {})[broker], list)
+
+    def write(self, topic: str, partitions: int, size: int, piece: int = 50_000) -> None:
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap_servers, "acks": "all"})
+        for partition in range(partitions):
+            for _ in range(size // piece):
+                producer.produce(topic, os.urandom(piece), partition=partition)
+        assert producer.flush(TIMEOUT) == 0, "records were not acknowledged"
+
+    def replicas(self, topic: str) -> list[tuple[int, ...]]:
+        return [row.replicas for row in self._admin.describe_topics([topic])[topic].partitions]
+
+    def await_replicas(self, topic: str, expected: list[tuple[int, ...]]) -> None:
+        """Brokers learn of it one after another."""
+        await_true(lambda: self.replicas(topic) == expected, f"{topic} with the replicas {expected}")
+
+    def leaders(self, topic: str) -> list[int]:
+        return [row.leader for row in self._admin.describe_topics([topic])[topic].partitions]
+
+    def in_sync(self, topic: str) -> list[set[int]]:
+        return [set(row.isr) for row in self._admin.describe_topics([topic])[topic].partitions]
+
+    def ongoing(self, topic: str) -> dict[int, tuple[int, ...]]:
+        """Partition -> brokers that get a replica."""
+        return {p: one.adding for (name, p), one in self.reassignments.all_ongoing().items() if name == topic}
+
+    def paths(self, broker: int) -> list[str]:
+        found = self.dirs.describe([broker], {})[broker]
+        assert isinstance(found, list), found
+        return [one.path for one in found]
+
+    def where(self, topic: str, partition: int, broker: int) -> tuple[str | None, str | None]:
+        """Log directory of a replica, and of the temporary one."""
+        found = self.dirs.describe([broker], {topic: [partition]})[broker]
+        assert isinstance(found, list), found
+        places = {row.is_future: one.path for one in found for row in one.replicas}
+        return places.get(False), places.get(True)
+
+    def other(self, topic: str, partition: int, broker: int) -> str:
+        """A log directory of the broker in which the replica is not."""
+        here, _ = self.where(topic, partition, broker)
+        return next(path for path in self.paths(broker) if path != here)
+
+
+class Mover:
+    """Sends requests to a controller, and waits."""
+
+    def __init__(self, controller: InProcess) -> None:
+        self.controller = controller
+
+    def submit(self, *rows: Row, **fields: Any) -> int:
+        body = {"partitions": [row.json for row in rows], "additional": True, **fields}
+        answer = self.controller.http.post("/v1/reassignments", json=body)
+        assert answer.status_code == 200, answer.text
+        result = schemas.ReassignmentResult.model_validate_json(answer.content)
+        assert result.request_id is not None, result
+        return result.request_id
+
+    def view(self, request_id: int) -> schemas.ReassignmentView:
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            answer = self.controller.http.get(f"/v1/reassignments/{request_id}")
+            if answer.status_code == 200:
+                return schemas.ReassignmentView.model_validate_json(answer.content)
+            # A busy machine may cost the controller its ZooKeeper session for a while.
+            assert answer.status_code == 503, answer.text
+            assert time.monotonic() < deadline, answer.text
+
+    def cancel(self, request_id: int) -> None:
+        answer = self.controller.http.delete(f"/v1/reassignments/{request_id}")
+        assert answer.status_code == 200, answer.text
+
+    def throttle(self, request_id: int, **fields: int | None) -> None:
+        answer = self.controller.http.patch(f"/v1/reassignments/{request_id}", json=fields)
+        assert answer.status_code == 200, answer.text
+
+    def until(
+        self,
+        request_id: int,
+        holds: Callable[[schemas.ReassignmentView], bool],
+        what: str,
+        timeout: float = TIMEOUT,
+    ) -> schemas.ReassignmentView:
+        last: list[schemas.ReassignmentView] = []
+
+        def seen() -> bool:
+            last[:] = [self.view(request_id)]
+            return holds(last[0])
+
+        try:
+            await_true(seen, what, timeout)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; last: {last}") from error
+        return last[0]
+
+    def ended(self, request_id: int, timeout: float = 60.0) -> schemas.ReassignmentView:
+        return self.until(request_id, lambda view: view.complete, f"the end of request {request_id}", timeout)
+
+    def moving(self, request_id: int) -> schemas.ReassignmentView:
+        """The request once bytes are there, and not all of them."""
+
+        def begun(view: schemas.ReassignmentView) -> bool:
+            return not view.complete and any(0 < row.numerator < row.denominator for row in view.replicas)
+
+        return self.until(request_id, begun, f"bytes of request {request_id} on their way")
+
+
+@contextmanager
+def cleaned(mover: Mover) -> Iterator[Mover]:
+    """Let nothing go on that a test has left, if it failed: its throttles would slow down the others."""
+    yield mover
+    answer = mover.controller.http.get("/v1/reassignments")
+    for summary in schemas.ReassignmentList.model_validate_json(answer.content).requests:
+        if not summary.complete:
+            mover.cancel(summary.request_id)
+            mover.ended(summary.request_id)
+
+
+def outcomes(view: schemas.ReassignmentView) -> Mapping[tuple[int, int], str]:
+    """(partition, broker) -> name of the error."""
+    return {(row.partition, row.broker): row.error for row in view.replicas}

@@ -1,0 +1,543 @@
+"""Requests to reassign partitions on three brokers: taken whole or not at all, shown, repeated, undone, verified."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka.controller.election import Session
+from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
+from spark_ordered_kafka.controller.reassign.store import REASSIGNMENT_PATHS, ReassignmentStore
+from spark_ordered_kafka.controller.reassign.validation import Known
+from spark_ordered_kafka.controller.reassign.witnesses import Witnesses
+from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import InProcess, in_process
+from tests.integration.policies import ASKED
+from tests.integration.reassigning import SLOW, Judge, Mover, Row
+from tests.servers import TIMEOUT, await_true, unique_name
+
+PATH = "/v1/reassignments"
+CHROOT = unique_name("requests")
+
+
+@pytest.fixture(scope="module")
+def moving(three_brokers: LocalCluster) -> Iterator[InProcess]:
+    policy = "tests.integration.policies.Recorder"
+    with in_process(three_brokers, topic_policy_class=policy, chroot=CHROOT) as controller:
+        yield controller
+
+
+@pytest.fixture(scope="module")
+def judge(three_brokers: LocalCluster) -> Iterator[Judge]:
+    judge = Judge(three_brokers)
+    yield judge
+    judge.close()
+
+
+@pytest.fixture
+def mover(moving: InProcess) -> Mover:
+    return Mover(moving)
+
+
+def post(controller: InProcess, body: dict[str, Any], **headers: str) -> dict[str, Any]:
+    answer = controller.http.post(PATH, json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    parsed: dict[str, Any] = answer.json()
+    return parsed
+
+
+def plan(*rows: Row) -> dict[str, Any]:
+    return {"version": 1, "partitions": [row.json for row in rows]}
+
+
+def named(answer: dict[str, Any]) -> list[tuple[int, str]]:
+    return [(row["partition"], row["error"]) for row in answer["partitions"]]
+
+
+def await_replicas(judge: Judge, topic: str, *replicas: tuple[int, ...]) -> None:
+    """Brokers learn of the end one after another."""
+    await_true(lambda: judge.replicas(topic) == list(replicas), f"{topic} has its replicas on {replicas}")
+
+
+def refusal(controller: InProcess, body: dict[str, Any]) -> tuple[int, str, str]:
+    answer = controller.http.post(PATH, json=body)
+    return answer.status_code, answer.json()["error"], answer.json()["error_message"]
+
+
+def verified(controller: InProcess, *rows: Row) -> tuple[bool, list[str]]:
+    answer = controller.http.post(f"{PATH}/verify", json=plan(*rows))
+    assert answer.status_code == 200, answer.text
+    return answer.json()["complete"], [row["status"] for row in answer.json()["partitions"]]
+
+
+def test_whole_or_nothing(moving: InProcess, judge: Judge) -> None:
+    topic = judge.create([1, 2], [2, 3], [3, 1])
+    before = moving.http.get(PATH).json()["requests"]
+    rows = [Row(topic, 0, [3, 2]), Row(topic, 1, [2, 7]), Row(topic, 2, [3]), Row(topic, 9, [1, 2])]
+    answer = post(moving, plan(*rows))
+    assert answer["request_id"] is None
+    assert named(answer) == [
+        (0, "INVALID_REQUEST"),
+        (1, "UNKNOWN_MEMBER_ID"),
+        (2, "INVALID_REPLICA_ASSIGNMENT"),
+        (9, "INVALID_REPLICA_ASSIGNMENT"),
+    ]
+    assert answer["partitions"][0]["error_message"].startswith("not started: other partitions")
+    nothing = post(moving, plan(Row(topic, 0, [1, 2])))
+    assert (nothing["request_id"], named(nothing)) == (None, [(0, "INVALID_REQUEST")])
+    checked = post(moving, {**plan(Row(topic, 0, [3, 2])), "validate_only": True})
+    assert (checked["request_id"], named(checked)) == (None, [(0, "NONE")])
+    assert judge.replicas(topic) == [(1, 2), (2, 3), (3, 1)]
+    assert moving.http.get(PATH).json() == {"requests": before, "ongoing": []}
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({}, "give partitions or rollback, one of the two"),
+        ({"partitions": [], "rollback": 1}, "give partitions or rollback, one of the two"),
+        ({"partitions": []}, "partitions is empty"),
+        ({"rollback": 10**6}, "rollback has the value 1000000: no such reassignment is kept"),
+        ({"rollback": -1}, "rollback has the value -1"),
+    ],
+)
+def test_what_is_wrong_with_the_whole(moving: InProcess, body: dict[str, Any], told: str) -> None:
+    status, error, message = refusal(moving, body)
+    assert (status, error) == (400, "INVALID_REQUEST")
+    assert message.startswith(told)
+
+
+def test_a_request_from_its_id_to_its_undoing(moving: InProcess, mover: Mover, judge: Judge) -> None:
+    topic = judge.create([1, 2], [2, 3], [1, 2])
+    rows = Row(topic, 0, [3, 2]), Row(topic, 1, [2]), Row(topic, 2, [1, 2])
+    assert verified(moving, *rows) == (False, ["differs", "differs", "completed"])
+    first = mover.submit(*rows, allow_replication_factor_change=True, additional=False)
+    view = mover.ended(first)
+    assert (view.state, view.done, view.failed, view.rollback_of) == ("done", 3, 0, None)
+    await_replicas(judge, topic, (3, 2), (2,), (1, 2))
+    assert verified(moving, *rows) == (True, ["completed"] * 3)
+    assert mover.view(first) == view
+
+    back = post(moving, {"rollback": first})
+    assert named(back) == [(0, "NONE"), (1, "NONE")]
+    assert back["request_id"] > first
+    ended = mover.ended(back["request_id"])
+    assert (ended.state, ended.rollback_of) == ("done", first)
+    await_replicas(judge, topic, (1, 2), (2, 3), (1, 2))
+    latest = moving.http.get(f"{PATH}/latest").json()
+    assert latest["request_id"] == back["request_id"]
+    listed = [row["request_id"] for row in moving.http.get(PATH).json()["requests"]]
+    assert listed[:2] == [back["request_id"], first]
+    status, error, message = refusal(moving, {"rollback": first})
+    assert (status, error) == (400, "INVALID_REQUEST")
+    assert "nothing is to be undone" in message
+
+
+def test_what_has_ended_is_neither_throttled_nor_cancelled(
+    moving: InProcess, mover: Mover, judge: Judge
+) -> None:
+    topic = judge.create([1])
+    ended = mover.ended(mover.submit(Row(topic, 0, [2])))
+    answer = moving.http.patch(f"{PATH}/{ended.request_id}", json={"throttle": 1000})
+    assert (answer.status_code, answer.json()["error"]) == (400, "NO_REASSIGNMENT_IN_PROGRESS")
+    cancelled = moving.http.delete(f"{PATH}/{ended.request_id}").json()
+    assert named(cancelled) == [(0, "NO_REASSIGNMENT_IN_PROGRESS")]
+    assert "has ended: done" in cancelled["partitions"][0]["error_message"]
+    assert mover.view(ended.request_id) == ended
+
+
+def test_a_follower_tells_what_is_stored(
+    three_brokers: LocalCluster, moving: InProcess, mover: Mover, judge: Judge
+) -> None:
+    topic = judge.create([1], [1], size=2_500_000)
+    request = mover.submit(Row(topic, 0, [2]), Row(topic, 1, [3]), throttle=SLOW)
+    mover.moving(request)
+    with in_process(three_brokers, chroot=CHROOT, await_active=False) as follower:
+        seen = Mover(follower)
+        view = seen.until(request, lambda view: view.numerator > 0, "bytes are there")
+        assert not follower.service.active
+        assert (view.state, view.moving, view.rate, view.eta_seconds) == ("running", 2, 0.0, None)
+        mover.throttle(request, throttle=None)
+        ended = mover.ended(request)
+        assert seen.view(request) == ended
+        assert ended.numerator == ended.denominator >= 5_000_000
+        assert follower.http.get(PATH).json() == moving.http.get(PATH).json()
+        assert follower.http.get(f"{PATH}/latest").json()["request_id"] == request
+
+
+def test_a_request_that_comes_again(moving: InProcess, mover: Mover, judge: Judge) -> None:
+    topic = judge.create([1], [1])
+    key = {"Idempotency-Key": unique_name("key")}
+    body = plan(Row(topic, 0, [2]))
+    first = post(moving, body, **key)
+    assert post(moving, body, **key) == first
+    mover.ended(first["request_id"])
+    assert post(moving, body, **key) == first
+    # Another request, though with the same key; and the same one without a key.
+    other = post(moving, plan(Row(topic, 1, [3])), **key)
+    assert other["request_id"] > first["request_id"]
+    mover.ended(other["request_id"])
+    assert named(post(moving, body)) == [(0, "INVALID_REQUEST")]
+
+
+def test_one_that_goes_on(moving: InProcess, mover: Mover, judge: Judge) -> None:
+    """It holds up others, its throttle can be changed, it cannot be undone; then it is cancelled."""
+    topic = judge.create([1], [1], size=2_000_000)
+    request = mover.submit(Row(topic, 0, [1, 2]), throttle=SLOW, allow_replication_factor_change=True)
+    mover.moving(request)
+    held_up = post(moving, plan(Row(topic, 1, [3])))
+    assert (held_up["request_id"], named(held_up)) == (None, [(1, "REASSIGNMENT_IN_PROGRESS")])
+    going = f"{topic}-0 (adding [2], removing [], request {request})"
+    assert going in held_up["partitions"][0]["error_message"]
+    same = post(moving, {**plan(Row(topic, 0, [3]), Row(topic, 1, [3])), "additional": True})
+    assert named(same) == [(0, "REASSIGNMENT_IN_PROGRESS"), (1, "INVALID_REQUEST")]
+    assert f"{topic}-0 is being reassigned: adding [2]" in same["partitions"][0]["error_message"]
+    assert verified(moving, Row(topic, 0, [1, 2])) == (False, ["in_progress"])
+    ongoing = moving.http.get(PATH).json()["ongoing"]
+    assert [(row["topic"], row["adding_replicas"], row["request_id"]) for row in ongoing] == [
+        (topic, [2], request)
+    ]
+    status, _, message = refusal(moving, {"rollback": request})
+    assert (status, message) == (
+        400,
+        f"rollback has the value {request}: that request is running: cancel it, or wait for its end",
+    )
+    answer = moving.http.patch(f"{PATH}/latest", json={"throttle": 2 * SLOW, "validate_only": True})
+    assert answer.json()["throttle"] == 2 * SLOW
+    assert mover.view(request).throttle == SLOW
+    for limits in ((SLOW + 1, 7), (SLOW, None)):
+        mover.throttle(request, throttle=limits[0], replica_alter_log_dirs_throttle=limits[1])
+        mover.until(
+            request,
+            lambda view, limits=limits: limits == (view.throttle, view.replica_alter_log_dirs_throttle),  # type: ignore[misc]
+            f"throttles {limits}",
+        )
+    checked = moving.http.delete(f"{PATH}/{request}?validate_only=true").json()
+    assert named(checked) == [(0, "NONE")]
+    mover.cancel(request)
+    ended = mover.ended(request)
+    assert (ended.state, ended.throttle) == ("cancelled", SLOW)
+    await_replicas(judge, topic, (1,), (1,))
+
+
+def test_reassignments_of_somebody_else_are_noticed(
+    moving: InProcess, mover: Mover, judge: Judge, three_brokers: LocalCluster
+) -> None:
+    foreign, own = judge.create([1], size=2_000_000), judge.create([2])
+    kafka = KafkaAdmin(three_brokers.bootstrap_servers, timeout=TIMEOUT)
+    topics, brokers = TopicConfigs(kafka.requests, TIMEOUT), BrokerConfigs(kafka.requests, TIMEOUT)
+    throttled, rate = "leader.replication.throttled.replicas", "leader.replication.throttled.rate"
+    try:
+        assert topics.alter_many({foreign: {throttled: "*"}}) == {}
+        assert brokers.alter({1: {rate: "100"}}) == {}
+        await_true(lambda: brokers.describe_own([1]) == {1: {rate: "100"}}, "the throttle is there")
+        judge.reassignments.start(foreign, {0: [3]})
+        answer = post(moving, plan(Row(own, 0, [3])))
+        assert (answer["request_id"], named(answer)) == (None, [(0, "REASSIGNMENT_IN_PROGRESS")])
+        assert f"{foreign}-0 (adding [3], removing [1])" in answer["partitions"][0]["error_message"]
+        ongoing = moving.http.get(PATH).json()["ongoing"]
+        assert [(row["topic"], row["request_id"]) for row in ongoing] == [(foreign, None)]
+        answer = post(moving, {**plan(Row(foreign, 0, [2])), "additional": True})
+        assert named(answer) == [(0, "REASSIGNMENT_IN_PROGRESS")]
+        assert mover.ended(mover.submit(Row(own, 0, [3]))).state == "done"
+        assert judge.ongoing(foreign) == {0: (3,)}
+    finally:
+        judge.reassignments.alter({(foreign, 0): None})
+        brokers.alter({1: {rate: None}})
+        topics.alter_many({foreign: {throttled: None}})
+        kafka.close()
+    await_true(lambda: not judge.ongoing(foreign), "nothing goes on")
+
+
+def test_log_dirs_are_undone_too(moving: InProcess, mover: Mover, judge: Judge) -> None:
+    topic = judge.create([1, 2], [1, 2], size=100_000)
+    here, there = judge.where(topic, 0, 1)[0], judge.other(topic, 0, 1)
+    second, target = judge.where(topic, 1, 2)[0], judge.paths(3)[-1]
+    rows = Row(topic, 0, [1, 2], [there, "any"]), Row(topic, 1, [1, 3], ["any", target])
+    assert verified(moving, *rows)[0] is False
+    request = mover.submit(*rows)
+    assert mover.ended(request).state == "done"
+    assert (judge.where(topic, 0, 1)[0], judge.where(topic, 1, 3)[0]) == (there, target)
+    assert verified(moving, *rows) == (True, ["completed"] * 2)
+
+    back = post(moving, {"rollback": request})
+    assert named(back) == [(0, "NONE"), (1, "NONE")]
+    assert mover.ended(back["request_id"]).state == "done"
+    assert (judge.where(topic, 0, 1)[0], judge.where(topic, 1, 2)[0]) == (here, second)
+    await_replicas(judge, topic, (1, 2), (1, 2))
+
+
+def test_wrong_log_dirs(moving: InProcess, judge: Judge) -> None:
+    topic = judge.create([1], [1])
+    answer = post(moving, plan(Row(topic, 0, [2], ["/nowhere"]), Row(topic, 1, [3], ["relative"])))
+    assert named(answer) == [(0, "LOG_DIR_NOT_FOUND"), (1, "INVALID_REPLICA_ASSIGNMENT")]
+    assert judge.paths(2)[0] in answer["partitions"][0]["error_message"]
+
+
+def test_a_topic_made_anew_is_not_touched_by_an_old_request(
+    moving: InProcess, mover: Mover, judge: Judge, three_brokers: LocalCluster
+) -> None:
+    gone, kept = judge.create([1]), judge.create([1])
+    request = mover.submit(Row(gone, 0, [2]), Row(kept, 0, [2]))
+    assert mover.ended(request).state == "done"
+    admin = AdminClient({"bootstrap.servers": three_brokers.bootstrap_servers})
+    admin.delete_topics([gone])[gone].result(TIMEOUT)
+    kafka = KafkaAdmin(three_brokers.bootstrap_servers, timeout=TIMEOUT)
+    await_true(lambda: gone not in kafka.describe_topics([gone]), "the topic is gone")
+    kafka.create_topic(gone, {0: [3]}, {})
+    await_true(lambda: gone in kafka.describe_topics([gone]), "the topic is there again")
+    kafka.close()
+    back = post(moving, {"rollback": request})
+    assert [row["topic"] for row in back["partitions"]] == [kept]
+    assert back["warnings"] == [
+        f"partitions of request {request} are gone since, with their topics: {gone}-0"
+    ]
+    assert mover.ended(back["request_id"]).warnings == back["warnings"]
+    await_replicas(judge, kept, (1,))
+    await_replicas(judge, gone, (3,))
+
+
+def test_guard_rails(moving: InProcess, mover: Mover, judge: Judge) -> None:
+    """Of two requests that fit each for itself the second one is refused, while the first has not begun."""
+    topic = judge.create([1], [1], [1], [1])
+
+    def hosted() -> dict[int, int]:
+        return {row["id"]: row["hosted"] for row in moving.http.get("/v1/brokers").json()["brokers"]}
+
+    def there() -> dict[int, int]:
+        topics = moving.service.admin.describe_topics().values()
+        return Counter(broker for one in topics for row in one.partitions for broker in row.replicas)
+
+    # What earlier requests were promised counts for some seconds after their end.
+    await_true(lambda: hosted() == there(), "nothing is promised any more")
+    most = hosted()[3] + 1
+    limit = "/v1/brokers/3/guard-rails"
+    try:
+        moving.http.put(limit, json={"max_partitions": most}).raise_for_status()
+        answer = post(moving, plan(Row(topic, 0, [3]), Row(topic, 1, [3]), Row(topic, 2, [2])))
+        assert answer["request_id"] is None
+        assert named(answer) == [(0, "GUARD_RAILS"), (1, "GUARD_RAILS"), (2, "INVALID_REQUEST")]
+        assert "broker 3 would take 2 more" in answer["partitions"][0]["error_message"]
+        checked = post(moving, {**plan(Row(topic, 0, [3])), "validate_only": True})
+        assert named(checked) == [(0, "NONE")]
+        first = mover.submit(Row(topic, 0, [3]))
+        second = post(moving, {**plan(Row(topic, 1, [3])), "additional": True})
+        assert named(second) == [(1, "GUARD_RAILS")]
+        mover.ended(first)
+    finally:
+        moving.http.put(limit, json={"max_partitions": None}).raise_for_status()
+    await_replicas(judge, topic, (3,), (1,), (1,), (1,))
+
+
+def test_the_policy_sees_other_replication_factors_of_managed_topics(moving: InProcess, mover: Mover) -> None:
+    vetoed = unique_name("veto")
+    kept = moving.create(2, "kept", replication_factor=1)
+    moving.service.admin.create_topic(vetoed, {0: [1]}, {})
+    await_true(lambda: vetoed in moving.service.admin.describe_topics([vetoed]), "the topic is there")
+    adopted = moving.http.post(f"/v1/topics/{vetoed}/adopt", json={"hash": "murmur2"})
+    assert adopted.status_code == 200, adopted.text
+    del ASKED[:]
+    body = {**plan(Row(vetoed, 0, [1, 2]), Row(kept, 0, [2, 3])), "allow_replication_factor_change": True}
+    answer = post(moving, body)
+    assert [(row["topic"], row["error"]) for row in answer["partitions"]] == [
+        (vetoed, "POLICY_VIOLATION"),
+        (kept, "INVALID_REQUEST"),
+    ]
+    asked = {one.topic: one for one in ASKED}
+    assert (asked[kept].operation, asked[kept].replication_factor) == ("replication_factor", 2)
+    assert asked[kept].assignments == {0: (2, 3)}
+    # Where only the place changes, it is not asked.
+    assert mover.ended(mover.submit(Row(vetoed, 0, [2]))).state == "done"
+
+
+@pytest.mark.parametrize("request_id", ["0", "-1", "x", "1.5", "99999999999999999999", "latest%20"])
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+def test_unknown_ids(moving: InProcess, method: str, request_id: str) -> None:
+    body = {"json": {"throttle": 1}} if method == "PATCH" else {}
+    answer = moving.http.request(method, f"{PATH}/{request_id}", **body)  # type: ignore[arg-type]
+    assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_REQUEST")
+    assert answer.json()["error_message"].startswith("request_id has the value")
+
+
+def test_verifying_what_is_not_there(moving: InProcess, judge: Judge) -> None:
+    topic = judge.create([1])
+    elsewhere = judge.other(topic, 0, 1)
+    rows = [
+        Row(topic, 0, [1], [elsewhere]),
+        Row(topic, 1, [1]),
+        Row("none", 0, [1]),
+        Row("no name", 0, [1], ["/x"]),
+    ]
+    answer = moving.http.post(f"{PATH}/verify", json=plan(*rows)).json()
+    assert [row["status"] for row in answer["partitions"]] == ["completed", "unknown", "unknown", "unknown"]
+    assert answer["complete"] is False
+    (replica,) = answer["partitions"][0]["log_dirs"]
+    assert (replica["status"], replica["current_log_dir"]) == ("differs", judge.where(topic, 0, 1)[0])
+    assert answer["partitions"][3]["log_dirs"][0]["status"] == "unknown"
+    for wrong, told in (
+        (plan(), "partitions is empty"),
+        (plan(Row(topic, 0, [1]), Row(topic, 0, [1])), f"partitions names {topic}-0 2 times"),
+        (plan(Row(topic, 0, [1], [])), f"log_dirs of partition {topic}-0 has 0 entries"),
+    ):
+        refused = moving.http.post(f"{PATH}/verify", json=wrong)
+        assert (refused.status_code, refused.json()["error"]) == (400, "INVALID_REQUEST")
+        assert refused.json()["error_message"].startswith(told)
+
+
+# -- what is stored -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(moving: InProcess) -> ReassignmentStore:
+    return ReassignmentStore(moving.service._session)
+
+
+def new(request_id: int) -> RequestRecord:
+    """A record of a request with which nothing is to be done."""
+    return RequestRecord(
+        request_id=request_id, created_at=0.0, ended_at=0.0, state="done", principal="User:test"
+    )
+
+
+def many(count: int) -> Sequence[Move]:
+    """Moves that cannot be compressed much."""
+    draw = random.Random(7)
+    return [
+        Move(
+            topic=draw.randbytes(120).hex(),
+            partition=p,
+            before=tuple(draw.sample(range(10_000), 3)),
+            after=tuple(draw.sample(range(10_000), 3)),
+        )
+        for p in range(count)
+    ]
+
+
+def test_more_than_zookeeper_holds_is_refused(store: ReassignmentStore) -> None:
+    before = store.latest()
+    with pytest.raises(RequestError, match="at most 900000 can be kept: divide it into several requests"):
+        store.create(new, many(5_000))
+    assert store.latest() == before
+    kept = store.create(new, many(500))
+    read = store.read(kept.request_id)
+    assert read is not None
+    assert (read[0], read[1].moves) == (kept, tuple(many(500)))
+    store.delete(kept.request_id)
+    store.delete(kept.request_id)
+    assert store.read(kept.request_id) is None
+    # Ids are not used again.
+    assert store.create(new, many(10)).request_id == kept.request_id + 1
+    store.delete(kept.request_id + 1)
+
+
+def test_requests_that_have_ended_are_read_once(moving: InProcess, store: ReassignmentStore) -> None:
+    ended = store.create(new, many(1)).request_id
+    going = store.create(
+        lambda number: new(number).model_copy(update={"state": "running"}), many(1)
+    ).request_id
+    assert {store.records()[ended].state, store.records()[going].state} == {"done", "running"}
+    for request_id in (ended, going):
+        store.update(request_id, lambda record: record.model_copy(update={"state": "failed"}))
+    assert (store.records()[ended].state, store.records()[going].state) == ("done", "failed")
+    assert ReassignmentStore(moving.service._session).records()[ended].state == "failed"
+    for request_id in (ended, going):
+        store.delete(request_id)
+        assert request_id not in store.records()
+
+
+def test_what_waits_for_its_turn_is_not_contradicted(moving: InProcess, store: ReassignmentStore) -> None:
+    """Kafka knows nothing of it yet, and it would take back what is changed before it begins."""
+    topic, other = moving.create(1, replication_factor=1), moving.create(1, replication_factor=1)
+
+    def resized(name: str) -> dict[str, Any]:
+        body = {"topics": [{"topic": name, "replication_factor": 2}]}
+        row: dict[str, Any] = moving.http.post("/v1/replication-factors", json=body).json()["topics"][0]
+        return row
+
+    def waiting(*after: int) -> int:
+        moves = [Move(topic=topic, partition=0, before=(1,), after=after)]
+        return store.create(
+            lambda number: RequestRecord(request_id=number, created_at=0.0, principal="User:test"), moves
+        ).request_id
+
+    # Nobody tells the executor, so neither begins.
+    request = waiting(2, 3)
+    try:
+        refused = resized(topic)
+        assert refused["error"] == "REASSIGNMENT_IN_PROGRESS"
+        assert refused["error_message"].startswith(f"reassignment {request} moves partition {topic}-0")
+        assert moving.alter(topic, 2).error == "REASSIGNMENT_IN_PROGRESS"
+        assert moving.alter(topic, 2, validate_only=True).error == "REASSIGNMENT_IN_PROGRESS"
+        assert resized(other)["error"] == "NONE"
+    finally:
+        store.delete(request)
+    request = waiting(3)
+    try:
+        assert resized(topic)["error"] == "REASSIGNMENT_IN_PROGRESS"
+        # New partitions have as many replicas as the others all the time.
+        assert moving.alter(topic, 2).error == "NONE"
+    finally:
+        store.delete(request)
+    assert resized(topic)["error"] == "NONE"
+
+
+def test_brokers_that_differ_are_not_believed(moving: InProcess, judge: Judge) -> None:
+    topic = judge.create([1], [2])
+    service = moving.service
+    witnesses = Witnesses(
+        service.admin.requests, ReassignmentStore(service._session), time.time, timeout=TIMEOUT
+    )
+    described = service.admin.describe_topics([topic])
+    alive = {broker.id for broker in service.admin.brokers()}
+    names = {topic, "none", "no name"}
+    assert witnesses.agree(Known(topics=described, alive=alive), names)
+    assert not witnesses.agree(Known(topics={}, alive=alive), names)
+    assert not witnesses.agree(Known(topics=described, alive=alive - {3}), names)
+    fewer = replace(described[topic], partitions=described[topic].partitions[:1])
+    assert not witnesses.agree(Known(topics={topic: fewer}, alive=alive), names)
+
+
+def test_what_a_request_has_just_done_is_remembered(moving: InProcess, mover: Mover, judge: Judge) -> None:
+    topic = judge.create([1], [1])
+    request = mover.submit(Row(topic, 0, [2]), Row(topic, 1, [1]))
+    assert mover.ended(request).state == "done"
+    service = moving.service
+    store = ReassignmentStore(service._session)
+    for seconds, remembered in ((0.0, {(topic, 0)}), (60.0, set())):
+        now = mover.view(request).ended_at
+        assert now is not None
+        witnesses = Witnesses(service.admin.requests, store, partial(float, now + seconds), timeout=TIMEOUT)
+        assert witnesses.moved({(topic, 0), ("other", 0)}).keys() == remembered
+    # The store lists it without its moves.
+    record = store.record(request)
+    assert record is not None
+    assert record.sums is not None
+    assert store.record(request + 1) is None
+
+
+def test_the_newest_plan_is_kafkas_json(moving: InProcess, store: ReassignmentStore) -> None:
+    session: Session = moving.service._session
+    moves = [
+        Move(topic="t", partition=0, before=(1,), after=(2, 3), after_log_dirs=("/a", None)),
+        Move(topic="t", partition=1, before=(1,), after=(2,)),
+    ]
+    kept = store.create(new, moves)
+    found = session.read(REASSIGNMENT_PATHS[0])
+    assert found == (
+        b'{"version":1,"partitions":['
+        b'{"topic":"t","partition":0,"replicas":[2,3],"log_dirs":["/a","any"]},'
+        b'{"topic":"t","partition":1,"replicas":[2],"log_dirs":["any"]}]}',
+        kept.request_id,
+    )
+    store.delete(kept.request_id)

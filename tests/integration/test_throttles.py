@@ -1,0 +1,449 @@
+"""Throttles on three real brokers: confluent-kafka's AdminClient says what Kafka has."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from spark_ordered_kafka.controller.election import ROOT, Session
+from spark_ordered_kafka.controller.reassign.records import Move
+from spark_ordered_kafka.controller.reassign.throttles import THROTTLES, Throttles
+from spark_ordered_kafka.controller.reassign.throttling import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    LOG_DIRS_RATE,
+    Found,
+    Key,
+    Need,
+)
+from spark_ordered_kafka.controller.settings import ZooKeeperSettings
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.log_dirs import LogDirs
+from spark_ordered_kafka.kafka.reassignments import Reassignments
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, unique_name
+
+BROKERS = (1, 2, 3)
+Configs = dict[str, dict[str, str]]
+"""Of brokers ``"1"``, ... and of topics: what is set for each alone."""
+Changes = dict["int | str", dict[str, "str | None"]]
+"""Of brokers and topics; None: deleted."""
+
+
+class Operator:
+    """Somebody with Kafka's own client."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        # Brokers that come back are to be found at once.
+        self.admin = AdminClient(
+            {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2, "reconnect.backoff.max.ms": 200}
+        )
+
+    def create(self, *replicas: list[int]) -> str:
+        topic = unique_name("throttled")
+        new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=list(replicas))
+        self.admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+        return topic
+
+    def configs(self, *topics: str, brokers: Collection[int] = BROKERS) -> Configs:
+        asked = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in brokers]
+        asked += [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        own = (ConfigSource.DYNAMIC_BROKER_CONFIG.value, ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
+        return {
+            resource.name: {e.name: e.value for e in future.result(TIMEOUT).values() if e.source in own}
+            for one in asked
+            for resource, future in self.admin.describe_configs([one]).items()
+        }
+
+    def set(self, resource: int | str, values: Mapping[str, str | None]) -> None:
+        """Alter, and wait until every broker that is asked shows it."""
+        kind = ResourceType.BROKER if isinstance(resource, int) else ResourceType.TOPIC
+        entries = [
+            ConfigEntry(
+                name,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for name, value in values.items()
+        ]
+        changed = ConfigResource(kind, str(resource), incremental_configs=entries)
+        (future,) = self.admin.incremental_alter_configs([changed]).values()
+        future.result(TIMEOUT)
+        topics = [resource] if isinstance(resource, str) else []
+
+        def shown() -> bool:
+            found = self.configs(*topics, brokers=[] if topics else [int(resource)])[str(resource)]
+            return all(found.get(name) == _normal(value) for name, value in values.items())
+
+        for _ in BROKERS:
+            eventually(shown)
+
+
+def _normal(value: str | None) -> str | None:
+    """Kafka keeps lists as they are set, and shows them without blanks."""
+    return value if value is None else value.replace(" ", "")
+
+
+def eventually(holds: Callable[[], object], seconds: float = TIMEOUT) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it does not come true"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def operator(three_brokers: LocalCluster) -> Iterator[Operator]:
+    """What is set for brokers is taken back at the end."""
+    operator = Operator(three_brokers)
+    before = operator.configs()
+    yield operator
+    for name, values in operator.configs().items():
+        if values != before[name]:
+            operator.set(int(name), {**dict.fromkeys(values), **before[name]})
+
+
+@pytest.fixture(scope="module")
+def admin(three_brokers: LocalCluster) -> Iterator[KafkaAdmin]:
+    admin = KafkaAdmin(three_brokers.bootstrap_servers, timeout=TIMEOUT)
+    yield admin
+    admin.close()
+
+
+@pytest.fixture
+def tree(three_brokers: LocalCluster) -> str:
+    """ZooKeeper, below a znode of the test's own."""
+    return f"{three_brokers.zookeeper}/{unique_name('throttles')}"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+class DiedError(Exception):
+    """The controller has died."""
+
+
+class Dying(Throttles):
+    """Dies before Kafka is asked for the first time, or after."""
+
+    dies = ""
+
+    def _alter(self, changes: Mapping[Key, str | None], found: Found) -> dict[Key, str]:
+        if self.dies == "before":
+            raise DiedError
+        refused = super()._alter(changes, found)
+        if self.dies == "after":
+            raise DiedError
+        return refused
+
+
+class Controller:
+    """The part of a controller that sets throttles."""
+
+    def __init__(self, session: Session, admin: KafkaAdmin) -> None:
+        self.session = session
+        self.clock = Clock()
+        self.throttles = Dying(session, admin, TIMEOUT, self.clock)
+
+    def reconcile(self, needs: Mapping[int, Need]) -> list[str]:
+        return self.throttles.reconcile(needs, threading.Event())
+
+    def recorded(self) -> bool:
+        return self.session.read(THROTTLES) is not None
+
+
+@contextmanager
+def controller(tree: str, admin: KafkaAdmin) -> Iterator[Controller]:
+    session = Session(ZooKeeperSettings(tree, session_timeout=4.0), timeout=TIMEOUT)
+    session.connect(TIMEOUT, [f"{ROOT}/admin"])
+    try:
+        assert session.claim("one", "http://nowhere", threading.Event()) is not None
+        yield Controller(session, admin)
+    finally:
+        session.close()
+
+
+def move(topic: str, partition: int, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
+    return Move(topic=topic, partition=partition, before=before, after=after)
+
+
+def plus(configs: Configs, changes: Changes) -> Configs:
+    """The configuration with some of it other than it was."""
+    changed = {name: dict(values) for name, values in configs.items()}
+    for resource, values in changes.items():
+        for name, value in values.items():
+            if value is None:
+                changed[str(resource)].pop(name, None)
+            else:
+                changed[str(resource)][name] = value
+    return changed
+
+
+def both(rate: int) -> dict[str, str | None]:
+    return {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
+
+
+def test_everybodys_values_come_back_exactly(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
+    mine, listed, all_ = operator.create([1, 2], [2, 3]), operator.create([1]), operator.create([1])
+    operator.set(1, {LEADER_RATE: "7777777"})
+    operator.set(3, {LOG_DIRS_RATE: "9999999"})
+    operator.set(listed, {LEADER_REPLICAS: "5:1, 0:1,4:3", "retention.ms": "12345678", FOLLOWER_REPLICAS: ""})
+    operator.set(all_, {LEADER_REPLICAS: "*"})
+    before = operator.configs(mine, listed, all_)
+    placed = Move(
+        topic=mine,
+        partition=1,
+        before=(2, 3),
+        after=(2, 3),
+        before_log_dirs=("/a", "/a"),
+        after_log_dirs=(None, "/b"),
+    )
+    moves = (
+        move(mine, 0, (1, 2), (3, 2)),
+        placed,
+        move(listed, 0, (1,), (2,)),
+        move(all_, 0, (1,), (2,)),
+        move("no-such-topic", 0, (1,), (2,)),
+    )
+    with controller(tree, admin) as running:
+        assert running.reconcile({1: Need(None, None, moves)}) == []
+        assert operator.configs(mine, listed, all_) == before
+        assert not running.recorded()
+
+        for _ in range(2):
+            assert running.reconcile({1: Need(5_000_000, 6_000_000, moves)}) == []
+            assert not running.throttles.unfinished
+            assert running.recorded()
+            assert operator.configs(mine, listed, all_) == plus(
+                before,
+                {
+                    1: both(5_000_000),
+                    2: both(5_000_000),
+                    3: both(5_000_000) | {LOG_DIRS_RATE: "6000000"},
+                    mine: {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"},
+                    listed: {LEADER_REPLICAS: "5:1,0:1,4:3", FOLLOWER_REPLICAS: "0:2"},
+                    all_: {FOLLOWER_REPLICAS: "0:2"},
+                },
+            )
+        assert running.reconcile({}) == []
+        eventually(lambda: operator.configs(mine, listed, all_) == before)
+        assert not running.recorded()
+        assert not running.throttles.unfinished
+
+
+def test_several_requests_and_throttles_that_change(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
+    topic = operator.create([1], [2])
+    before = operator.configs(topic)
+    first, second = (move(topic, 0, (1,), (2,)),), (move(topic, 1, (2,), (3,)),)
+    one: Changes = {topic: {LEADER_REPLICAS: "0:1", FOLLOWER_REPLICAS: "0:2"}}
+    two: Changes = {topic: {LEADER_REPLICAS: "0:1,1:2", FOLLOWER_REPLICAS: "0:2,1:3"}}
+    with controller(tree, admin) as running:
+
+        def comes_to(needs: Mapping[int, Need], changes: Changes) -> None:
+            assert running.reconcile(needs) == []
+            eventually(lambda: operator.configs(topic) == plus(before, changes))
+
+        comes_to({1: Need(100_000, None, first)}, {1: both(100_000), 2: both(100_000), **one})
+        both_run = {1: Need(100_000, None, first), 2: Need(200_000, None, second)}
+        comes_to(both_run, {1: both(100_000), 2: both(200_000), 3: both(200_000), **two})
+        both_run[1] = Need(300_000, None, first)
+        comes_to(both_run, {1: both(300_000), 2: both(200_000), 3: both(200_000), **two})
+        both_run[2] = Need(None, None, second)
+        comes_to(both_run, {1: both(300_000), 2: both(300_000), **one})
+        both_run[2] = Need(400_000, None, second)
+        comes_to(both_run, {1: both(300_000), 2: both(400_000), 3: both(400_000), **two})
+        comes_to(
+            {2: both_run[2]},
+            {2: both(400_000), 3: both(400_000), topic: {LEADER_REPLICAS: "1:2", FOLLOWER_REPLICAS: "1:3"}},
+        )
+        comes_to({}, {})
+        comes_to({3: Need(500_000, None, first)}, {1: both(500_000), 2: both(500_000), **one})
+        comes_to({}, {})
+        assert not running.recorded()
+
+
+def test_what_an_operator_changes_meanwhile_stays(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
+    topic = operator.create([1])
+    clean = operator.configs(topic)
+    operator.set(1, {FOLLOWER_RATE: "123456"})
+    needs = {1: Need(100_000, None, (move(topic, 0, (1,), (2,)),))}
+    with controller(tree, admin) as running:
+        running.reconcile(needs)
+        theirs: Changes = {
+            1: {LEADER_RATE: "222222", FOLLOWER_RATE: None},
+            topic: {FOLLOWER_REPLICAS: "*"},
+        }
+        for resource, values in theirs.items():
+            operator.set(resource, values)
+        during = operator.configs(topic)
+        assert during["2"] == clean["2"] | both(100_000)
+        running.clock.ahead += 60
+        warnings = running.reconcile(needs)
+        assert sorted(warnings) == [
+            f"{FOLLOWER_RATE} of broker 1 was changed by somebody else, and stays deleted",
+            f"{FOLLOWER_REPLICAS} of topic {topic} was changed by somebody else, and stays *",
+            f"{LEADER_RATE} of broker 1 was changed by somebody else, and stays 222222",
+        ]
+        assert running.reconcile(needs) == warnings
+        # Another rate is for what is still ours.
+        needs[1] = Need(300_000, None, needs[1].moves)
+        assert running.reconcile(needs) == warnings
+        assert operator.configs(topic) == plus(during, {2: both(300_000)})
+        assert running.reconcile({}) == []
+        eventually(lambda: operator.configs(topic) == plus(clean, theirs))
+        assert not running.recorded()
+
+
+@pytest.mark.parametrize("dies", ["before", "after", "later"])
+def test_what_a_dead_controller_left_is_swept(
+    operator: Operator, admin: KafkaAdmin, tree: str, dies: str
+) -> None:
+    topic = operator.create([1])
+    operator.set(2, {FOLLOWER_RATE: "123456"})
+    before = operator.configs(topic)
+    during = plus(
+        before,
+        {
+            1: both(100_000),
+            2: both(100_000),
+            topic: {LEADER_REPLICAS: "0:1", FOLLOWER_REPLICAS: "0:2"},
+        },
+    )
+    needs = {1: Need(100_000, None, (move(topic, 0, (1,), (2,)),))}
+
+    def dies_at(running: Controller, asked: Mapping[int, Need]) -> None:
+        running.throttles.dies = dies
+        if dies == "later":
+            running.reconcile(asked)
+            return
+        with pytest.raises(DiedError):
+            running.reconcile(asked)
+
+    with controller(tree, admin) as first:
+        dies_at(first, needs)
+        assert first.recorded()
+        eventually(lambda: operator.configs(topic) == (before if dies == "before" else during))
+    with controller(tree, admin) as second:
+        second.reconcile(needs)
+        eventually(lambda: operator.configs(topic) == during)
+        dies_at(second, {})
+    with controller(tree, admin) as third:
+        assert third.reconcile({}) == []
+        eventually(lambda: operator.configs(topic) == before)
+        assert not third.recorded()
+
+
+def test_a_broker_that_is_down_gets_its_own_value_back_later(
+    operator: Operator, admin: KafkaAdmin, tree: str, three_brokers: LocalCluster
+) -> None:
+    topic, doomed = operator.create([1], [2]), operator.create([1])
+    clean = operator.configs(topic)
+    operator.set(3, {LEADER_RATE: "7777777"})
+    before = operator.configs(topic)
+    moves = (move(topic, 0, (1,), (3,)), move(topic, 1, (2,), (1,)), move(doomed, 0, (1,), (3,)))
+    needs = {1: Need(100_000, None, moves)}
+    told = [
+        "broker 3 does not answer (BROKER_NOT_AVAILABLE): its throttles are set, or put back, as soon as it does"
+    ]
+    with controller(tree, admin) as running:
+        assert running.reconcile(needs) == []
+        operator.admin.delete_topics([doomed])[doomed].result(TIMEOUT)
+        three_brokers.kill_broker(3)
+        try:
+            eventually(lambda: {broker.id for broker in admin.brokers()} == {1, 2})
+            # It cannot be told of another rate, the others can.
+            needs[1] = Need(200_000, None, moves)
+            assert running.reconcile(needs) == told
+            alive = operator.configs(topic, brokers=(1, 2))
+            assert alive["1"] == alive["2"] == both(200_000)
+            assert running.reconcile({}) == told
+            assert running.throttles.unfinished
+            eventually(
+                lambda: operator.configs(topic, brokers=(1, 2)) == {n: clean[n] for n in ("1", "2", topic)}
+            )
+            assert running.recorded()
+        finally:
+            three_brokers.start_broker(3)
+
+        def finished() -> bool:
+            running.reconcile({})
+            return not running.throttles.unfinished
+
+        eventually(finished)
+        assert not running.recorded()
+        assert operator.configs(topic) == before
+
+
+def test_long_lists(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
+    """Kafka takes the longest list that is sent, and ``*`` where it would be longer."""
+    topic = operator.create([1])
+    before = operator.configs(topic)
+    many = tuple(
+        Move(topic=topic, partition=partition, before=(1,), after=(2, 3), state="moving")
+        for partition in range(10_000)
+    )
+    with controller(tree, admin) as running:
+        running.reconcile({1: Need(10**9, None, many)})
+        assert operator.configs(topic)[topic] == before[topic] | {
+            LEADER_REPLICAS: "*",
+            FOLLOWER_REPLICAS: "*",
+        }
+        running.reconcile({1: Need(10**9, None, many), 2: Need(10**9, None, many[:1])})
+        running.reconcile({1: Need(10**9, None, many[:4800])})
+        found = operator.configs(topic)[topic]
+        assert found[LEADER_REPLICAS] == ",".join(f"{partition}:1" for partition in range(4800))
+        assert found[FOLLOWER_REPLICAS] == "*"
+        running.reconcile({})
+        eventually(lambda: operator.configs(topic) == before)
+
+
+def test_a_throttled_reassignment_is_slow(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
+    rate, seconds = 1_000_000, 4.0
+    topic = operator.create([1])
+    producer = Producer({"bootstrap.servers": ",".join(f"{b.host}:{b.port}" for b in admin.brokers())})
+    for _ in range(240):
+        producer.produce(topic, os.urandom(50_000))
+    assert producer.flush(TIMEOUT) == 0
+    log_dirs = LogDirs(admin.requests, timeout=TIMEOUT)
+    reassignments = Reassignments(admin.requests, timeout=TIMEOUT)
+
+    def copied() -> int:
+        dirs = log_dirs.describe([2], {topic: [0]})[2]
+        assert isinstance(dirs, list)
+        return sum(replica.size for one in dirs for replica in one.replicas)
+
+    needs = {1: Need(rate, None, (move(topic, 0, (1,), (2,)),))}
+    with controller(tree, admin) as running:
+        running.reconcile(needs)
+        started = time.monotonic()
+        assert reassignments.alter({(topic, 0): [2]}) == {}
+        while time.monotonic() < started + seconds or copied() == 0:
+            assert time.monotonic() < started + TIMEOUT, "nothing is copied"
+            time.sleep(0.2)
+        size = copied()
+        assert 0 < size < 2 * rate * (time.monotonic() - started)
+        assert reassignments.all_ongoing()[topic, 0].adding == (2,)
+        running.reconcile({})
+        eventually(lambda: (topic, 0) not in reassignments.all_ongoing())
+        assert copied() > 12_000_000

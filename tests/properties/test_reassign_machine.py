@@ -1,0 +1,256 @@
+"""The reassignment machine against a model of Kafka whose brokers die, while controllers do, too, and others interfere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_ordered_kafka.controller.reassign import instructions as i
+from spark_ordered_kafka.controller.reassign import machine
+from spark_ordered_kafka.controller.reassign.machine import Memory, Task
+from spark_ordered_kafka.controller.reassign.noting import Limits
+from spark_ordered_kafka.controller.reassign.records import ENDED, Move
+from spark_ordered_kafka.controller.reassign.seen import Directories, Partition, Place
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from tests.properties.reassign_model import PATHS, ModelKafka
+
+BROKERS = 5
+TICK = 0.5
+LIMITS = Limits(per_broker=1, total=2, broker_timeout=8.0, patience=2.0, retry=1.0)
+# Two requests, one after the other, each with everything that can go wrong at its worst.
+LONGEST = 200.0
+
+brokers = st.integers(1, BROKERS)
+replica_sets = st.lists(brokers, min_size=1, max_size=3, unique=True).map(tuple)
+places = st.integers(0, 5).map(lambda partition: ("t", partition))
+EVENTS = st.one_of(
+    st.tuples(st.sampled_from(["kill", "revive", "break dir"]), brokers),
+    st.tuples(st.sampled_from(["foreign cancel", "foreign back"]), places),
+    st.tuples(st.just("foreign reassign"), places, replica_sets),
+    st.tuples(st.just("lag"), st.sampled_from([0.0, 0.5, 1.0, 1.5])),
+    st.tuples(st.sampled_from(["cancel", "crash before", "crash between", "crash after", "store"])),
+    st.tuples(st.sampled_from(["lost", "late", "refused", "old", "calm"])),
+)
+
+
+@st.composite
+def moves(draw: st.DrawFn) -> tuple[Move, ...]:
+    found = []
+    for partition in range(draw(st.integers(1, 6))):
+        before = draw(replica_sets)
+        after = draw(st.one_of(replica_sets, st.just(before), st.permutations(before).map(tuple)))
+        dirs = draw(
+            st.one_of(
+                st.none(),
+                st.lists(st.sampled_from([None, *PATHS]), min_size=len(after), max_size=len(after)).map(
+                    tuple
+                ),
+            )
+        )
+        found.append(
+            Move(
+                topic="t",
+                partition=partition,
+                topic_id="id",
+                before=before,
+                after=after,
+                before_log_dirs=None if dirs is None else (PATHS[0],) * len(before),
+                after_log_dirs=dirs,
+            )
+        )
+    return tuple(found)
+
+
+@dataclass
+class World:
+    """Kafka, what is stored, and the controller that leads."""
+
+    kafka: ModelKafka
+    stored: dict[int, tuple[Move, ...]]
+    cancelled: set[int] = field(default_factory=set)
+    mishaps: set[str] = field(default_factory=set)
+    foreign: set[Place] = field(default_factory=set)
+    ended: dict[Place, Move] = field(default_factory=dict)
+    tasks: tuple[Task, ...] = ()
+    memory: Memory = field(default_factory=Memory)
+    partitions: dict[Place, Partition | None] = field(default_factory=dict)
+    directories: Directories = field(default_factory=Directories)
+    lag: float = 0.0
+
+    def take_over(self) -> None:
+        """A controller begins with what is stored."""
+        self.memory, self.partitions, self.directories = Memory(), {}, Directories()
+        # What it has sent does not outlive its connections, and what was not stored has not happened.
+        self.kafka.late.clear()
+        kept = {move.place for rows in self.stored.values() for move in rows if move.state in ENDED}
+        self.ended = {place: move for place, move in self.ended.items() if place in kept}
+        self.tasks = tuple(
+            Task.of(r, rows, cancelling=r in self.cancelled) for r, rows in self.stored.items()
+        )
+
+    def store(self) -> None:
+        for task in self.tasks:
+            self.stored[task.request_id] = tuple(task.moves.values())
+
+    def happens(self, event: tuple[Any, ...]) -> None:
+        kafka = self.kafka
+        match event:
+            case ("kill", broker):
+                kafka.kill(broker)
+            case ("revive", broker):
+                kafka.revive(broker)
+            case ("break dir", broker):
+                kafka.offline[broker].add(PATHS[1])
+            case ("foreign cancel", place) if place in kafka.logs and kafka.logs[place].target is not None:
+                kafka.cancel(place)
+                self.foreign.add(place)
+            case ("foreign back", place):
+                for key in [key for key in kafka.futures if key[0] == place]:
+                    del kafka.futures[key]
+                self.foreign.add(place)
+            case ("foreign reassign", place, replicas) if (
+                place in kafka.logs and replicas != self.move(place).after
+            ):
+                kafka.reassign(place, replicas)
+                self.foreign.add(place)
+            case ("cancel",):
+                self.cancelled.update(self.stored)
+                self.tasks = tuple(replace(task, cancelling=True) for task in self.tasks)
+            case ("store",):
+                self.store()
+            case ("lag", seconds):
+                self.lag = seconds
+            case (name, *_):
+                self.mishaps.add(name)
+
+    def move(self, place: Place) -> Move:
+        return next(task.moves[place] for task in self.tasks if place in task.moves)
+
+    def tick(self) -> None:
+        """One round of the executor, cut off where a mishap says so."""
+        mishaps, self.mishaps = self.mishaps, set()
+        if "old" not in mishaps:
+            self.partitions = self.kafka.partitions(self.lag)
+        seen = self.kafka.seen(self.partitions, self.directories)
+        self.directories = self.kafka.directories()
+        advance = machine.advance(self.tasks, self.memory, seen, LIMITS)
+        if "crash before" in mishaps:
+            return self.take_over()
+        for task in advance.tasks:
+            if advance.intents.get(task.request_id):
+                self.stored[task.request_id] = tuple(task.moves.values())
+        self.tasks, self.memory = advance.tasks, advance.memory
+        self.check_ends()
+        answers: list[tuple[i.Ask, OrderedKafkaError | None]] = []
+        for number, ask in enumerate(advance.instructions):
+            if "crash between" in mishaps and number == len(advance.instructions) // 2:
+                return self.take_over()
+            answers.append((ask, self.asked(ask.instruction, mishaps)))
+        self.check_limits()
+        if "crash after" in mishaps:
+            return self.take_over()
+        self.tasks, self.memory = machine.heard(self.tasks, self.memory, answers, self.kafka.now, LIMITS)
+        self.check_ends()
+        return None
+
+    def asked(self, instruction: i.Instruction, mishaps: set[str]) -> OrderedKafkaError | None:
+        if "refused" in mishaps:
+            mishaps.discard("refused")
+            if isinstance(instruction, i.Withdraw):
+                return UnavailableError("later")
+            return RequestError(ErrorCode.POLICY_VIOLATION, "not today")
+        if "late" in mishaps and isinstance(instruction, i.Start):
+            mishaps.discard("late")
+            self.kafka.late.append((self.kafka.now + LIMITS.patience - TICK, instruction))
+            return UnavailableError("no answer")
+        answer = self.kafka.ask(instruction)
+        if "lost" in mishaps:
+            mishaps.discard("lost")
+            return UnavailableError("no answer")
+        return answer
+
+    # -- what must always hold ----------------------------------------------------------------------------------
+
+    def check_limits(self) -> None:
+        busy: Counter[int] = Counter()
+        for place, log in self.kafka.logs.items():
+            if place in self.foreign:
+                continue
+            copying = {b for b in log.adding if b not in log.isr}
+            copying |= {b for (p, b) in self.kafka.futures if p == place}
+            busy.update(copying)
+            busy[0] += bool(copying)
+        assert busy.pop(0, 0) <= LIMITS.total
+        assert all(count <= LIMITS.per_broker for count in busy.values()), busy
+
+    def check_ends(self) -> None:
+        for task in self.tasks:
+            assert len(task.moves) == len(self.stored[task.request_id])
+            for place, move in task.moves.items():
+                if move.state not in ENDED:
+                    assert place not in task.active or move.state != "waiting"
+                    continue
+                known = self.ended.get(place)
+                if known is None:
+                    self.ended[place] = move
+                    self.check_end(place, move)
+                assert self.ended[place].state == move.state
+
+    def check_end(self, place: Place, move: Move) -> None:
+        log = self.kafka.logs[place]
+        if move.state == "done":
+            assert move.error_code == 0
+            assert move.after in log.settled
+            if place in self.foreign:
+                return
+            assert (log.target, log.replicas) == (None, move.after)
+            for broker, path in move.placements.items():
+                assert broker not in self.kafka.alive or self.kafka.held[place, broker] == path
+            return
+        assert move.error_code != 0
+        assert move.error_message
+        if log.target == move.after and place not in self.foreign:
+            raise AssertionError(f"{move} is left behind")
+        for broker, path in move.placements.items():
+            future = self.kafka.futures.get((place, broker))
+            if future is not None and future[0] == path and broker in self.kafka.alive:
+                assert self.kafka.offline[broker] or place in self.foreign, (
+                    f"{move} is still copied on {broker}"
+                )
+
+
+@settings(max_examples=300)
+@given(moves(), st.lists(st.tuples(EVENTS, st.integers(0, 3)), max_size=25), st.integers(0, 1))
+def test_every_move_ends_once_and_as_it_says(
+    rows: tuple[Move, ...], events: list[tuple[tuple[Any, ...], int]], two_requests: int
+) -> None:
+    half = len(rows) // 2 if two_requests else 0
+    stored = {1: rows[:half], 2: rows[half:]} if half else {1: rows}
+    world = World(ModelKafka(BROKERS, {move.place: move.before for move in rows}), stored)
+    world.take_over()
+    for event, ticks in events:
+        world.happens(event)
+        world.tick()
+        world.kafka.run(TICK)
+        for _ in range(ticks):
+            world.tick()
+            world.kafka.run(TICK)
+    world.lag = 0.0
+    deadline = world.kafka.now + LONGEST
+    while not all(task.ended for task in world.tasks):
+        world.tick()
+        world.kafka.run(TICK)
+        assert world.kafka.now < deadline, [
+            m for t in world.tasks for m in t.moves.values() if m.state not in ENDED
+        ]
+    assert world.ended.keys() == {move.place for move in rows}
+    assert all(
+        log.target != move.after
+        for move in rows
+        for log in [world.kafka.logs[move.place]]
+        if move.place not in world.foreign
+    )
