@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.controller.election import Session
-from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
+from spark_ordered_kafka.controller.reassign.records import Move, MovesRecord, RequestRecord
 from spark_ordered_kafka.controller.reassign.store import REASSIGNMENT_PATHS, ReassignmentStore
 from spark_ordered_kafka.controller.reassign.validation import Known
 from spark_ordered_kafka.controller.reassign.witnesses import Witnesses
@@ -441,6 +441,25 @@ def test_more_than_zookeeper_holds_is_refused(store: ReassignmentStore) -> None:
     store.delete(kept.request_id + 1)
 
 
+def test_moves_that_stay_the_same_are_parsed_once(store: ReassignmentStore) -> None:
+    kept = [store.create(new, many(count)).request_id for count in range(1, 7)]
+
+    def moves(request_id: int) -> MovesRecord:
+        read = store.read(request_id)
+        assert read is not None
+        return read[1]
+
+    last = moves(kept[-1])
+    assert moves(kept[-1]) is last
+    for count, request_id in enumerate(kept[:-1], 1):
+        assert moves(request_id).moves == tuple(many(count))
+    assert moves(kept[-1]) == last
+    store.write_moves(kept[-1], many(2))
+    assert moves(kept[-1]).moves == tuple(many(2))
+    for request_id in kept:
+        store.delete(request_id)
+
+
 def test_requests_that_have_ended_are_read_once(moving: InProcess, store: ReassignmentStore) -> None:
     ended = store.create(new, many(1)).request_id
     going = store.create(
@@ -519,11 +538,8 @@ def test_what_a_request_has_just_done_is_remembered(moving: InProcess, mover: Mo
         assert now is not None
         witnesses = Witnesses(service.admin.requests, store, partial(float, now + seconds), timeout=TIMEOUT)
         assert witnesses.moved({(topic, 0), ("other", 0)}).keys() == remembered
-    # The store lists it without its moves.
-    record = store.record(request)
-    assert record is not None
-    assert record.sums is not None
-    assert store.record(request + 1) is None
+    # It is listed without its moves.
+    assert store.records()[request].sums is not None
 
 
 def test_the_newest_plan_is_kafkas_json(moving: InProcess, store: ReassignmentStore) -> None:

@@ -66,7 +66,8 @@ class ModelKafka:
         for (place, broker), path in self.held.items():
             if broker in self.alive and path not in self.offline[broker]:
                 future = self.futures.get((place, broker), (None, 0.0))[0]
-                held[(*place, broker)] = Held(path, 100, future, 50 if future else 0)
+                key = (*place, broker)
+                held[key] = Held(path, 100, future, 50 if future else 0)
         return Directories(
             self.now, frozenset(self.alive), held, {b: set(self.offline[b]) for b in self.alive}
         )

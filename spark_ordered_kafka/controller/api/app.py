@@ -41,7 +41,19 @@ def create_app(service: ControllerService) -> FastAPI:
         redoc_url=None,
     )
     errors.add_handlers(app)
-    for routes in (health, topics, deletions, layouts, changes, brokers, groups, log_dirs, reassignments, plans, reviews):
+    for routes in (
+        health,
+        topics,
+        deletions,
+        layouts,
+        changes,
+        brokers,
+        groups,
+        log_dirs,
+        reassignments,
+        plans,
+        reviews,
+    ):
         routes.add_routes(app, service)
     settings = service.settings
     openapi.document(app, reason_required=settings.reason_required, review_required=settings.review_required)

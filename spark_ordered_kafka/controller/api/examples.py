@@ -272,7 +272,9 @@ EXAMPLES: Final[dict[str, Any]] = {
         "partitions": [{"topic": "orders", "partition": 0, "replicas": [2, 4], "log_dirs": ["any", "any"]}],
         "current": {
             "version": 1,
-            "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}],
+            "partitions": [
+                {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}
+            ],
         },
         **{"bytes_to_move": 67108864, "replicas_to_move": 1, "leaders_to_move": 1},
         "brokers": [

@@ -89,8 +89,6 @@ class ReassignmentRequests:
         self._looking = Looking(admin, store, znodes, clock, timeout=timeout)
         self._witnesses = Witnesses(admin.requests, store, clock, timeout=timeout)
         self._submitting = threading.Lock()
-        # The last one that was asked for and had ended: it may be large, and be asked for again.
-        self._ended: tuple[RequestRecord, schemas.ReassignmentView] | None = None
 
     def resume_all(self) -> None:
         """What earlier controllers have taken counts on brokers' capacity; raises ZooKeeperError."""
@@ -113,14 +111,8 @@ class ReassignmentRequests:
         live = self._carrier.snapshot(wanted)
         if live is not None:
             return live
-        ended = self._ended
-        if ended is not None and ended[0].request_id == wanted and ended[0] == self._store.record(wanted):
-            return ended[1]
         record, moves = self._read(wanted)
-        found = view(record, moves.moves)
-        if record.ended:
-            self._ended = record, found
-        return found
+        return view(record, moves.moves)
 
     def all(self) -> schemas.ReassignmentList:
         """The requests that are kept, newest first, and all that Kafka is busy with."""

@@ -27,6 +27,8 @@ MAX_BYTES = 900_000
 # What ``copied`` of a receiving replica adds to the moves later on, compressed: two numbers of up to 13 digits.
 _GROWTH = 16
 _CAS_ATTEMPTS = 5
+# Requests whose moves are kept in memory as they were read last.
+_REMEMBERED = 4
 
 
 class _PlannedPartition(BaseModel):
@@ -54,6 +56,7 @@ class ReassignmentStore:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._ended: dict[int, RequestRecord] = {}
+        self._moves: dict[int, tuple[bytes, MovesRecord]] = {}
 
     def create(self, fields: Callable[[int], RequestRecord], moves: Sequence[Move]) -> RequestRecord:
         """Store a request under the next id, which ``fields`` is given to make its record; may run it again.
@@ -124,12 +127,17 @@ class ReassignmentStore:
             data, _ = self._session.wait(self._session.client.get_async(path), path)
         except NoNodeError:
             return None  # deleted between the two
-        return parse(RequestRecord, found[0], _path(request_id)), parse(MovesRecord, data, path)
+        return parse(RequestRecord, found[0], _path(request_id)), self._parsed(request_id, data)
 
-    def record(self, request_id: int) -> RequestRecord | None:
-        """A request without its moves, read linearizably; None when it is not kept."""
-        found = self._session.read(_path(request_id))
-        return None if found is None else parse(RequestRecord, found[0], _path(request_id))
+    def _parsed(self, request_id: int, data: bytes) -> MovesRecord:
+        """The moves; those of the last few requests that were read are not parsed again while they stay the same."""
+        known = self._moves.get(request_id)
+        if known is not None and known[0] == data:
+            return known[1]
+        parsed = parse(MovesRecord, data, _moves_path(request_id))
+        others = [other for other in self._moves.items() if other[0] != request_id]
+        self._moves = dict([*others[1 - _REMEMBERED :], (request_id, (data, parsed))])
+        return parsed
 
     def update(
         self,
