@@ -9,7 +9,7 @@ from types import MappingProxyType
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import FinishedChange
 from spark_ordered_kafka.controller.changes import Changes
-from spark_ordered_kafka.controller.described import described
+from spark_ordered_kafka.controller.described import described_soon
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, present
 from spark_ordered_kafka.controller.records import TopicRecord
 from spark_ordered_kafka.controller.topics import Topics
@@ -45,7 +45,7 @@ class TopicAlteration:
             )
         check_lengths(configs)
         record, _ = self._topics.record(topic)
-        described(self._admin, topic, record.topic_id)
+        described_soon(self._admin, topic, record.topic_id)
         if configs:
             self._configs.alter(topic, configs, validate_only=True)
             self._policy.validate(lambda: self._asked(topic, record, request, principal))

@@ -15,7 +15,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller import planning
 from spark_ordered_kafka.controller.assignments import Assignment, check_new_partitions
 from spark_ordered_kafka.controller.change import Change, FinishedChange
-from spark_ordered_kafka.controller.described import described
+from spark_ordered_kafka.controller.described import described_soon
 from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
 from spark_ordered_kafka.controller.expansion import Expansion
 from spark_ordered_kafka.controller.idempotency import has_key, new_id
@@ -225,7 +225,7 @@ class Changes:
         ``vet`` raises what the policy has against it."""
         record, _ = self._topics.record(topic)
         plan(record, 0)
-        description = described(self._admin, topic, record.topic_id)
+        description = described_soon(self._admin, topic, record.topic_id)
         change = plan(record, len(description.partitions))
         if assignments is not None:
             change = self._with_assignments(change, description, assignments)

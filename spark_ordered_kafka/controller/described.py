@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+
+_NEWS = 1.0
 
 
 def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
@@ -23,3 +27,18 @@ def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
             "adopt), which forgets the old layouts",
         )
     return description
+
+
+def described_soon(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
+    """As :func:`described`, of a topic that may have been made a moment ago, which not every broker knows at once."""
+    retrying = Retrying(
+        retry=retry_if_exception(_is_unknown),
+        stop=stop_after_delay(_NEWS),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    return retrying(described, admin, topic, topic_id)
+
+
+def _is_unknown(error: BaseException) -> bool:
+    return isinstance(error, RequestError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

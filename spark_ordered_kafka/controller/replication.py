@@ -12,7 +12,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller import guards
 from spark_ordered_kafka.controller.assignments import check_reassigned
 from spark_ordered_kafka.controller.capacities import Capacities, Room
-from spark_ordered_kafka.controller.described import described
+from spark_ordered_kafka.controller.described import described, described_soon
 from spark_ordered_kafka.controller.factors import Held, plan_factor
 from spark_ordered_kafka.controller.planning import refuse_second
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, frozen, present
@@ -94,7 +94,7 @@ class ReplicationFactors:
             )
         record, _ = self._topics.record(topic)
         refuse_second(topic, record.change)
-        description = described(self._admin, topic, record.topic_id)
+        description = described_soon(self._admin, topic, record.topic_id)
         ongoing = self._ongoing(description)
         if ongoing:
             # The same request may come again: nobody can tell whether its answer or the request itself got lost.

@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
     ConfigSource,
     ResourceType,
 )
-from confluent_kafka.cimpl import NewTopic
 
 from spark_ordered_kafka.controller.election import ROOT, Session
 from spark_ordered_kafka.controller.reassign.records import Move
@@ -38,6 +37,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dirs import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.reassigning import Judge
 from tests.servers import TIMEOUT, unique_name
 
 BROKERS = (1, 2, 3)
@@ -51,16 +51,18 @@ class Operator:
     """Somebody with Kafka's own client."""
 
     def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
         # Brokers that come back are to be found at once.
         self.admin = AdminClient(
             {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2, "reconnect.backoff.max.ms": 200}
         )
 
     def create(self, *replicas: list[int]) -> str:
-        topic = unique_name("throttled")
-        new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=list(replicas))
-        self.admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
-        return topic
+        judge = Judge(self._cluster)
+        try:
+            return judge.create(*replicas)
+        finally:
+            judge.close()
 
     def configs(self, *topics: str, brokers: Collection[int] = BROKERS) -> Configs:
         asked = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in brokers]
