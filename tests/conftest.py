@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
@@ -30,6 +31,13 @@ def pytest_configure() -> None:
     """
     signal.signal(signal.SIGTERM, _interrupt)
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Processes that share the tests know them by name: of two with the same name, one would never run."""
+    repeated = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if repeated and hasattr(config, "workerinput"):
+        raise pytest.UsageError(f"tests with the same name, of which one would run: {', '.join(repeated)}")
 
 
 @pytest.fixture(scope="session")
