@@ -6,8 +6,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
-
-_NEWS = 1.0
+from spark_ordered_kafka.kafka.leaders import NEWS
 
 
 def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
@@ -33,7 +32,7 @@ def described_soon(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescrip
     """As :func:`described`, of a topic that may have been made a moment ago, which not every broker knows at once."""
     retrying = Retrying(
         retry=retry_if_exception(_is_unknown),
-        stop=stop_after_delay(_NEWS),
+        stop=stop_after_delay(NEWS),
         wait=wait_fixed(0.1),
         reraise=True,
     )

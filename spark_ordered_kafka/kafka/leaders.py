@@ -24,6 +24,9 @@ _WITNESSES = 3
 PROPAGATION = 5.0
 """Seconds for every broker to learn of a topic or partition that was just made, or of its new replicas."""
 
+NEWS = 1.0
+"""Seconds in which they nearly always have, so that what one has not heard of is looked for that long."""
+
 
 async def controller_of(requests: BrokerRequests, deadline: float) -> int:
     """The broker to which what changes the cluster is sent; raises a retriable error while there is none."""

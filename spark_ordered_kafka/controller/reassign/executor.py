@@ -7,17 +7,11 @@ import threading
 from collections.abc import Callable
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.capacities import Capacities
 from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.reassign.jobs import Shown
-from spark_ordered_kafka.controller.reassign.observer import ReassignmentObserver
-from spark_ordered_kafka.controller.reassign.reign import Claim, Reign
-from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
-from spark_ordered_kafka.controller.reassign.throttles import Throttles
+from spark_ordered_kafka.controller.reassign.reign import Reign
 from spark_ordered_kafka.controller.reassign.views import summary, view
-from spark_ordered_kafka.controller.settings import ReassignSettings
 from spark_ordered_kafka.errors import OrderedKafkaError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin
 
 _log = logging.getLogger(__name__)
 
@@ -26,50 +20,12 @@ _BUG_RETRY = 5.0
 
 
 class Executor:
-    """The executor of one controller process. ``clock`` gives seconds since the epoch and must not go backwards.
+    """The executor of one controller process. ``new_reign`` is called whenever the process begins to lead."""
 
-    ``before`` is called with the name of every step before it is carried out: ``load``, ``throttle``, ``intend`` (moves
-    are stored as about to begin), ``place``, ``start``, ``withdraw``, ``store``, ``elect``, ``release`` (of throttles),
-    ``end``, ``sweep``.
-
-    Args:
-        claim: returns once this process is known to be the controller; raises DeposedError.
-        timeout: seconds for each call to Kafka.
-    """
-
-    def __init__(
-        self,
-        admin: KafkaAdmin,
-        store: ReassignmentStore,
-        throttles: Throttles,
-        capacities: Capacities,
-        settings: ReassignSettings,
-        clock: Callable[[], float],
-        observer: ReassignmentObserver,
-        claim: Claim,
-        before: Callable[[str], None] = lambda _: None,
-        *,
-        timeout: float,
-    ) -> None:
-        self._clock = clock
+    def __init__(self, new_reign: Callable[[], Reign]) -> None:
+        self._new_reign = new_reign
         self._reign: Reign | None = None
         self._thread: threading.Thread | None = None
-
-        def new_reign() -> Reign:
-            return Reign(
-                admin,
-                store,
-                throttles,
-                capacities,
-                settings,
-                clock,
-                observer,
-                claim,
-                before,
-                timeout=timeout,
-            )
-
-        self._new_reign = new_reign
 
     # -- for requests -------------------------------------------------------------------------------------------
 

@@ -19,17 +19,16 @@ from spark_ordered_kafka.controller.reassign.validation import (
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
-from spark_ordered_kafka.kafka.leaders import PROPAGATION
+from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION
 from spark_ordered_kafka.kafka.log_dirs import LogDir, LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.rows import Place, by_topic
 from spark_ordered_kafka.parsing import is_topic_name
 
-# Of more topics, a list of all is shorter than the question for these.
-_MAX_NAMED = 1000
+MAX_NAMED = 1000
+"""Of more topics, a list of all is shorter than the question for these."""
+
 _POLL = 0.1
-# Seconds for which a topic is looked for that the first broker does not know. Nearly always, all know it sooner.
-_NEWS = 1.0
 
 Rows = Sequence[PartitionReassignment]
 
@@ -38,9 +37,9 @@ def describe(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, TopicDescrip
     """Those of ``topics`` that exist, of whichever names a request holds; raises UnavailableError without an answer."""
     missing = {topic for topic in topics if is_topic_name(topic)}
     found: dict[str, TopicDescription] = {}
-    deadline = time.monotonic() + _NEWS
+    deadline = time.monotonic() + NEWS
     while True:
-        told = admin.describe_topics(sorted(missing) if len(missing) <= _MAX_NAMED else None)
+        told = admin.describe_topics(sorted(missing) if len(missing) <= MAX_NAMED else None)
         found |= {topic: told[topic] for topic in missing if topic in told}
         missing -= told.keys()
         if not missing or time.monotonic() >= deadline:

@@ -53,7 +53,16 @@ _UNFINISHED_INTERVAL = 1.0
 
 
 class Reign:
-    """For one thread, but for :meth:`announce`, :meth:`end` and :attr:`shown`; arguments as of the executor."""
+    """For one thread, but for :meth:`announce`, :meth:`end` and :attr:`shown`.
+
+    Args:
+        clock: gives seconds since the epoch and must not go backwards.
+        claim: returns once this process is known to be the controller; raises DeposedError.
+        before: is called with the name of every step before it is carried out: ``load``, ``throttle``, ``intend`` (moves
+            are stored as about to begin), ``place``, ``start``, ``withdraw``, ``store``, ``elect``, ``release`` (of
+            throttles), ``end``, ``sweep``.
+        timeout: seconds for each call to Kafka.
+    """
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from spark_ordered_kafka.controller.capacities import Capacities
 from spark_ordered_kafka.controller.election import Session
@@ -13,6 +14,7 @@ from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.reassign.executor import Executor
 from spark_ordered_kafka.controller.reassign.observer import ReassignmentObserver
 from spark_ordered_kafka.controller.reassign.planning import ReassignmentPlans
+from spark_ordered_kafka.controller.reassign.reign import Reign
 from spark_ordered_kafka.controller.reassign.requests import ReassignmentRequests
 from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
 from spark_ordered_kafka.controller.reassign.throttles import Throttles
@@ -57,7 +59,8 @@ def replica_services(
     """
     timeout, retired_factor = settings.request_timeout, settings.retire_replication_factor
     store = ReassignmentStore(session)
-    reassigner = Executor(
+    new_reign = partial(
+        Reign,
         admin,
         store,
         Throttles(session, admin, timeout),
@@ -69,6 +72,7 @@ def replica_services(
         before_step,
         timeout=timeout,
     )
+    reassigner = Executor(new_reign)
     selection = ReplicaSelection(admin)
     told, moved = LogDirs(admin.requests, timeout=patience), LogDirs(admin.requests, timeout=timeout)
     return ReplicaServices(

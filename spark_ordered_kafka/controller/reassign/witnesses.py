@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 from kafka import errors as kafka_errors
 
+from spark_ordered_kafka.controller.reassign.looking import MAX_NAMED
 from spark_ordered_kafka.controller.reassign.records import Move
 from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
 from spark_ordered_kafka.controller.reassign.validation import Known
 from spark_ordered_kafka.kafka.admin import TopicDescription
-from spark_ordered_kafka.kafka.leaders import PROPAGATION, existing_topics
+from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerRequests
 from spark_ordered_kafka.kafka.rows import Place
 from spark_ordered_kafka.parsing import is_topic_name
@@ -21,12 +22,8 @@ from spark_ordered_kafka.parsing import is_topic_name
 POLL = 0.1
 """Seconds between two looks at what brokers have not heard of yet: Kafka has no call that waits for it."""
 
-# Seconds after which all of them are believed, if they agree. Before, all may lack the same.
-_NEWS = 1.0
 # Seconds for a broker to answer. One that hangs says nothing.
 _PATIENCE = 2.0
-# Of more topics, a list of all is shorter than the question for these.
-_MAX_NAMED = 1000
 
 Replicas = Mapping[Place, tuple[int, ...]]
 # The brokers, and the replicas of partitions by topic.
@@ -83,7 +80,7 @@ class Witnesses:
     async def _views(self, names: list[str], deadline: float) -> list[_View]:
         """What each broker that answers tells."""
         ask = self._requests.metadata
-        wanted = names if len(names) <= _MAX_NAMED else None
+        wanted = names if len(names) <= MAX_NAMED else None
         brokers = [row.node_id for row in (await ask([], None, deadline)).brokers]
         soon = min(deadline, time.monotonic() + _PATIENCE)
         answers = await self._requests.settle(ask(wanted, broker, soon) for broker in brokers)
@@ -116,7 +113,8 @@ class Doubt:
         waited = self._monotonic() - self._began
         if not refused or waited >= PROPAGATION:
             return False
-        return waited < _NEWS or not self._witnesses.agree(known, {topic for topic, _ in places})
+        # Before, all brokers may lack the same.
+        return waited < NEWS or not self._witnesses.agree(known, {topic for topic, _ in places})
 
     def is_late(self, replicas: Replicas) -> bool:
         """Whether these are the replicas of before what a request has done, and it may help to look again. Raises
