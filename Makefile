@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # How long `make soak` goes on.
 MINUTES ?= 10
 
-.PHONY: demo test soak lint venv prerequisites clean
+.PHONY: demo test test-all chaos soak lint venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -35,8 +35,15 @@ lint: venv
 
 # schemathesis gives all operations one name, and of that two processes would run one.
 test: lint
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
+	$(BIN)/python -m pytest tests/integration/test_openapi.py
+
+test-all: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
+
+chaos: venv
+	$(BIN)/python -m pytest tests/chaos
 
 soak: venv
 	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
