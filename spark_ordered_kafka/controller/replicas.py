@@ -19,6 +19,7 @@ class ReplicaSets:
     """
 
     def __init__(self, admin: KafkaAdmin) -> None:
+        self._admin = admin
         self._reassignments = Reassignments(admin.requests, timeout=_TIMEOUT)
 
     def reduce(self, topic: TopicDescription, partitions: Iterable[int], factor: int) -> list[int]:
@@ -41,18 +42,17 @@ class ReplicaSets:
         self._reassignments.start(topic, replicas)
 
     def not_in_sync(self, topic: TopicDescription, partitions: Sequence[int]) -> list[int]:
-        """Those of ``partitions`` that do not yet have as many replicas in sync as :meth:`restore` asked for."""
+        """Those of ``partitions`` that do not yet have as many replicas in sync as :meth:`restore` asked for.
+
+        Kafka's controller tells when replicas have come in sync, and brokers hear of it a moment later: each of them must
+        show it, so that whoever looks from here on sees it. Replicas on brokers that are down are not waited for.
+        """
         if not partitions:
             return []
         ongoing = self._reassignments.ongoing(topic.topic, [0, *partitions])
         factor = _target(topic, ongoing, 0)
-        found = []
-        for partition in partitions:
-            going = ongoing.get(partition)
-            shown = topic.partitions[partition].replicas if going is None else going.replicas
-            if len(shown) - (0 if going is None else len(going.adding)) < factor:
-                found.append(partition)
-        return found
+        shown = self._admin.replicas_in_sync(topic.topic)
+        return [p for p in partitions if len(_in_sync(shown.get(p, ()), ongoing.get(p))) < factor]
 
 
 def reduced(partitions: Iterable[PartitionDescription], factor: int) -> dict[int, Sequence[int]]:
@@ -98,6 +98,12 @@ def staying(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partit
     """The replicas that a partition has once its reassignment, if there is one, has ended. PURE."""
     leaving = ongoing[partition].removing if partition in ongoing else ()
     return [broker for broker in topic.partitions[partition].replicas if broker not in leaving]
+
+
+def _in_sync(shown: Sequence[int], going: Reassignment | None) -> list[int]:
+    """The replicas ``shown`` in sync less those that Kafka's controller still adds."""
+    adding = () if going is None else going.adding
+    return [replica for replica in shown if replica not in adding]
 
 
 def _target(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partition: int) -> int:

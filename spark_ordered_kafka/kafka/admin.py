@@ -18,6 +18,7 @@ from spark_ordered_kafka.kafka.leaders import (
     PROPAGATION,
     controller_of,
     existing_topics,
+    metadata_of_all,
     read_from_leaders,
 )
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, was_not_executed
@@ -120,6 +121,16 @@ class KafkaAdmin:
             partial(self._describe_topics, topics), f"describe {shown}"
         )
         return found
+
+    def replicas_in_sync(self, topic: str) -> dict[int, tuple[int, ...]]:
+        """By partition the replicas that every live broker shows in sync, and those on brokers that are down.
+
+        A change of them is certain before all brokers have heard of it. A broker that hangs is not waited for.
+        """
+        views = self._read(
+            partial(metadata_of_all, self.requests, [topic]), f"ask all brokers for topic {topic!r}"
+        )
+        return _in_sync_for_all(topic, views)
 
     def create_topic(
         self,
@@ -312,6 +323,19 @@ class KafkaAdmin:
             self.requests, topic, partitions, build, deadline, what, chunk=_OFFSETS_CHUNK
         )
         return list(found.values())
+
+
+def _in_sync_for_all(topic: str, views: Sequence[Any]) -> dict[int, tuple[int, ...]]:
+    alive = {broker.node_id for view in views for broker in view.brokers}
+    found: dict[int, tuple[int, ...]] = {}
+    for view in views:
+        for row in (
+            row for shown in existing_topics(view) if shown.name == topic for row in shown.partitions
+        ):
+            here = {r for r in row.replica_nodes if r in row.isr_nodes or r not in alive}
+            before = found.get(row.partition_index, tuple(row.replica_nodes))
+            found[row.partition_index] = tuple(replica for replica in before if replica in here)
+    return found
 
 
 def _description(topic: Any) -> TopicDescription:

@@ -18,6 +18,9 @@ NO_LEADER = -1
 # Partitions in one request: small enough for the network loop's thread to go on serving others.
 CHUNK = 1000
 
+# Seconds for a broker to answer when all are asked. One that hangs says nothing.
+_PATIENCE = 2.0
+
 # Brokers asked who leads a partition. One that was cut off from the others believes in what it knew last.
 _WITNESSES = 3
 
@@ -127,6 +130,16 @@ async def _leaders(requests: BrokerRequests, topic: str, deadline: float) -> dic
     if not leaders:
         raise _NotInMetadataError(f"there is no topic {topic!r}")
     return leaders
+
+
+async def metadata_of_all(
+    requests: BrokerRequests, topics: Sequence[str] | None, deadline: float
+) -> list[Any]:
+    """``MetadataResponse`` of each broker that answers: they learn one after another of what has just been changed."""
+    brokers = [row.node_id for row in (await requests.metadata([], None, deadline)).brokers]
+    soon = min(deadline, time.monotonic() + _PATIENCE)
+    answers = await requests.settle(requests.metadata(topics, broker, soon) for broker in brokers)
+    return [answer for answer in answers if not isinstance(answer, kafka_errors.KafkaError)]
 
 
 def existing_topics(metadata: Any) -> list[Any]:

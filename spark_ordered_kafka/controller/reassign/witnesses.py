@@ -7,23 +7,18 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from kafka import errors as kafka_errors
-
 from spark_ordered_kafka.controller.reassign.looking import MAX_NAMED
 from spark_ordered_kafka.controller.reassign.records import Move
 from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
 from spark_ordered_kafka.controller.reassign.validation import Known
 from spark_ordered_kafka.kafka.admin import TopicDescription
-from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION, existing_topics
+from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION, existing_topics, metadata_of_all
 from spark_ordered_kafka.kafka.requests import BrokerRequests
 from spark_ordered_kafka.kafka.rows import Place
 from spark_ordered_kafka.parsing import is_topic_name
 
 POLL = 0.1
 """Seconds between two looks at what brokers have not heard of yet: Kafka has no call that waits for it."""
-
-# Seconds for a broker to answer. One that hangs says nothing.
-_PATIENCE = 2.0
 
 Replicas = Mapping[Place, tuple[int, ...]]
 # The brokers, and the replicas of partitions by topic.
@@ -79,12 +74,8 @@ class Witnesses:
 
     async def _views(self, names: list[str], deadline: float) -> list[_View]:
         """What each broker that answers tells."""
-        ask = self._requests.metadata
         wanted = names if len(names) <= MAX_NAMED else None
-        brokers = [row.node_id for row in (await ask([], None, deadline)).brokers]
-        soon = min(deadline, time.monotonic() + _PATIENCE)
-        answers = await self._requests.settle(ask(wanted, broker, soon) for broker in brokers)
-        return [_view(one, names) for one in answers if not isinstance(one, kafka_errors.KafkaError)]
+        return [_view(one, names) for one in await metadata_of_all(self._requests, wanted, deadline)]
 
 
 class Witness(Protocol):
