@@ -1,7 +1,7 @@
-"""The ledger: what a transactional id has committed last, kept in Kafka by the same transaction.
+"""The ledger: what a writer's task has committed last, kept in Kafka by the same transaction.
 
-Each transaction commits a sequence number as the offset of a consumer group named like its transactional id, with row
-count and fingerprint as the offset's metadata. A successor reads it and knows whether its predecessor's transaction
+Each transaction commits a sequence number as the offset of a consumer group of the task's own, with row count and
+fingerprint as the offset's metadata. A successor reads it and knows whether its predecessor's transaction
 was committed. The entry expires with the brokers' ``offsets.retention.minutes``.
 """
 
@@ -62,7 +62,7 @@ class LedgerEntry:
         return cls(sequence, Fingerprint(int(rows), int(total, 16)))
 
 
-def ledger_consumer(connection: Connection, transactional_id: str) -> Consumer:
+def ledger_consumer(connection: Connection, group: str) -> Consumer:
     """A consumer of the ledger's group that never joins it. Under ``read_committed`` librdkafka asks for stable
     offsets, so a commit in doubt is waited for.
     """
@@ -70,15 +70,15 @@ def ledger_consumer(connection: Connection, transactional_id: str) -> Consumer:
         client_properties(
             # No warnings: a writer's properties are a producer's, of which a consumer says that it ignores them.
             {**connection.kafka, "log_level": "3"},
-            group_id=transactional_id,
+            group_id=group,
             isolation_level="read_committed",
             enable_auto_commit=False,
         )
     )
 
 
-def read_entry(consumer: Consumer, topic: str, transactional_id: str, timeout: float) -> LedgerEntry | None:
-    """The ledger entry of a transactional id, or None where nothing was committed.
+def read_entry(consumer: Consumer, topic: str, group: str, timeout: float) -> LedgerEntry | None:
+    """The entry of a ledger, or None where nothing was committed; ``consumer`` is of its ``group``.
 
     Waits while the group's coordinator moves or a commit is in doubt, at most ``timeout`` seconds; raises
     UnavailableError after that.
@@ -90,12 +90,12 @@ def read_entry(consumer: Consumer, topic: str, transactional_id: str, timeout: f
         retry=retry_if_exception(lambda error: isinstance(error, OrderedKafkaError) and error.retriable),
         reraise=True,
     )
-    (found,) = retrying(_committed, consumer, topic, transactional_id, timeout)
+    (found,) = retrying(_committed, consumer, topic, group, timeout)
     return LedgerEntry.parse(found.offset, found.metadata) if found.offset >= 0 else None
 
 
-def _committed(consumer: Consumer, topic: str, transactional_id: str, timeout: float) -> list[TopicPartition]:
+def _committed(consumer: Consumer, topic: str, group: str, timeout: float) -> list[TopicPartition]:
     try:
         return consumer.committed([TopicPartition(topic, 0)], timeout)
     except KafkaException as error:
-        raise translate(error.args[0], f"reading the ledger of {transactional_id!r}") from error
+        raise translate(error.args[0], f"reading the ledger {group!r}") from error

@@ -119,8 +119,9 @@ class TransactionalProducer:
     """A producer between one ``init_transactions`` and the first trouble.
 
     ``layout`` is the layout checked *after* the initialisation, hence valid until the instance is fenced if the topic
-    is ordered; ``tombstones`` are those it owes under that layout, if any; ``last`` is the last entry of its ledger;
-    ``in_doubt``: a commit was asked for and not confirmed; ``group`` is the ledger's. The ledger is read only if
+    is ordered; ``tombstones`` are those it owes under that layout, if any; ``ledger`` is the consumer group that holds
+    its entries (None: one named like the transactional id), ``last`` the last of them;
+    ``in_doubt``: a commit was asked for and not confirmed; ``group`` is the ledger's metadata. The ledger is read only if
     ``predecessors``, of which a commit may be in doubt. Who needs no such look may give the group that an earlier
     instance of the same id had, which saves a client of its own.
     ``await_others`` is called once there are connections, and waits for other initialisations of the id: a broker
@@ -140,8 +141,10 @@ class TransactionalProducer:
         predecessors: bool = True,
         group: Any = None,
         await_others: Callable[[], object] | None = None,
+        ledger: str | None = None,
     ) -> None:
         self.transactional_id = transactional_id
+        self.ledger = ledger or transactional_id
         self.layout: WriterLayout | None = None
         self.tombstones: Tombstones | None = None
         self.in_doubt = False
@@ -164,16 +167,16 @@ class TransactionalProducer:
             self.group = group
             self._initialise(await_others)
             return
-        ledger = ledger_consumer(connection, transactional_id)
+        reader = ledger_consumer(connection, self.ledger)
         try:
             # The group needs no member: a consumer that never subscribes gives its metadata.
-            self.group = ledger.consumer_group_metadata()
+            self.group = reader.consumer_group_metadata()
             self._initialise(await_others)
             # Only now: the initialisation has brought a predecessor's commit in doubt to its end.
             if predecessors:
-                self.last = read_entry(ledger, topic, transactional_id, timeout)
+                self.last = read_entry(reader, topic, self.ledger, timeout)
         finally:
-            ledger.close()
+            reader.close()
 
     def _initialise(self, await_others: Callable[[], object] | None) -> None:
         # librdkafka asks for the coordinator once and, without a connection yet, again after 500 ms only. The first answer

@@ -47,18 +47,25 @@ class WriterContext:
 class TaskTransaction:
     """All rows that one task writes to one topic, as one transaction.
 
-    ``sequence`` numbers the transactions of a transactional id (the sink: the batch id). When the ledger shows that
-    ``sequence`` was committed before, nothing is sent; :meth:`commit` then compares the rows with those committed.
+    ``sequence`` numbers the transactions of a ``ledger`` (the sink: by batch id), a consumer group, by default one named
+    like the transactional id. When the ledger shows that ``sequence`` was committed before, nothing is sent; :meth:`commit` then compares the rows with those committed.
     Errors: ReplayMismatchError (other rows than the first time), RequestError (refused by Kafka or the controller),
     UnavailableError and FencedError (retriable, after several attempts).
     """
 
     def __init__(
-        self, context: WriterContext, topic: str, transactional_id: str, sequence: int, buffer_bytes: int
+        self,
+        context: WriterContext,
+        topic: str,
+        transactional_id: str,
+        sequence: int,
+        buffer_bytes: int,
+        ledger: str | None = None,
     ) -> None:
         self._context = context
         self._topic = topic
         self._transactional_id = transactional_id
+        self._ledger = ledger or transactional_id
         self._sequence = sequence
         self._buffer = RowBuffer(buffer_bytes)
         self._fingerprint = Fingerprint()
@@ -154,7 +161,11 @@ class TaskTransaction:
         )
         if producer is None:
             producer = TransactionalProducer(
-                context.connection, self._topic, self._transactional_id, context.timeout
+                context.connection,
+                self._topic,
+                self._transactional_id,
+                context.timeout,
+                ledger=self._ledger,
             )
         check_layout(producer, self._topic, context.connection, context.layout_of, context.timeout)
         if producer.last is not None and producer.last.sequence >= self._sequence:
@@ -193,9 +204,9 @@ class TaskTransaction:
     # -- the ledger ---------------------------------------------------------------------------------------------
 
     def _read_ledger(self) -> LedgerEntry | None:
-        consumer = ledger_consumer(self._context.connection, self._transactional_id)
+        consumer = ledger_consumer(self._context.connection, self._ledger)
         try:
-            return read_entry(consumer, self._topic, self._transactional_id, self._context.timeout)
+            return read_entry(consumer, self._topic, self._ledger, self._context.timeout)
         finally:
             consumer.close()
 
