@@ -37,6 +37,7 @@ _Text = Annotated[str, Field(min_length=1)]
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _Millis = Annotated[int, Field(ge=1, le=24 * 3600 * 1000)]
 _Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+_HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$|^[0-9A-Fa-f:.]+$")]
 _ZooKeeperConnect = Annotated[str, Field(min_length=1, pattern=r"^[^\s/]+(/\S*)?$")]
 
 
@@ -48,6 +49,7 @@ class _File(BaseModel):
     host: _Text = "127.0.0.1"
     port: _Port = 8090
     advertised_url: _Text | None = Field(None, alias="advertised.url")
+    allowed_hosts: list[_HostName] = Field(default_factory=list, alias="allowed.hosts")
 
     zookeeper_connect: _ZooKeeperConnect = Field(alias="zookeeper.connect")
     zookeeper_session_timeout: _Millis = Field(6000, alias="zookeeper.session.timeout.ms")
@@ -148,6 +150,8 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
         kafka=kafka,
         zookeeper=_zookeeper(file),
         url=_url(file, "http" if tls is None else "https", default_host),
+        # A name of this machine is not one that a page could have been loaded by.
+        allowed_hosts=frozenset((*file.allowed_hosts, file.host, default_host)),
         timing=Timing(
             creating=file.change_creating / 1000,
             closing=file.change_closing / 1000,
@@ -313,14 +317,15 @@ def _tls(file: _File) -> TlsSettings | None:
 
 
 def _authentication(file: _File) -> AuthenticationSettings:
-    required = file.authentication_required
-    if required is None:
-        required = not is_loopback(file.host)
     methods = (
         file.authentication_kafka_mechanism is not None
         or file.authentication_tokens_file is not None
         or file.ssl_client_auth != "none"
     )
+    required = file.authentication_required
+    if required is None:
+        # Whoever says how callers prove who they are expects them to, also on loopback: a proxy may stand before it.
+        required = methods or not is_loopback(file.host)
     if required and not methods:
         raise ConfigError(
             "authentication.required",

@@ -8,6 +8,9 @@ from typing import Literal
 
 from spark_ordered_kafka.controller.change import Timing
 
+ALLOWED_HOSTS = "allowed.hosts"
+"""The key of :attr:`ControllerSettings.allowed_hosts`."""
+
 
 @dataclass(frozen=True)
 class ZooKeeperSettings:
@@ -78,7 +81,8 @@ class ReassignSettings:
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """``url`` is what other controllers and people are told; times in seconds.
+    """``url`` is what other controllers and people are told; ``allowed_hosts``: other names by which it is asked, beside those
+    of loopback. Times in seconds.
 
     ``kafka`` has librdkafka's properties (:mod:`spark_ordered_kafka.kafka.security` says which).
     ``startup_timeout`` bounds the wait for Kafka and ZooKeeper. ``retire_interval``: how often removed partitions are looked at;
@@ -91,6 +95,7 @@ class ControllerSettings:
     kafka: Mapping[str, str] = field(repr=False)
     zookeeper: ZooKeeperSettings
     url: str
+    allowed_hosts: frozenset[str] = frozenset()
     timing: Timing = field(default_factory=Timing)
     startup_timeout: float = 30.0
     request_timeout: float = 10.0

@@ -117,6 +117,9 @@ class TestEntries:
             ({"zookeeper__sasl__username": "u"}, "zookeeper.sasl.password is missing"),
             ({"zookeeper__digest__password": "p"}, "zookeeper.digest.username is missing"),
             ({"zookeeper__ssl__ca__location": "/c"}, "zookeeper.ssl.enabled has the value False"),
+            ({"allowed__hosts": ["http://lb.example.com"]}, "allowed.hosts has the value 'http://lb.example.com'"),
+            ({"allowed__hosts": "lb.example.com"}, "allowed.hosts has the value 'lb.example.com': Input should be a valid"),
+            ({"allowed__hosts": ["lb.example.com:80"]}, "allowed.hosts has the value 'lb.example.com:80'"),
             ({"advertised__url": "here"}, "advertised.url has the value 'here'"),
             ({"advertised__url": "https://here:1"}, "a URL such as http://host:8090"),
             ({"kafka__bootstrap__servers": "nowhere"}, "kafka.bootstrap.servers has the value 'nowhere'"),
@@ -163,10 +166,33 @@ class TestEntries:
     def test_the_url_others_are_told(self, host: str, url: str) -> None:
         assert parse(host=host, authentication__required=False).settings.url == url
 
-    @pytest.mark.parametrize(("host", "required"), [("127.0.0.1", False), ("::1", False), ("10.1.2.3", True)])
-    def test_authentication_is_required_beyond_loopback(self, host: str, required: bool) -> None:
-        settings = parse(host=host, authentication__kafka__mechanism="PLAIN").settings
-        assert settings.authentication.required is required
+    @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "10.1.2.3"])
+    @pytest.mark.parametrize(
+        "method",
+        [
+            {"authentication__kafka__mechanism": "PLAIN"},
+            {"authentication__tokens__file": "tokens"},
+            {"ssl__client__auth": "requested"},
+            {"ssl__client__auth": "required"},
+        ],
+    )
+    def test_a_method_of_authentication_is_required_wherever_the_controller_listens(
+        self, tmp_path: Path, host: str, method: dict[str, str]
+    ) -> None:
+        files = {name: tmp_path / name for name in ("certificate", "key", "ca")}
+        for file in files.values():
+            file.touch()
+        tls = {f"ssl__{name}__location": str(file) for name, file in files.items()}
+        assert parse(host=host, **method, **tls).settings.authentication.required
+        given = parse(host=host, authentication__required=False, **method, **tls)
+        assert not given.settings.authentication.required
+
+    def test_without_a_method_loopback_lets_everybody_in(self) -> None:
+        assert not parse(host="::1").settings.authentication.required
+
+    def test_names_by_which_it_is_asked(self) -> None:
+        settings = parse(allowed__hosts=["lb.example.com", "fd00::8"]).settings
+        assert settings.allowed_hosts == {"lb.example.com", "fd00::8", "127.0.0.1", "here.example.com"}
 
     def test_times_are_given_in_milliseconds(self) -> None:
         settings = parse(change__closing__timeout__ms=1500, zookeeper__session__timeout__ms=2500).settings

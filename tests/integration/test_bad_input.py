@@ -504,20 +504,20 @@ def test_a_client_that_goes_away_in_the_middle_of_its_body_changes_nothing(
 ) -> None:
     topic = unique_name("cut-off")
     body = json.dumps({"topic": topic, "partitions": 1}).encode()
-    head = f"POST /v1/topics HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {len(body) + 1}\r\n\r\n"
+    head = f"POST /v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body) + 1}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), TIMEOUT) as connection:
         connection.sendall(head.encode() + body)
     # Whatever came of it came before this one, or the server would not be there.
-    assert said(port, b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").startswith(b"HTTP/1.1 200")
+    assert said(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200")
     assert controller.http.get(f"/v1/topics/{topic}").status_code == 404
 
 
 def test_a_slow_request_does_not_hold_up_others(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), TIMEOUT) as slow:
-        slow.sendall(b"POST /v1/topics HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+        slow.sendall(b"POST /v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         answers: list[bytes] = []
         other = threading.Thread(
-            target=lambda: answers.append(said(port, b"GET /v1/topics HTTP/1.1\r\nHost: h\r\n\r\n"))
+            target=lambda: answers.append(said(port, b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n"))
         )
         other.start()
         other.join(TIMEOUT)

@@ -15,7 +15,7 @@ from spark_ordered_kafka.controller.access.acls import (
     ResourceType,
     topic_resource,
 )
-from spark_ordered_kafka.controller.access.caller import Caller
+from spark_ordered_kafka.controller.access.caller import ANONYMOUS, Caller
 from spark_ordered_kafka.controller.access.files import WatchedFile
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
@@ -105,11 +105,11 @@ class Access:
         except OrderedKafkaError as error:
             _log.warning("where rights come from is not known yet: %s", error)
             return
+        if not self._authenticated and (authorizer or self._roles is not None):
+            _log.warning("authentication is not required: who shows no credentials is %s", ANONYMOUS)
         if authorizer:
             if self._roles is not None:
                 _log.warning("%s is not used: the brokers have an authorizer, whose ACLs count", roles.KEY)
-            if not self._authenticated:
-                _log.warning("authentication is not required: who shows no credentials is User:ANONYMOUS")
             _log.info("rights are those of Kafka's ACLs")
         elif self._roles is not None:
             _log.info("rights are those of %s: the brokers have no authorizer", roles.KEY)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from spark_ordered_kafka.controller.access.caller import ANONYMOUS
+
 WILDCARD: Final = "*"
 """As a resource's name, a host, and behind ``User:`` in a principal."""
 ANYONE: Final = "User:*"
@@ -103,10 +105,14 @@ class AclTable:
     Args:
         acls: in any order.
         allow_if_none: whether a resource that no ACL is about is anyone's (``allow.everyone.if.no.acl.found``).
+        anonymous_is_anyone: whether ``User:*`` means callers without credentials, too, as it does in Kafka.
     """
 
-    def __init__(self, acls: Iterable[Acl], *, allow_if_none: bool = False) -> None:
+    def __init__(
+        self, acls: Iterable[Acl], *, allow_if_none: bool = False, anonymous_is_anyone: bool = True
+    ) -> None:
         self._allow_if_none = allow_if_none
+        self._anonymous_is_anyone = anonymous_is_anyone
         self._named: defaultdict[Resource, list[Acl]] = defaultdict(list)
         self._prefixed: defaultdict[Resource, list[Acl]] = defaultdict(list)
         lengths: defaultdict[ResourceType, set[int]] = defaultdict(set)
@@ -125,8 +131,9 @@ class AclTable:
         if not about:
             return self._allow_if_none
         allowed = False
+        principals = self._names_of(principal)
         for acl in about:
-            if acl.principal not in (principal, ANYONE) or acl.host not in (host, WILDCARD):
+            if acl.principal not in principals or acl.host not in (host, WILDCARD):
                 continue
             if not acl.allow:
                 if acl.operation in (operation, Operation.ALL):
@@ -134,6 +141,11 @@ class AclTable:
             elif acl.operation is Operation.ALL or acl.operation in _IMPLIED_BY.get(operation, (operation,)):
                 allowed = True
         return allowed
+
+    def _names_of(self, principal: str) -> tuple[str, ...]:
+        if principal == ANONYMOUS and not self._anonymous_is_anyone:
+            return (principal,)
+        return principal, ANYONE
 
     def _about(self, resource: Resource) -> list[Acl]:
         found = [

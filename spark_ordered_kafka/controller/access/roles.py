@@ -46,7 +46,7 @@ def role_table(text: str) -> AclTable:
     """The rights that a role file gives.
 
     It is TOML: a table ``[[grants]]`` per grant with ``role``, ``principals`` (``User:alice``; ``User:*`` for everyone who
-    is authenticated) and, if it holds for some topics only, ``topics`` (names, or beginnings of names followed by ``*``).
+    is authenticated; ``User:ANONYMOUS`` for callers without credentials) and, if it holds for some topics only, ``topics`` (names, or beginnings of names followed by ``*``).
     A *viewer* sees everything; an *operator* creates and alters, too, and with no ``topics`` acts on the cluster; an
     *admin* may also delete.
 
@@ -61,7 +61,7 @@ def role_table(text: str) -> AclTable:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise ConfigError(f"{KEY}: {place}", first["input"], first["msg"]) from error
-    return AclTable(acl for grant in file.grants for acl in _acls(grant))
+    return AclTable((acl for grant in file.grants for acl in _acls(grant)), anonymous_is_anyone=False)
 
 
 def _acls(grant: _Grant) -> list[Acl]:

@@ -26,6 +26,7 @@ from spark_ordered_kafka.controller.api.governance import Governance
 from spark_ordered_kafka.controller.api.keys import Keys
 from spark_ordered_kafka.controller.api.limits import Limits
 from spark_ordered_kafka.controller.api.observing import Observing
+from spark_ordered_kafka.controller.api.origins import Origins
 from spark_ordered_kafka.controller.service import ControllerService
 
 
@@ -69,4 +70,5 @@ def _wrap(app: FastAPI, service: ControllerService) -> None:
     app.add_middleware(Forwarding, service=service)
     app.add_middleware(Authentication, service=service)
     app.add_middleware(Limits)
+    app.add_middleware(Origins, url=service.settings.url, allowed_hosts=service.settings.allowed_hosts)
     app.add_middleware(Observing, metrics=service.metrics)

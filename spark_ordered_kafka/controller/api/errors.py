@@ -45,6 +45,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         HTTPStatus.REQUEST_URI_TOO_LONG,
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        HTTPStatus.MISDIRECTED_REQUEST,
         HTTPStatus.BAD_GATEWAY,
         HTTPStatus.SERVICE_UNAVAILABLE,
         HTTPStatus.GATEWAY_TIMEOUT,

@@ -39,18 +39,10 @@ class Mutation:
 
     @staticmethod
     def of(scope: Scope, route: APIRoute, body: bytes, caller: Caller) -> Mutation:
-        """Raises RequestError INVALID_REQUEST for a body that is not JSON, or not an object, or is not said to be.
-
-        Of a request without a body, for a header ``Origin``: browsers send it for pages, which might be another site's.
-        """
+        """Raises RequestError INVALID_REQUEST for a body that is not JSON, or not an object, or is not said to be."""
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         headers, parsed = Headers(scope=scope), None
         if not models_of(route):
-            if "origin" in headers:
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"the header Origin has the value {headers['origin'][:100]!r}: pages in a browser cannot ask for this",
-                )
             body = b""  # what a route does not take is neither looked at nor kept
         else:
             require_json(headers.get("content-type"))

@@ -6,7 +6,8 @@ from fastapi.routing import APIRoute
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Those that change nothing (RFC 9110, section 9.2.1)."""
 _READS = frozenset(
     {
         "/v1/topics/{topic}/truncations",
@@ -52,4 +53,4 @@ def methods_at(scope: Scope) -> list[str]:
 
 def is_mutating(method: str, template: str) -> bool:
     """Whether a request by ``method`` to the route ``template`` (``/v1/topics/{topic}``) may change anything."""
-    return method not in _READING_METHODS and template not in _READS
+    return method not in READING_METHODS and template not in _READS

@@ -111,6 +111,8 @@ topics = ["*"]
         ("User:anybody", Operation.DESCRIBE, "orders", True),
         ("User:anybody", Operation.DESCRIBE, CLUSTER, True),
         ("User:anybody", Operation.ALTER, "orders", False),
+        ("User:ANONYMOUS", Operation.DESCRIBE, "orders", False),
+        ("User:ANONYMOUS", Operation.DESCRIBE, CLUSTER, False),
         ("User:alice", Operation.ALTER, "orders", True),
         ("User:bob", Operation.ALTER, "orders-2", False),
         ("User:bob", Operation.CREATE, "logs-2", True),
