@@ -66,6 +66,11 @@ class Change:
         """Whether writers are held to the layout that this change commits."""
         return self.ordered and self.kind != "unorder"
 
+    @property
+    def needed(self) -> int:
+        """Partitions that are written before or after it: only of those must the logs be whole and led."""
+        return max(self.source, self.target)
+
     def creation_limit(self, timing: Timing) -> float:
         """Seconds that making its partitions may take."""
         return max(timing.creating, timing.creating_each * (self.target - self.existing))

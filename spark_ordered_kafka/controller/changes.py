@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller import planning
+from spark_ordered_kafka.controller import machine, planning
 from spark_ordered_kafka.controller.assignments import Assignment, check_new_partitions
 from spark_ordered_kafka.controller.change import Change, FinishedChange
 from spark_ordered_kafka.controller.described import described_soon
@@ -29,7 +30,8 @@ from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
 from spark_ordered_kafka.kafka.configs import TopicConfigs
-from spark_ordered_kafka.kafka.producers import ProducerCheck
+from spark_ordered_kafka.kafka.plain import plain_write
+from spark_ordered_kafka.kafka.producers import TIMEOUT, ProducerCheck
 
 _log = logging.getLogger(__name__)
 
@@ -238,13 +240,26 @@ class Changes:
                 if added and all(len(row.replicas) == len(added[0]) for row in description.partitions):
                     self._admin.create_partitions(topic, change.target, added, validate_only=True)
             if change.ordered_delivery and not change.force:
-                self._producers.refuse_foreign(topic, range(change.existing))
+                self._producers.refuse_foreign(topic, range(min(change.needed, change.existing)))
             vet(record)
             if validate_only:
+                self._refuse_plain(change)
                 return None
             job = self._record(topic, record.topic_id, change, plan)
             undone.pop_all()
             return job
+
+    def _refuse_plain(self, change: Change) -> None:
+        """What the change itself would be refused for first."""
+        if change.force or not change.ordered_delivery:
+            return
+        partitions = range(min(change.needed, change.existing))
+        deadline = time.monotonic() + TIMEOUT
+        found = plain_write(self._admin, change.topic, partitions, self._stop.wait, deadline)
+        if found is not None:
+            raise RequestError(
+                ErrorCode.ACTIVE_FOREIGN_PRODUCERS, machine.foreign_refusal(change.topic, str(found))
+            )
 
     def _record(
         self, topic: str, topic_id: str, change: Change, plan: Callable[[TopicRecord, int], Change]

@@ -18,6 +18,21 @@ class Started:
 
 
 @dataclass(frozen=True)
+class NoForeignWriter:
+    """Nothing but ordered writers was seen to write to the topic."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class ForeignWriterSeen:
+    """Something that is not an ordered writer writes to the topic; ``what`` says where it was seen."""
+
+    at: float
+    what: str
+
+
+@dataclass(frozen=True)
 class PartitionsCreated:
     """Kafka has as many partitions as the target, and was asked for the replicas that are missing."""
 
@@ -103,6 +118,8 @@ class Failed:
 
 Event: TypeAlias = (
     Started
+    | NoForeignWriter
+    | ForeignWriterSeen
     | PartitionsCreated
     | LeadersElected
     | TransactionsListed

@@ -19,6 +19,14 @@ class Persist:
 
 
 @dataclass(frozen=True)
+class LookForForeign:
+    """Look whether something that is not an ordered writer writes to the topic. -> NoForeignWriter or
+    ForeignWriterSeen"""
+
+    deadline: float
+
+
+@dataclass(frozen=True)
 class CreatePartitions:
     """Give the Kafka topic ``total`` partitions, unless it has them, and those that the change takes up again their
     replicas. -> PartitionsCreated"""
@@ -99,6 +107,7 @@ class Finish:
 
 Instruction: TypeAlias = (
     Persist
+    | LookForForeign
     | CreatePartitions
     | AwaitLeaders
     | ListTransactions

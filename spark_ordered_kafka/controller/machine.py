@@ -32,8 +32,10 @@ from spark_ordered_kafka.controller.events import (
     Committed,
     Event,
     Failed,
+    ForeignWriterSeen,
     LeadersElected,
     LogsGrew,
+    NoForeignWriter,
     NothingGrew,
     PartitionsCreated,
     Started,
@@ -51,6 +53,7 @@ from spark_ordered_kafka.controller.instructions import (
     Finish,
     Instruction,
     ListTransactions,
+    LookForForeign,
     Persist,
     ReadBoundaries,
     TakeBack,
@@ -60,6 +63,7 @@ from spark_ordered_kafka.errors import ErrorCode, TransitionError
 ONGOING = "Ongoing"  # the transaction state in which a writer can still finish by itself
 _STORY_LENGTH = 40
 _NAMED_PARTITIONS = 5
+_STOP_IT = "stop that producer, or use force if its records need no order"
 
 Answer: TypeAlias = tuple[Running, tuple[Instruction, ...]]
 
@@ -123,12 +127,34 @@ def finished(change: Change, ending: Ending, at: float) -> FinishedChange:
     )
 
 
+def foreign_refusal(topic: str, what: str) -> str:
+    """Why a change is refused when ``what`` was seen, and what to do about it."""
+    return f"something that is not an ordered writer writes to topic {topic!r}: {what}; {_STOP_IT}"
+
+
 # -- handlers -------------------------------------------------------------------------------------------------------
 
 
 def _started(running: Running, event: Started, timing: Timing) -> Answer:
     change = running.change
     running = replace(running, deadline=event.at + change.creation_limit(timing))
+    # Before anything is created: partitions cannot be taken back, and whoever goes by Kafka's count would spread over them.
+    if change.ordered_delivery and not change.force:
+        return running, (LookForForeign(running.deadline),)
+    return _prepare(running)
+
+
+def _none_seen(running: Running, event: NoForeignWriter, timing: Timing) -> Answer:
+    return _prepare(running)
+
+
+def _foreign_seen(running: Running, event: ForeignWriterSeen, timing: Timing) -> Answer:
+    message = foreign_refusal(running.change.topic, event.what)
+    return _take_back(running, Ending("failed", ErrorCode.ACTIVE_FOREIGN_PRODUCERS, message))
+
+
+def _prepare(running: Running) -> Answer:
+    change = running.change
     if change.target <= change.source:
         return running, (AwaitLeaders(change.existing, running.deadline),)
     # Also when Kafka has the partitions: one that was removed may have given replicas away.
@@ -228,8 +254,7 @@ def _grew(running: Running, event: LogsGrew, timing: Timing) -> Answer:
     more = len(event.ends) - len(shown)
     message = (
         f"something that is not an ordered writer still writes to topic {running.change.topic!r}: after the fence "
-        f"the log ends changed of partition {', '.join(shown)}{f' and {more} more' if more else ''}; "
-        "stop that producer, or use force if its records need no order"
+        f"the log ends changed of partition {', '.join(shown)}{f' and {more} more' if more else ''}; {_STOP_IT}"
     )
     return _take_back(running, Ending("failed", ErrorCode.ACTIVE_FOREIGN_PRODUCERS, message))
 
@@ -270,7 +295,7 @@ def _failed(running: Running, event: Failed, timing: Timing) -> Answer:
 
 
 def _until(deadline: float, instruction: Instruction) -> Instruction:
-    if isinstance(instruction, (CreatePartitions, AwaitLeaders)):
+    if isinstance(instruction, (LookForForeign, CreatePartitions, AwaitLeaders)):
         return replace(instruction, deadline=deadline)
     return instruction
 
@@ -301,8 +326,12 @@ Handler: TypeAlias = Callable[..., Answer]
 
 TABLE: dict[tuple[Step, type], Handler] = {
     ("planned", Started): _started,
+    ("planned", NoForeignWriter): _none_seen,
+    ("planned", ForeignWriterSeen): _foreign_seen,
     ("planned", LeadersElected): _led,
     ("creating", Started): _started,
+    ("creating", NoForeignWriter): _none_seen,
+    ("creating", ForeignWriterSeen): _foreign_seen,
     ("creating", PartitionsCreated): _created,
     ("creating", LeadersElected): _led,
     ("closing", TransactionsListed): _listed,

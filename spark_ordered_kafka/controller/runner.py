@@ -25,6 +25,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
+from spark_ordered_kafka.kafka.plain import plain_write
 
 _log = logging.getLogger(__name__)
 _ENDED_KEPT = 16
@@ -221,6 +222,8 @@ class Runner:
             case instructions.Drain(seconds):
                 job.stop.wait(seconds)
                 return None
+            case instructions.LookForForeign(deadline):
+                return self._look_for_foreign(job, deadline)
             case instructions.CreatePartitions(total):
                 self._expansion.carry_out(job.change, self._describe(job), total)
                 return events.PartitionsCreated(self._clock())
@@ -246,6 +249,14 @@ class Runner:
                 return None
 
     # -- Kafka --------------------------------------------------------------------------------------------------
+
+    def _look_for_foreign(self, job: Job, deadline: float) -> Event:
+        """Producers without idempotence; others were looked for when the change was asked for, and Kafka forgets none."""
+        partitions = range(min(job.change.needed, job.change.existing))
+        found = plain_write(self._admin, job.topic, partitions, job.stop.wait, self._monotonic(deadline))
+        if found is None:
+            return events.NoForeignWriter(self._clock())
+        return events.ForeignWriterSeen(self._clock(), str(found))
 
     def _await_leaders(self, job: Job, total: int, deadline: float) -> None:
         while (missing := self._missing(job, total)) is not None:

@@ -105,7 +105,9 @@ async def _ask(
 
     found = {}
     for response in await requests.gather(sent()):
-        for row in (row for answered in response.topics for row in answered.partitions):
+        # Fetch is the only request here whose response does not call them topics.
+        topics = response.topics if hasattr(response, "topics") else response.responses
+        for row in (row for answered in topics for row in answered.partitions):
             # OffsetForLeaderEpoch is the only request here that does not call it partition_index.
             partition = row.partition if hasattr(row, "partition") else row.partition_index
             if row.error_code != 0:

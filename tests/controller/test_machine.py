@@ -26,7 +26,9 @@ def walk(running: Running, *happened: e.Event) -> machine.Answer:
 
 
 def closing(change: Change = EXPAND) -> Running:
-    running, _ = machine.resume(change, 100.0, TIMING)
+    running, todo = machine.resume(change, 100.0, TIMING)
+    if isinstance(todo[-1], i.LookForForeign):
+        running, _ = walk(running, e.NoForeignWriter(100.5))
     if change.target > change.source:
         running, _ = walk(running, e.PartitionsCreated(101.0))
     return walk(running, e.LeadersElected(102.0))[0]
@@ -34,6 +36,8 @@ def closing(change: Change = EXPAND) -> Running:
 
 def test_expansion_creates_closes_fences_reads_checks_and_commits() -> None:
     running, todo = machine.resume(EXPAND, 100.0, TIMING)
+    assert todo == (i.LookForForeign(160.0),)
+    running, todo = walk(running, e.NoForeignWriter(100.5))
     creating = replace(EXPAND, step="creating")
     assert todo == (i.Persist(creating), i.CreatePartitions(4, 160.0))
     running, todo = walk(running, e.PartitionsCreated(101.0))
@@ -59,13 +63,15 @@ def test_expansion_creates_closes_fences_reads_checks_and_commits() -> None:
 
 def test_shrink_creates_no_partitions_but_waits_for_leaders() -> None:
     running, todo = machine.resume(SHRINK, 100.0, TIMING)
+    assert todo == (i.LookForForeign(160.0),)
+    running, todo = walk(running, e.NoForeignWriter(100.5))
     assert todo == (i.AwaitLeaders(4, 160.0),)
     assert walk(running, e.LeadersElected(101.0))[0].change.step == "closing"
 
 
 @pytest.mark.parametrize("existing", [3, 5])
 def test_expansion_into_removed_partitions_goes_through_creating_for_their_replicas(existing: int) -> None:
-    change = replace(EXPAND, existing=existing)
+    change = replace(EXPAND, existing=existing, force=True)
     total = max(4, existing)
     running, todo = machine.resume(change, 100.0, TIMING)
     creating = replace(change, step="creating")
@@ -93,6 +99,9 @@ def test_switching_ordered_delivery_holds_and_fences_writers(ordered_delivery: b
     assert (change.kind, change.source, change.target) == (kind, 3, 3)
     assert change.ordered_delivery == ordered_delivery
     running, todo = machine.resume(change, 100.0, TIMING)
+    if ordered_delivery:
+        assert todo == (i.LookForForeign(160.0),)
+        running, todo = walk(running, e.NoForeignWriter(100.5))
     assert todo == (i.AwaitLeaders(4, 160.0),)
     running, todo = walk(running, e.LeadersElected(101.0))
     assert running.change.closing
@@ -195,15 +204,28 @@ def test_a_retriable_failure_while_closed_starts_the_listing_again(step: str) ->
 def test_a_failure_for_good_is_taken_back_with_its_error() -> None:
     running, _ = machine.resume(EXPAND, 100.0, TIMING)
     _, todo = walk(running, e.Failed(100.5, ErrorCode.INVALID_PARTITIONS, "no", False))
-    assert todo == (
-        i.TakeBack(replace(EXPAND, step="creating"), Ending("failed", ErrorCode.INVALID_PARTITIONS, "no")),
-    )
+    assert todo == (i.TakeBack(EXPAND, Ending("failed", ErrorCode.INVALID_PARTITIONS, "no")),)
+
+
+def test_a_foreign_writer_is_looked_for_before_anything_is_created() -> None:
+    running, _ = machine.resume(EXPAND, 100.0, TIMING)
+    _, todo = walk(running, e.ForeignWriterSeen(100.5, "offset 7 of partition 1"))
+    (back,) = todo
+    assert isinstance(back, i.TakeBack)
+    assert back.change == EXPAND
+    assert back.ending.code == ErrorCode.ACTIVE_FOREIGN_PRODUCERS
+    assert "offset 7 of partition 1; stop that producer, or use force" in (back.ending.message or "")
+    # Nor by the next controller.
+    assert machine.resume(replace(EXPAND, step="creating"), 100.0, TIMING)[1] == (i.LookForForeign(160.0),)
+    for careless in (replace(EXPAND, force=True), replace(EXPAND, ordered=False)):
+        assert isinstance(machine.resume(careless, 100.0, TIMING)[1][-1], i.CreatePartitions)
 
 
 def test_retries_do_not_extend_the_time_for_creating() -> None:
     running, _ = machine.resume(EXPAND, 100.0, TIMING)
     running, todo = walk(running, e.Failed(130.0, ErrorCode.REQUEST_TIMED_OUT, "away", True))
-    assert todo[-1] == i.CreatePartitions(4, 160.0)
+    assert todo[-1] == i.LookForForeign(160.0)
+    assert walk(running, e.NoForeignWriter(130.5))[1][-1] == i.CreatePartitions(4, 160.0)
     _, todo = walk(running, e.Failed(160.0, ErrorCode.REQUEST_TIMED_OUT, "away", True))
     assert isinstance(todo[0], i.TakeBack)
 

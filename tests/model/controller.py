@@ -192,6 +192,9 @@ class ChangeMachine:
                 if instruction.change.closing != persisted.closing:
                     break
                 persisted = instruction.change
+            elif isinstance(instruction, instructions.LookForForeign):
+                running, todo = machine.advance(running, events.NoForeignWriter(EARLY), self._timing)
+                continue
             elif isinstance(instruction, instructions.CreatePartitions):
                 running, todo = machine.advance(running, events.PartitionsCreated(EARLY), self._timing)
                 continue

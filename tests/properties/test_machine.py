@@ -42,6 +42,8 @@ class World:
     ended: str | None = None
     log_end: int = 0
     since_start: list[i.Instruction] = field(default_factory=list)
+    # Whether the controller at work has looked for foreign writers.
+    looked: bool = False
 
     def carry_out(self, instruction: i.Instruction, growth: bool) -> e.Event | None:
         self.now += 0.01
@@ -53,9 +55,13 @@ class World:
             assert self.change is not None
             self.change = instruction.change
             return None
+        if isinstance(instruction, i.LookForForeign):
+            self.looked = True
+            return e.ForeignWriterSeen(self.now, "growth") if growth else e.NoForeignWriter(self.now)
         if isinstance(instruction, i.CreatePartitions):
-            self.partitions = max(self.partitions, instruction.total)
             assert self.change is not None
+            assert self.looked or self.change.force or not self.change.ordered_delivery
+            self.partitions = max(self.partitions, instruction.total)
             self.reduced -= set(range(self.change.source, self.change.target))
             return e.PartitionsCreated(self.now)
         if isinstance(instruction, i.AwaitLeaders):
@@ -134,6 +140,7 @@ def run(world: World, mishaps: list[str]) -> str:
                 if world.change is None:
                     return world.ended or ""
                 world.since_start.clear()
+                world.looked = False
                 running, todo = machine.resume(world.change, world.now + 6.0, TIMING)
                 event = None
                 break
@@ -190,6 +197,7 @@ EVENTS = st.one_of(
         for at in [st.floats(1000, 1100)]
         for kind in (
             e.Started,
+            e.NoForeignWriter,
             e.PartitionsCreated,
             e.LeadersElected,
             e.NothingGrew,
@@ -200,6 +208,7 @@ EVENTS = st.one_of(
     ]
     + [
         st.builds(e.TransactionsListed, st.floats(1000, 1100), st.just({"ordered:t:w:0": "Ongoing"})),
+        st.builds(e.ForeignWriterSeen, st.floats(1000, 1100), st.just("somebody")),
         st.builds(e.WritersFenced, st.floats(1000, 1100), st.integers(0, 5)),
         st.builds(e.BoundariesRead, st.floats(1000, 1100), st.just((Boundary(1, 0),) * 7)),
         st.builds(e.LogsGrew, st.floats(1000, 1100), st.just({0: 2})),
