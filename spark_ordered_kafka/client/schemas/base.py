@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 HashName = Literal["murmur3", "murmur2", "crc32"]
 ChangeKind = Literal["expand", "shrink", "order", "unorder"]
 ChangeStep = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]
 ChangeOutcome = Literal["done", "cancelled", "failed"]
+
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
@@ -17,7 +20,20 @@ Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 
 TimeoutMs = Annotated[int, Field(ge=1, le=600_000)]
 """Milliseconds that a request may take."""
-Assignments = dict[int, list[int]]
+
+
+def _canonical(name: object) -> object:
+    """Of the many ways to write a number, the one: as names in JSON, ``"1"`` and ``"01"`` would hide one another."""
+    if isinstance(name, str):
+        if _CANONICAL.fullmatch(name) is None:
+            raise ValueError("a number is needed, in digits 0-9 without +, _, blanks and leading zeros")
+        return int(name)
+    return name
+
+
+Number = Annotated[int, BeforeValidator(_canonical)]
+"""A number that is text where it comes from: a name in JSON, a part of a path."""
+Assignments = dict[Number, list[int]]
 """Partition -> broker ids, preferred leader first."""
 
 

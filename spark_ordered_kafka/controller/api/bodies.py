@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 from starlette.types import Receive
 
 from spark_ordered_kafka.client import schemas
@@ -17,6 +20,7 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError
 _BodyT = TypeVar("_BodyT", bound=BaseModel)
 _JSON = "application/json"
 _MAX_DESCRIBED = 10_000
+_SHOWN = 100
 COMPONENTS = "#/components/schemas/"
 
 
@@ -25,12 +29,38 @@ def reader(kind: type[_BodyT]) -> Callable[[Request], Awaitable[_BodyT]]:
 
     async def read(request: Request) -> _BodyT:
         require_json(request.headers.get("content-type"))
+        content = await request.body()
+        parsed_json(content)
         try:
-            return kind.model_validate_json(await request.body())
+            return kind.model_validate_json(content)
         except ValidationError as error:
             raise RequestError(ErrorCode.INVALID_REQUEST, _described(error)) from error
 
     return read
+
+
+def parsed_json(body: bytes) -> Any:
+    """The JSON of a body. Raises RequestError INVALID_REQUEST for what is none, and for an object with two members of one
+    name: which of them counts depends on who reads it (RFC 8259, section 4), so one might be checked and the other done.
+    """
+    try:
+        parsed = from_json(body, allow_inf_nan=False)
+        # Of what is JSON, and not too deep, by now. Numbers are not looked at.
+        json.loads(body, object_pairs_hook=_members, parse_int=str, parse_float=str)
+    except ValueError as error:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"the body is not JSON: {error}") from error
+    return parsed
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        ((doubled, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"the body has {doubled[:_SHOWN]!r} twice in one object: each name may be there once",
+        )
+    return members
 
 
 def _described(error: ValidationError) -> str:

@@ -27,7 +27,8 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         **body(schemas.GuardRailsRequest),
     )
     def set_guard_rails(
-        broker: int, request: Annotated[schemas.GuardRailsRequest, Depends(reader(schemas.GuardRailsRequest))]
+        broker: schemas.Number,
+        request: Annotated[schemas.GuardRailsRequest, Depends(reader(schemas.GuardRailsRequest))],
     ) -> schemas.BrokerView:
         """Limit how many replicas a broker may host (KIP-578)."""
         return service.capacities.set_limit(

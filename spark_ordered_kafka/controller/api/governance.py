@@ -82,11 +82,16 @@ class Governance:
             await answer(error)(scope, receive, send)
             return
         if checks_only:
-            await self._app(scope, _replayed(mutation.as_parsed().body, receive), send)
+            await self._app(scope, _replayed(mutation.body, receive), send)
             return
         approval = scope["state"].get("approval")
+        refusal = None
+        try:
+            mutation = await self._pinned(mutation)
+        except OrderedKafkaError as error:
+            refusal = error  # which is audited like any other
         governed = _Governed(mutation, reason, approval, _fields(scope, mutation, reason, approval))
-        response = await self._held(governed)
+        response = await self._held(governed, refusal)
         if response is None:
             await self._carry_out(governed, scope, receive, send)
         else:
@@ -115,7 +120,19 @@ class Governance:
             return None
         return await self._replay.ask(self._app, check, {})
 
-    async def _held(self, governed: _Governed) -> Response | None:
+    async def _pinned(self, mutation: Mutation) -> Mutation:
+        """With the number of what is the latest reassignment now: when it is approved, or done, another one may be that.
+
+        Raises RequestError when the caller lacks the right, or there is none.
+        """
+        params = mutation.path_params
+        if params.get("request_id") != "latest":
+            return mutation
+        await self._replay.check_rights(mutation)
+        number = await run_in_threadpool(self._service.reassignments.number, "latest")
+        return mutation.at({**params, "request_id": number})
+
+    async def _held(self, governed: _Governed, refusal: OrderedKafkaError | None) -> Response | None:
         """The answer to a request that is not carried out now; None for one that is, and is in the audit log."""
         settings, mutation = self._service.settings, governed.mutation
         try:
@@ -126,6 +143,8 @@ class Governance:
                 )
             requested = {**governed.fields, "body": mutation.shown_body()}
             await run_in_threadpool(self._service.audit.require, "requested", requested)
+            if refusal is not None:
+                raise refusal
             if (
                 settings.review_required
                 and governed.approval is None
@@ -147,7 +166,7 @@ class Governance:
             return Response(checked.content, checked.status, media_type="application/json")
         record = ReviewRecord(
             method=mutation.method,
-            path=_pinned(mutation.path, checked),
+            path=mutation.path,
             query=mutation.without("wait"),  # nobody waits by then
             body=mutation.body,
             reason=governed.reason,
@@ -172,7 +191,9 @@ class Governance:
             await send(message)
 
         try:
-            await self._app(scope, _replayed(governed.mutation.body, receive), watched)
+            await self._app(
+                governed.mutation.scope(scope), _replayed(governed.mutation.body, receive), watched
+            )
         finally:
             await self._audit_answer(governed, Outcome(status, bytes(content)))
 
@@ -184,7 +205,6 @@ class Governance:
 def _fields(
     scope: Scope, mutation: Mutation, reason: str | None, approval: Approval | None
 ) -> dict[str, Any]:
-    _, matched = mutation.route.matches(scope)
     return {
         "request_id": scope["state"].get("request_id"),
         "principal": mutation.caller.principal,
@@ -192,21 +212,11 @@ def _fields(
         "method": mutation.method,
         "route": mutation.route.path,
         "path": mutation.path,
-        "topics": mutation.topics(matched.get("path_params", {})),
+        "topics": mutation.topics(),
         "reason": reason,
         "review_id": None if approval is None else approval.review_id,
         "approver": None if approval is None else approval.approver,
     }
-
-
-def _pinned(path: str, checked: Outcome | None) -> str:
-    """``path``, with the number of what was the latest reassignment when the request was ``checked``: by the time of the
-    approval another one may be that."""
-    beginning, latest, rest = path.partition("/reassignments/latest")
-    number = (
-        None if checked is None or not isinstance(checked.parsed, dict) else checked.parsed.get("request_id")
-    )
-    return path if not latest or rest or number is None else f"{beginning}/reassignments/{number}"
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

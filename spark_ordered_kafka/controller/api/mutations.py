@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Scope
 
-from spark_ordered_kafka.controller.api.bodies import models_of, require_json
+from spark_ordered_kafka.controller.api.bodies import models_of, parsed_json, require_json
 from spark_ordered_kafka.controller.api.caller import Caller
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 VALIDATE_ONLY = "validate_only"
+REASON = "reason"
 MAX_REASON = 1000
 """Characters."""
 
 _TRUTH = TypeAdapter(bool)
 _AUDITED_BYTES = 16 * 1024
+_SHOWN = 100
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """``path`` and ``query`` are as they were sent; ``parsed`` is the body's JSON, None without a body."""
+    """``path_params`` are what the path names, by their names in the route's; ``query`` is as it was sent; ``parsed`` is the
+    body's JSON, None without a body."""
 
     route: APIRoute
     method: str
-    path: str
+    path_params: Mapping[str, Any]
     query: str
     body: bytes
     parsed: Any
@@ -39,43 +43,48 @@ class Mutation:
 
     @staticmethod
     def of(scope: Scope, route: APIRoute, body: bytes, caller: Caller) -> Mutation:
-        """Raises RequestError INVALID_REQUEST for a body that is not JSON, or not an object, or is not said to be."""
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        """Raises RequestError INVALID_REQUEST for a body that is not JSON, or not an object, or is not said to be; and for
+        a query parameter that the route does not have, or that is there twice."""
         headers, parsed = Headers(scope=scope), None
         if not models_of(route):
             body = b""  # what a route does not take is neither looked at nor kept
         else:
             require_json(headers.get("content-type"))
-            try:
-                parsed = from_json(body, allow_inf_nan=False)
-            except ValueError as error:
-                raise RequestError(ErrorCode.INVALID_REQUEST, f"the body is not JSON: {error}") from error
+            parsed = parsed_json(body)
             if not isinstance(parsed, dict):
                 raise RequestError(
                     ErrorCode.INVALID_REQUEST,
                     f"the body has the value {str(parsed)[:100]!r}: a JSON object is needed",
                 )
-        path = raw.partition(b"?")[0].decode("latin-1")
         query = scope["query_string"].decode("latin-1")
-        return Mutation(route, scope["method"], path, query, body, parsed, caller)
+        _check_query(route, query)
+        _, matched = route.matches(scope)
+        return Mutation(route, scope["method"], matched["path_params"], query, body, parsed, caller)
+
+    def at(self, path_params: Mapping[str, Any]) -> Mutation:
+        """The same with other values in its path."""
+        return replace(self, path_params=path_params)
+
+    @property
+    def path(self) -> str:
+        """As the route would write it, whatever was percent-encoded in what was sent."""
+        quoted = {name: quote(str(value), safe="") for name, value in self.path_params.items()}
+        return self.route.path_format.format(**quoted)
+
+    def scope(self, scope: Scope) -> Scope:
+        """``scope`` of a request, so that its route reads what was looked at here."""
+        return {**scope, "path": unquote(self.path), "raw_path": self.path.encode("latin-1")}
 
     @property
     def reason(self) -> str | None:
         """The query parameter ``reason``. Raises RequestError INVALID_REQUEST for one that says nothing or too much."""
-        given = QueryParams(self.query).getlist("reason")
-        if not given:
+        reason = QueryParams(self.query).get(REASON)
+        if reason is None:
             return None
-        reason = given[0]
-        if (
-            len(given) > 1
-            or not 0 < len(reason) <= MAX_REASON
-            or not reason.isprintable()
-            or reason.isspace()
-        ):
-            shown = f"{len(given)} values" if len(given) > 1 else f"the value {reason[:100]!r}"
+        if not 0 < len(reason) <= MAX_REASON or not reason.isprintable() or reason.isspace():
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
-                f"reason has {shown}: one line of 1 to {MAX_REASON} printable characters is needed",
+                f"reason has the value {reason[:100]!r}: one line of 1 to {MAX_REASON} printable characters is needed",
             )
         return reason
 
@@ -107,10 +116,6 @@ class Mutation:
         """The query without one of its parameters."""
         return urlencode([pair for pair in QueryParams(self.query).multi_items() if pair[0] != parameter])
 
-    def as_parsed(self) -> Mutation:
-        """With a body that cannot be read in another way than it was looked at here."""
-        return self if self.parsed is None else replace(self, body=to_json(self.parsed))
-
     @property
     def _in_body(self) -> bool:
         return any(VALIDATE_ONLY in model.model_fields for model in models_of(self.route))
@@ -119,9 +124,9 @@ class Mutation:
     def _in_query(self) -> bool:
         return any(field.alias == VALIDATE_ONLY for field in self.route.dependant.query_params)
 
-    def topics(self, path_params: dict[str, Any]) -> list[str]:
+    def topics(self) -> list[str]:
         """The topics that it names."""
-        named = [path_params["topic"]] if "topic" in path_params else []
+        named = [self.path_params["topic"]] if "topic" in self.path_params else []
         if isinstance(self.parsed, dict):
             lists = [self.parsed.get(name) for name in ("topics", "partitions", "replicas")]
             items = [item for one in lists if isinstance(one, list) for item in one]
@@ -140,3 +145,18 @@ class Mutation:
             "bytes": len(self.body),
             "sha256": hashlib.sha256(self.body).hexdigest(),
         }
+
+
+def _check_query(route: APIRoute, query: str) -> None:
+    """Raises RequestError: what is misspelt, meant for another route or said twice would not be done as it was meant."""
+    known = {REASON, *(field.alias for field in route.dependant.query_params)}
+    seen = set[str]()
+    for name, _ in QueryParams(query).multi_items():
+        if name not in known:
+            wrong = f"does not exist here: this request takes {', '.join(sorted(known))}"
+        elif name in seen:
+            wrong = "is there twice: give it once"
+        else:
+            seen.add(name)
+            continue
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"the query parameter {name[:_SHOWN]!r} {wrong}")

@@ -15,7 +15,7 @@ from spark_ordered_kafka.controller.api.rights import by_item, on_cluster
 from spark_ordered_kafka.controller.reviews import review_view
 from spark_ordered_kafka.controller.service import ControllerService
 
-ReviewId = Annotated[int, Path(ge=1, le=2**31 - 1)]
+ReviewId = Annotated[schemas.Number, Path(ge=1, le=2**31 - 1)]
 CallerOf = Annotated[Caller, Depends(caller_of)]
 
 

@@ -107,7 +107,7 @@ class ReassignmentRequests:
         At a controller that does not carry it out this is what is stored, which is at most a few seconds older, and says nothing
         about its rate.
         """
-        wanted = self._resolved(request_id)
+        wanted = self.number(request_id)
         live = self._carrier.snapshot(wanted)
         if live is not None:
             return live
@@ -316,7 +316,7 @@ class ReassignmentRequests:
         Raises RequestError: INVALID_REQUEST for one that is not kept, or when nothing is given;
         NO_REASSIGNMENT_IN_PROGRESS for one that has ended.
         """
-        wanted = self._resolved(request_id)
+        wanted = self.number(request_id)
         given = {name: getattr(request, name) for name in request.model_fields_set - {"validate_only"}}
         if not given:
             raise RequestError(
@@ -344,7 +344,7 @@ class ReassignmentRequests:
         NO_REASSIGNMENT_IN_PROGRESS is that of a partition with which nothing goes on any more: what is done stays done.
         Raises RequestError INVALID_REQUEST for a request that is not kept.
         """
-        wanted = self._resolved(request_id)
+        wanted = self.number(request_id)
 
         def transform(record: RequestRecord) -> RequestRecord:
             return record if record.ended else record.model_copy(update={"state": "cancelling"})
@@ -359,7 +359,8 @@ class ReassignmentRequests:
             warnings=list(record.warnings),
         )
 
-    def _resolved(self, request_id: RequestId) -> int:
+    def number(self, request_id: RequestId) -> int:
+        """The number of a request. Raises RequestError INVALID_REQUEST when there is no latest one."""
         if request_id != "latest":
             return request_id
         latest = self._store.latest()

@@ -1,0 +1,188 @@
+"""What a review shows, what the audit log has and what is done are the same, on real servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
+from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import InProcess, exists, in_process
+from tests.integration.test_reviews import ask, decide, request_creation, settings, shown
+from tests.servers import unique_name
+
+JSON = {"content-type": "application/json"}
+# Further ways to write the number 1, which a parser may take for it.
+NOT_CANONICAL = ["01", " 1", "1 ", "+1", "0_1", "1.0", "\u0661", "-0", "\uff11", ""]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("done")
+
+
+@pytest.fixture(scope="module")
+def reviewed(kafka_cluster: LocalCluster, directory: Path) -> Iterator[InProcess]:
+    with in_process(kafka_cluster, **settings(directory)) as running:
+        yield running
+
+
+def sent(controller: InProcess, method: str, path: str, body: str, **more: Any) -> httpx.Response:
+    return ask(controller, "alice", method, path, content=body.encode(), headers=JSON, **more)
+
+
+def audited(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "audit.log").read_text().splitlines()]
+
+
+def refused(answer: httpx.Response, told: str) -> None:
+    assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_REQUEST"), answer.text
+    assert told in answer.json()["error_message"], answer.text
+
+
+# -- bodies -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/topics", '{"topic": "TOPIC", "partitions": 1, "partitions": 2}'),
+        ("POST", "/v1/topics", '{"topic": "TOPIC", "assignments": {"0": [1], "0": [2]}}'),
+        ("POST", "/v1/topics", '{"topics": [{"topic": "a"}, {"topic": "TOPIC", "to\\u0070ic": "b"}]}'),
+        ("POST", "/v1/topics", '{"topic": "TOPIC", "validate_only": false, "validate_only": true}'),
+        ("POST", "/v1/topics", '{"topic": "TOPIC", "configs": {"retention.ms": "1", "retention.ms": "2"}}'),
+        ("POST", "/v1/topic-deletions", '{"topics": ["TOPIC"], "topics": ["other"]}'),
+        (
+            "POST",
+            "/v1/reassignments",
+            '{"partitions": [{"topic": "TOPIC", "partition": 0, "replicas": [1], "replicas": [2]}]}',
+        ),
+        ("PATCH", "/v1/topics/TOPIC", '{"ordered_delivery": true, "ordered_delivery": false}'),
+        ("PUT", "/v1/brokers/1/guard-rails", '{"max_partitions": 1, "max_partitions": 2}'),
+        # Of requests that change nothing, too: what was verified would not be what was asked for.
+        (
+            "POST",
+            "/v1/reassignments/verify",
+            '{"partitions": [{"topic": "TOPIC", "partition": 0, "partition": 1, "replicas": [1]}]}',
+        ),
+    ],
+)
+def test_a_name_that_is_there_twice_is_refused(
+    reviewed: InProcess, kafka_cluster: LocalCluster, method: str, path: str, body: str
+) -> None:
+    topic = unique_name("twice")
+    answer = sent(reviewed, method, path.replace("TOPIC", topic), body.replace("TOPIC", topic))
+    refused(answer, "twice in one object")
+    assert not exists(kafka_cluster, topic)
+
+
+@pytest.mark.parametrize("number", NOT_CANONICAL)
+def test_one_partition_cannot_be_written_in_two_ways(
+    reviewed: InProcess, kafka_cluster: LocalCluster, number: str
+) -> None:
+    topic = unique_name("twoways")
+    assignments = {"0": [1], "1": [1], number: [1]}
+    for path, body in (
+        ("/v1/topics", {"topic": topic, "assignments": assignments}),
+        ("/v1/topics", {"topics": [{"topic": topic, "assignments": assignments}]}),
+        (
+            "/v1/partition-counts",
+            {"topics": [{"topic": topic, "partition_count": 3, "assignments": assignments}]},
+        ),
+        ("/v1/replication-factors", {"topics": [{"topic": topic, "assignments": assignments}]}),
+    ):
+        refused(sent(reviewed, "POST", path, json.dumps(body)), f"assignments.{number}")
+    assert not exists(kafka_cluster, topic)
+
+
+# -- paths and queries --------------------------------------------------------------------------------------------
+
+
+def reassignment(store: ReassignmentStore) -> int:
+    """One that nobody tells the executor of, so it does not begin."""
+    move = Move(topic="none", partition=0, before=(1,), after=(2,))
+    return store.create(
+        lambda number: RequestRecord(request_id=number, created_at=0.0, principal="User:test"), [move]
+    ).request_id
+
+
+@pytest.mark.parametrize("latest", ["latest", "%6Catest", "%6c%61%74%65%73%74", "lates%74"])
+def test_the_latest_reassignment_is_that_of_the_asking_however_it_is_written(
+    reviewed: InProcess, directory: Path, latest: str
+) -> None:
+    store = ReassignmentStore(reviewed.service._session)
+    made = [reassignment(store)]
+    try:
+        asked = sent(reviewed, "PATCH", f"/v1/reassignments/{latest}", '{"throttle": 7}')
+        assert asked.status_code == 202, asked.text
+        made.append(reassignment(store))
+        review_id = asked.json()["review_id"]
+        assert shown(reviewed, review_id)["path"] == f"/v1/reassignments/{made[0]}"
+        done = decide(reviewed, "bob", review_id)
+        assert done.json()["answer"]["request_id"] == made[0], done.text
+        throttles = [read[0].throttle for number in made if (read := store.read(number)) is not None]
+        assert throttles == [7, None]
+        paths = [line["path"] for line in audited(directory) if line.get("review_id") == review_id]
+        assert set(paths) == {f"/v1/reassignments/{made[0]}"}
+    finally:
+        for number in made:
+            store.delete(number)
+
+
+def test_where_there_is_no_latest_reassignment_nothing_waits_for_a_review(reviewed: InProcess) -> None:
+    answer = sent(reviewed, "PATCH", "/v1/reassignments/latest", '{"throttle": 7}')
+    assert answer.status_code in (400, 404), answer.text
+    answer = ask(reviewed, "victor", "PATCH", "/v1/reassignments/%6Catest", json={"throttle": 7})
+    assert (answer.status_code, answer.json()["error"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
+
+
+def test_names_in_paths_are_kept_as_they_are_read(reviewed: InProcess, directory: Path) -> None:
+    topic = unique_name("encoded")
+    decide(reviewed, "bob", request_creation(reviewed, topic))
+    written = "".join(f"%{ord(character):02X}" for character in topic)
+    asked = ask(reviewed, "alice", "DELETE", f"/v1/topics/{written}")
+    assert asked.status_code == 202, asked.text
+    assert shown(reviewed, asked.json()["review_id"])["path"] == f"/v1/topics/{topic}"
+    assert ask(reviewed, "alice", "DELETE", f"/v1/topics/{topic}%2Fchange").status_code in (400, 404)
+    assert {
+        line["path"] for line in audited(directory) if topic in line["topics"] and line["method"] == "DELETE"
+    } == {
+        f"/v1/topics/{topic}",
+        f"/v1/topics/{topic}/change",
+    }
+
+
+@pytest.mark.parametrize("number", ["07", "+7", "7_0", " 7", "%207", "%2B7", "7.0", "%D9%A7"])
+def test_numbers_in_paths_are_written_in_one_way(reviewed: InProcess, number: str) -> None:
+    refused(ask(reviewed, "bob", "POST", f"/v1/reviews/{number}/approve"), "review_id has the value")
+    answer = sent(reviewed, "PUT", f"/v1/brokers/{number}/guard-rails", '{"max_partitions": 5}')
+    refused(answer, "broker has the value")
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("validate_only=true&validate_only=false", "'validate_only' is there twice"),
+        ("validate_only=false&validate%5Fonly=true", "'validate_only' is there twice"),
+        ("validate_onyl=true", "'validate_onyl' does not exist here"),
+        ("reason=a&reason=b", "'reason' is there twice"),
+        ("force=true", "this request takes reason, timeout_ms, validate_only"),
+    ],
+)
+def test_a_query_says_one_thing(
+    reviewed: InProcess, kafka_cluster: LocalCluster, query: str, told: str
+) -> None:
+    topic = unique_name("asked")
+    decide(reviewed, "bob", request_creation(reviewed, topic))
+    refused(ask(reviewed, "alice", "DELETE", f"/v1/topics/{topic}?{query}"), told)
+    assert exists(kafka_cluster, topic)
+    # A check that another route takes in its body: as a query it would be a deed.
+    body = json.dumps({"topics": [topic]})
+    refused(sent(reviewed, "POST", "/v1/topic-deletions?validate_only=true", body), "does not exist here")
+    assert exists(kafka_cluster, topic)
