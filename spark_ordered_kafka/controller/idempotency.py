@@ -20,17 +20,22 @@ _KEY = re.compile(r"[!-~]{1,128}")
 _key: ContextVar[str | None] = ContextVar("idempotency_key", default=None)
 
 
-@contextmanager
-def keyed(key: str | None) -> Iterator[None]:
-    """Inside the block, and in whatever takes over its context, requests have ``key``; None: none.
-
-    Raises RequestError INVALID_REQUEST for a key that is not 1 to 128 visible ASCII characters.
-    """
+def check_key(key: str | None) -> None:
+    """Raises RequestError INVALID_REQUEST for a key that is not 1 to 128 visible ASCII characters."""
     if key is not None and _KEY.fullmatch(key) is None:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
             f"Idempotency-Key has the value {key[:200]!r}: 1 to 128 visible ASCII characters are needed",
         )
+
+
+@contextmanager
+def keyed(key: str | None) -> Iterator[None]:
+    """Inside the block, and in whatever takes over its context, requests have ``key``; None: none.
+
+    Raises as :func:`check_key`.
+    """
+    check_key(key)
     token = _key.set(key)
     try:
         yield

@@ -7,10 +7,11 @@ that then ended is in doubt, and is not done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Mapping
 from typing import Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from pydantic_core import from_json
 
 from spark_ordered_kafka.client.schemas.reviews import ReviewStatus, ReviewView
@@ -32,7 +33,8 @@ _CAS_ATTEMPTS = 5
 class ReviewRecord(Record):
     """``/reviews/<id>``. ``status`` is ``approved`` from the claim on; ``controller_epoch`` is whose claim it is.
 
-    ``path`` and ``query`` are as they were sent. ``body`` and ``answer`` are JSON.
+    ``path`` is as its route writes it, ``query`` as it was sent, ``key`` the request's idempotency key. ``body`` and
+    ``answer`` are JSON. ``topics``: a hash for each topic that the request names, of what it was about when it was asked for.
     """
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -45,6 +47,8 @@ class ReviewRecord(Record):
     principal: str
     host: str
     requested_at: float
+    key: str | None = None
+    topics: dict[str, str] = Field(default_factory=dict)
     status: Literal["pending", "approved", "done", "failed", "discarded"] = "pending"
     decided_by: str | None = None
     decided_at: float | None = None
@@ -56,6 +60,13 @@ class ReviewRecord(Record):
     def expires_at(self) -> float:
         """Seconds since the epoch."""
         return self.requested_at + EXPIRY
+
+    def is_again(self, other: ReviewRecord) -> bool:
+        """Whether both are one request, which its client sent twice, since it got no answer."""
+        return self.key is not None and all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("key", "principal", "method", "path", "query", "body")
+        )
 
 
 class Reviews:
@@ -74,7 +85,10 @@ class Reviews:
         return self._clock()
 
     def add(self, record: ReviewRecord) -> int:
-        """Store a request; its id. Raises RequestError INVALID_REQUEST when it, or their number, is too large."""
+        """Store a request; its id. One that comes again with the same idempotency key is stored once.
+
+        Raises RequestError INVALID_REQUEST when it, or their number, is too large.
+        """
         data = dump(record)
         # The body as it is, too: all that are kept are read together, and compressed they may be tiny.
         size = max(len(data), len(record.body))
@@ -86,6 +100,9 @@ class Reviews:
         for _ in range(_CAS_ATTEMPTS):
             version = self._version()
             kept = self._records()
+            earlier = _earlier(record, kept)
+            if earlier is not None:
+                return earlier
             now = self._clock()
             pending = sum(self._status(old, now, None) == "pending" for old in kept.values())
             if pending >= _MAX_PENDING:
@@ -104,6 +121,13 @@ class Reviews:
                 continue
             return version + 1
         raise ConflictError(REVIEWS)
+
+    def earlier(self, record: ReviewRecord) -> int | None:
+        """The id of the same request, if it came before with the same idempotency key; whatever became of it."""
+        if record.key is None:
+            return None
+        self._version()
+        return _earlier(record, self._records())
 
     def get(self, review_id: int) -> tuple[ReviewRecord, ReviewStatus]:
         """A stored request, read linearizably. Raises RequestError RESOURCE_NOT_FOUND."""
@@ -142,7 +166,7 @@ class Reviews:
         status = self._status(record, self._clock(), None)
         if status != "pending":
             raise _not_pending(review_id, status)
-        if record.principal == principal:
+        if _person(record.principal) == _person(principal):
             raise RequestError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
                 f"review {review_id} was asked for by {principal}: somebody else must approve it",
@@ -237,6 +261,15 @@ def review_view(review_id: int, record: ReviewRecord, status: ReviewStatus) -> R
         body=from_json(record.body) if record.body else None,
         answer=from_json(record.answer) if record.answer else None,  # a bug answers nothing
     )
+
+
+def _earlier(record: ReviewRecord, kept: Mapping[int, ReviewRecord]) -> int | None:
+    return next((review_id for review_id, old in kept.items() if record.is_again(old)), None)
+
+
+def _person(principal: str) -> str:
+    """Whom a principal names: a directory behind Kafka may take ``Alice`` and ``alice`` for the same user."""
+    return unicodedata.normalize("NFKC", principal).casefold().strip()
 
 
 def _path(review_id: int) -> str:

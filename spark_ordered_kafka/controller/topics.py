@@ -44,6 +44,10 @@ class Topics:
             reason = "does not exist"
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} {reason}")
 
+    def managed(self, topic: str) -> TopicRecord | None:
+        """The topic's record, read linearizably; None: it is not under management."""
+        return self._znodes.topic(topic)
+
     def summaries(self, current: Callable[[Change], Change]) -> schemas.TopicList:
         """All topics under management; from ZooKeeper alone."""
         rows = []

@@ -12,10 +12,11 @@ import pytest
 
 from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
 from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, exists, in_process
 from tests.integration.test_reviews import ask, decide, request_creation, settings, shown
-from tests.servers import unique_name
+from tests.servers import await_true, unique_name
 
 JSON = {"content-type": "application/json"}
 # Further ways to write the number 1, which a parser may take for it.
@@ -186,3 +187,119 @@ def test_a_query_says_one_thing(
     body = json.dumps({"topics": [topic]})
     refused(sent(reviewed, "POST", "/v1/topic-deletions?validate_only=true", body), "does not exist here")
     assert exists(kafka_cluster, topic)
+
+
+# -- between the asking and the approval --------------------------------------------------------------------------
+
+
+def carried_out(controller: InProcess, asked: httpx.Response) -> dict[str, Any]:
+    """What became of a request of alice that bob has approved."""
+    assert asked.status_code == 202, asked.text
+    done = decide(controller, "bob", asked.json()["review_id"])
+    assert done.status_code == 200, done.text
+    found: dict[str, Any] = done.json()
+    return found
+
+
+def counts(topic: str, count: int) -> str:
+    return json.dumps({"topics": [{"topic": topic, "partition_count": count}]})
+
+
+def expand(controller: InProcess, topic: str, count: int) -> None:
+    carried_out(controller, sent(controller, "POST", "/v1/partition-counts", counts(topic, count)))
+
+    def ended() -> bool:
+        change = ask(controller, "bob", "GET", f"/v1/topics/{topic}/change").json()
+        return change["change"] is None and change["last_change"] is not None
+
+    await_true(ended, "the expansion has ended")
+
+
+def is_outdated(controller: InProcess, asked: httpx.Response, told: str) -> None:
+    review_id = asked.json()["review_id"]
+    refused(decide(controller, "bob", review_id), told)
+    assert shown(controller, review_id)["status"] == "pending"
+    assert decide(controller, "bob", review_id, "discard").status_code == 200
+
+
+def test_another_topic_of_the_same_name_is_not_what_was_meant(
+    reviewed: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    topic = unique_name("anew")
+    decide(reviewed, "bob", request_creation(reviewed, topic))
+    delete = ask(reviewed, "alice", "DELETE", f"/v1/topics/{topic}")
+    several = sent(reviewed, "POST", "/v1/topic-deletions", json.dumps({"topics": [topic]}))
+    config = sent(reviewed, "PATCH", f"/v1/topics/{topic}", '{"configs": {"retention.ms": "1000"}}')
+    carried_out(reviewed, ask(reviewed, "carol", "DELETE", f"/v1/topics/{topic}"))
+    decide(reviewed, "bob", request_creation(reviewed, topic))
+    for asked in (delete, several, config):
+        is_outdated(reviewed, asked, "was made anew")
+    assert exists(kafka_cluster, topic)
+
+
+def test_a_count_that_has_changed_since_is_not_what_was_looked_at(reviewed: InProcess) -> None:
+    topic = unique_name("counted")
+    decide(reviewed, "bob", request_creation(reviewed, topic))  # with 2 partitions
+    grow = sent(reviewed, "POST", "/v1/partition-counts", counts(topic, 3))
+    rest = sent(reviewed, "PATCH", f"/v1/topics/{topic}", '{"configs": {"retention.ms": "60000"}}')
+    expand(reviewed, topic, 4)
+    is_outdated(reviewed, grow, "changed, after this was asked for")
+    # What says nothing about partitions is what it was.
+    assert carried_out(reviewed, rest)["status"] == "done"
+
+
+def test_replicas_that_have_moved_since_are_not_what_was_looked_at(reviewed: InProcess) -> None:
+    topic = unique_name("moved")
+    decide(reviewed, "bob", request_creation(reviewed, topic))
+    factor = json.dumps({"topics": [{"topic": topic, "replication_factor": 1}]})
+    asked = sent(reviewed, "POST", "/v1/replication-factors", factor)
+    expand(reviewed, topic, 3)
+    is_outdated(reviewed, asked, "its partitions or replicas were changed")
+
+
+def test_a_topic_that_came_meanwhile_was_not_looked_at(
+    reviewed: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    there, later = unique_name("there"), unique_name("later")
+    decide(reviewed, "bob", request_creation(reviewed, there))
+    asked = sent(reviewed, "POST", "/v1/topic-deletions", json.dumps({"topics": [there, later]}))
+    decide(reviewed, "bob", request_creation(reviewed, later))
+    is_outdated(reviewed, asked, "did not exist when this was asked for")
+    assert exists(kafka_cluster, later)
+
+
+def test_a_request_that_comes_again_waits_once_and_is_done_under_its_key(reviewed: InProcess) -> None:
+    topic = unique_name("again")
+    body = {"topic": topic, "partitions": 2}
+
+    def create(who: str, key: str, **fields: Any) -> int:
+        headers = {"Idempotency-Key": key}
+        answer = ask(reviewed, who, "POST", "/v1/topics", json={**body, **fields}, headers=headers)
+        assert answer.status_code == 202, answer.text
+        number: int = answer.json()["review_id"]
+        return number
+
+    first = create("alice", "k")
+    others = {create("alice", "other"), create("carol", "k"), create("alice", "k", partitions=3)}
+    assert create("alice", "k") == first
+    assert len(others | {first}) == 4
+    assert decide(reviewed, "bob", first).json()["answer_status"] == 201
+    # Known by its key also when it comes once more after it was done.
+    assert create("alice", "k") == first
+    refusal = ask(
+        reviewed, "alice", "POST", "/v1/topics", json=body, headers={"Idempotency-Key": "ü".encode()}
+    )
+    refused(refusal, "Idempotency-Key")
+    for review_id in others:
+        decide(reviewed, "bob", review_id, "discard")
+
+
+def test_one_person_under_two_spellings_cannot_approve_herself(reviewed: InProcess) -> None:
+    review_id = request_creation(reviewed, unique_name("spelt"))
+    reviews = reviewed.service.reviews
+    record, _ = reviews.get(review_id)
+    for principal in ("User:ALICE", "User:alice ", "User:\uff41lice"):
+        with pytest.raises(RequestError, match="somebody else must approve it"):
+            reviews.check_approvable(review_id, record, principal)
+    reviews.check_approvable(review_id, record, "User:alicia")
+    decide(reviewed, "bob", review_id, "discard")

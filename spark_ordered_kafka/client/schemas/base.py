@@ -12,7 +12,7 @@ ChangeKind = Literal["expand", "shrink", "order", "unorder"]
 ChangeStep = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]
 ChangeOutcome = Literal["done", "cancelled", "failed"]
 
-_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,99}")
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]

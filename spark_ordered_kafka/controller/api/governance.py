@@ -18,6 +18,7 @@ from spark_ordered_kafka.controller.api.mutations import Mutation
 from spark_ordered_kafka.controller.api.outcomes import Outcome
 from spark_ordered_kafka.controller.api.replay import Replay
 from spark_ordered_kafka.controller.api.routing import is_mutating, operation_of
+from spark_ordered_kafka.controller.api.standing import check_standing, standing
 from spark_ordered_kafka.controller.reviews import ReviewRecord, review_view
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
@@ -109,6 +110,11 @@ class Governance:
         if checked is not None and (checked.refused or checked.unauthorized):
             raise checked.error()
 
+    async def check_standing(self, record: ReviewRecord) -> None:
+        """Raises RequestError INVALID_REQUEST unless the topics are still those that the request was about."""
+        now = await run_in_threadpool(standing, self._service, self._replay.mutation(record))
+        check_standing(record.topics, now)
+
     async def _checked(self, mutation: Mutation, caller: Caller) -> Outcome | None:
         """The answer to ``caller`` when the route only checks the request; None for a route that cannot.
 
@@ -160,10 +166,7 @@ class Governance:
 
     async def _submitted(self, governed: _Governed) -> Response:
         """Store a request for review, unless it would be refused already."""
-        mutation = governed.mutation
-        checked = await self._checked(mutation, mutation.caller)
-        if checked is not None and checked.refused:
-            return Response(checked.content, checked.status, media_type="application/json")
+        mutation, reviews = governed.mutation, self._service.reviews
         record = ReviewRecord(
             method=mutation.method,
             path=mutation.path,
@@ -172,10 +175,19 @@ class Governance:
             reason=governed.reason,
             principal=mutation.caller.principal,
             host=mutation.caller.host,
-            requested_at=self._service.reviews.now(),
+            requested_at=reviews.now(),
+            key=mutation.key,
         )
-        review_id = await run_in_threadpool(self._service.reviews.add, record)
-        view = review_view(review_id, record, "pending")
+        review_id = await run_in_threadpool(reviews.earlier, record)
+        if review_id is None:
+            # Before the check: what is changed in between must not count as looked at.
+            topics = await run_in_threadpool(standing, self._service, mutation)
+            checked = await self._checked(mutation, mutation.caller)
+            if checked is not None and checked.refused:
+                return Response(checked.content, checked.status, media_type="application/json")
+            record = record.model_copy(update={"topics": topics})
+            review_id = await run_in_threadpool(reviews.add, record)
+        view = review_view(review_id, *await run_in_threadpool(reviews.get, review_id))
         return JSONResponse(view.model_dump(mode="json"), HTTPStatus.ACCEPTED)
 
     async def _carry_out(self, governed: _Governed, scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,8 +14,10 @@ from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Scope
 
+from spark_ordered_kafka.client.transport import IDEMPOTENCY_KEY
 from spark_ordered_kafka.controller.api.bodies import models_of, parsed_json, require_json
 from spark_ordered_kafka.controller.api.caller import Caller
+from spark_ordered_kafka.controller.idempotency import check_key
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 VALIDATE_ONLY = "validate_only"
@@ -31,7 +33,7 @@ _SHOWN = 100
 @dataclass(frozen=True)
 class Mutation:
     """``path_params`` are what the path names, by their names in the route's; ``query`` is as it was sent; ``parsed`` is the
-    body's JSON, None without a body."""
+    body's JSON, None without a body; ``key`` is the idempotency key."""
 
     route: APIRoute
     method: str
@@ -40,6 +42,7 @@ class Mutation:
     body: bytes
     parsed: Any
     caller: Caller
+    key: str | None = None
 
     @staticmethod
     def of(scope: Scope, route: APIRoute, body: bytes, caller: Caller) -> Mutation:
@@ -56,10 +59,11 @@ class Mutation:
                     ErrorCode.INVALID_REQUEST,
                     f"the body has the value {str(parsed)[:100]!r}: a JSON object is needed",
                 )
-        query = scope["query_string"].decode("latin-1")
+        query, key = scope["query_string"].decode("latin-1"), headers.get(IDEMPOTENCY_KEY)
+        check_key(key)
         _check_query(route, query)
         _, matched = route.matches(scope)
-        return Mutation(route, scope["method"], matched["path_params"], query, body, parsed, caller)
+        return Mutation(route, scope["method"], matched["path_params"], query, body, parsed, caller, key)
 
     def at(self, path_params: Mapping[str, Any]) -> Mutation:
         """The same with other values in its path."""

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from spark_ordered_kafka.client.transport import IDEMPOTENCY_KEY
 from spark_ordered_kafka.controller.api import rights
 from spark_ordered_kafka.controller.api.caller import Caller
 from spark_ordered_kafka.controller.api.mutations import Mutation
@@ -28,7 +29,7 @@ class Replay:
 
     def mutation(self, record: ReviewRecord) -> Mutation:
         """The request that is stored. Raises RequestError INVALID_REQUEST when its route is there no more."""
-        scope = self._scope(record.method, record.path, record.query)
+        scope = self._scope(record.method, record.path, record.query, record.key)
         route = operation_of(scope)
         if route is None:
             raise RequestError(
@@ -41,7 +42,7 @@ class Replay:
 
         async def entrance(scope: Scope, receive: Receive, send: Send) -> None:
             # The path as it was sent once, and not as httpx would write it.
-            own = self._scope(mutation.method, mutation.path, mutation.query)
+            own = self._scope(mutation.method, mutation.path, mutation.query, mutation.key)
             inside = {**scope, **own, "state": {**state, "caller": mutation.caller}}
             await app(inside, receive, send)
 
@@ -52,14 +53,17 @@ class Replay:
 
     async def check_rights(self, mutation: Mutation) -> None:
         """Raises RequestError *_AUTHORIZATION_FAILED by what the route declares that its callers need."""
-        scope = self._scope(mutation.method, mutation.path, mutation.query)
+        scope = self._scope(mutation.method, mutation.path, mutation.query, mutation.key)
         _, matched = mutation.route.matches(scope)
         request = Request({**scope, **matched, "state": {"caller": mutation.caller}})
         for declared in rights.declared(mutation.route):
             if isinstance(declared, rights.Right):
                 await run_in_threadpool(declared, request)
 
-    def _scope(self, method: str, path: str, query: str) -> dict[str, Any]:
+    def _scope(self, method: str, path: str, query: str, key: str | None) -> dict[str, Any]:
+        headers = [(b"content-type", b"application/json")]
+        if key is not None:
+            headers.append((IDEMPOTENCY_KEY.lower().encode(), key.encode()))
         return {
             "type": "http",
             "app": self._fastapi,
@@ -68,5 +72,5 @@ class Replay:
             "root_path": "",
             "raw_path": path.encode("latin-1"),
             "query_string": query.encode("latin-1"),
-            "headers": [(b"content-type", b"application/json")],
+            "headers": headers,
         }

@@ -47,6 +47,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         record, _ = await run_in_threadpool(reviews.get, review_id)
         reviews.check_approvable(review_id, record, caller.principal)
         await governance.check_rights(record, caller)
+        await governance.check_standing(record)
         claimed = await run_in_threadpool(reviews.claim, review_id, caller.principal)
         outcome = await governance.carry_out(review_id, claimed, request.state.request_id)
         status: Literal["done", "failed"] = "failed" if outcome.refused else "done"
