@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -11,7 +12,7 @@ from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.jars import kafka_jars
 from spark_ordered_kafka.local.java import classpath, find_java, pyspark_jars
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 
 Record = tuple[bytes | None, bytes]
 
@@ -57,3 +58,52 @@ def produce_with_java(
             future.get()
     finally:
         producer.close()
+
+
+class RunningProducer(threading.Thread):
+    """A producer that writes to all partitions that Kafka shows, one record after another, until it is stopped.
+
+    Values are ``foreign:0``, ``foreign:1``, …; keys are numbers. ``properties`` are librdkafka's, on top of its defaults:
+    no idempotence.
+    """
+
+    def __init__(
+        self, cluster: LocalCluster, topic: str, pause: float = 0.005, **properties: str | int | bool
+    ) -> None:
+        super().__init__(name=f"foreign-{topic}", daemon=True)
+        self.written = 0
+        self.partitions: set[int] = set()
+        self._topic, self._pause = topic, pause
+        self._ending = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "linger.ms": 0,
+                "topic.metadata.refresh.interval.ms": 100,
+                **{name.replace("_", "."): value for name, value in properties.items()},
+            }
+        )
+
+    def run(self) -> None:
+        while not self._ending.wait(self._pause):
+            count = len(self._producer.list_topics(self._topic, TIMEOUT).topics[self._topic].partitions)
+            partition = self.written % count
+            number = str(self.written).encode()
+            self._producer.produce(self._topic, b"foreign:" + number, number, partition)
+            assert self._producer.flush(TIMEOUT) == 0
+            self.partitions.add(partition)
+            self.written += 1
+
+    def await_written(self, more: int) -> None:
+        """Wait for ``more`` further records."""
+        goal = self.written + more
+        await_true(lambda: self.written >= goal, f"{more} more records of {self.name}")
+
+    def __enter__(self) -> RunningProducer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self.join(TIMEOUT)
+        assert not self.is_alive()
