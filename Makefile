@@ -1,4 +1,4 @@
-# Everything a fresh machine with Python 3.10+, Java 17+ and make needs: `make demo`, `make test`.
+# Everything a fresh machine with Python 3.11+, Java 17+ and make needs: `make demo`, `make test`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,8 +9,8 @@ MINUTES ?= 10
 .DEFAULT_GOAL := test
 
 prerequisites:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
-	  { echo "error: Python 3.10 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo missing). Set PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "error: Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo missing). Set PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "error: this Python cannot make environments; install its venv package (Debian: python3-venv)" >&2; exit 1; }
 	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \

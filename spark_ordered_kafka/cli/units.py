@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from rich.filesize import pick_unit_and_suffix
 
@@ -30,4 +30,4 @@ def shown_seconds(seconds: float) -> str:
 
 def shown_time(seconds: float) -> str:
     """Seconds since the epoch as a date and time of day."""
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ class AuditLog:
             os.fsync(file)
 
     def _line(self, event: str, fields: Mapping[str, Any]) -> str:
-        time = datetime.fromtimestamp(self._clock(), timezone.utc).isoformat(timespec="milliseconds")
+        time = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
         return json.dumps({"time": time, "event": event, **fields}, separators=(",", ":"))
 
     def _current(self, path: Path) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tomli
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spark_ordered_kafka.controller.change import Timing
@@ -126,10 +126,10 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     Raises ConfigError: it cannot be read, is not TOML, or refers to what is not there.
     """
     try:
-        parsed = tomli.loads(path.read_text(encoding="utf-8"))
+        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError("--config", str(path), f"cannot be read: {error.strerror}") from error
-    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("--config", str(path), f"is not TOML: {error}") from error
     return {name: _resolved(name, value, environment) for name, value in _flat("", parsed)}
 

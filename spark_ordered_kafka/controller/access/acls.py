@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from spark_ordered_kafka.controller.access.caller import ANONYMOUS
@@ -18,7 +18,7 @@ WILDCARD: Final = "*"
 ANYONE: Final = "User:*"
 
 
-class Operation(str, Enum):
+class Operation(StrEnum):
     """What is done to a resource (``org.apache.kafka.common.acl.AclOperation``)."""
 
     ALL = "ALL"
@@ -35,7 +35,7 @@ class Operation(str, Enum):
     """One that no route asks for, such as IDEMPOTENT_WRITE. An ACL for it is an ACL about its resource all the same."""
 
 
-class ResourceType(str, Enum):
+class ResourceType(StrEnum):
     """What it is done to (``org.apache.kafka.common.resource.ResourceType``)."""
 
     TOPIC = "TOPIC"

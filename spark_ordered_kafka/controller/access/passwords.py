@@ -193,7 +193,7 @@ class PasswordProver:
         # Others wait for the same answer: a request that is given up must not cancel it.
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(pending)), _MAX_WAIT)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise UnavailableError(f"Kafka has not judged the password within {_MAX_WAIT:g} s") from error
 
     def close(self) -> None:

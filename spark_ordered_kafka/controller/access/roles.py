@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Annotated, Final, Literal
 
-import tomli
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from spark_ordered_kafka.controller.access.acls import WILDCARD, Acl, AclTable, Operation, ResourceType
@@ -54,8 +54,8 @@ def role_table(text: str) -> AclTable:
         ConfigError: the text is something else; it names the place.
     """
     try:
-        file = _File.model_validate(tomli.loads(text))
-    except tomli.TOMLDecodeError as error:
+        file = _File.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(KEY, "the file", f"it must be TOML: {error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

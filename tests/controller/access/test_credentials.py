@@ -227,7 +227,7 @@ def test_what_cannot_be_a_token_or_principal_is_refused(token: str, principal: s
 def certificate(*attributes: x509.NameAttribute[str]) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name(list(attributes))
-    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     builder = x509.CertificateBuilder(
         name, name, key.public_key(), 1, start, start + datetime.timedelta(days=1)
     )
