@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.lists import parse_ids, parse_texts
 from spark_ordered_kafka.cli.log_dir_moves import move, verify
 from spark_ordered_kafka.cli.output import (
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.schemas import BrokerLogDirs, LogDirList, LogDirView
 
-app = typer.Typer(
-    help="Show log directories of brokers, and move replicas between those of a broker.", no_args_is_help=True
-)
+app = command_group("Show log directories of brokers, and move replicas between those of a broker.")
 app.command()(move)
 app.command()(verify)
 
@@ -34,7 +33,7 @@ _DIRECTORIES = ("BROKER", "LOG DIR", "STATE", "REPLICAS", "SIZE", "FREE", "OF")
 _REPLICAS = ("BROKER", "LOG DIR", "TOPIC", "PARTITION", "SIZE", "OFFSET LAG", "TEMPORARY")
 
 
-class LogDirsOutput(str, Enum):
+class LogDirsOutput(StrEnum):
     """How log directories are printed; ``kafka``: byte for byte as ``kafka-log-dirs --describe`` does."""
 
     TABLE = "table"
@@ -90,6 +89,7 @@ def describe(
     else:
         _print_tables(found)
     _end_if_failed(found.brokers)
+    _end_if_missing(found.brokers, paths)
 
 
 def _print_as_kafka(
@@ -166,6 +166,21 @@ def _print_tables(found: LogDirList) -> None:
 def _directories(rows: Sequence[BrokerLogDirs]) -> Iterator[LogDirView]:
     for row in rows:
         yield from row.log_dirs
+
+
+def _end_if_missing(rows: Sequence[BrokerLogDirs], paths: Collection[str]) -> None:
+    """Tell which of ``paths`` no broker has, and exit if there are any."""
+    found = list(_directories(rows))
+    unknown = [row for row in found if row.error_code == ErrorCode.LOG_DIR_NOT_FOUND]
+    missing = {row.path: row for row in reversed(unknown)}
+    for row in found:
+        if row.error_code != ErrorCode.LOG_DIR_NOT_FOUND:
+            missing.pop(row.path, None)
+    for path in paths:
+        if path in missing:
+            typer.echo(f"error: {missing[path].error}: {missing[path].error_message}", err=True)
+    if missing:
+        raise typer.Exit(REFUSED)
 
 
 def _end_if_failed(rows: Sequence[BrokerLogDirs]) -> None:

@@ -33,7 +33,11 @@ def describe(
     command_config: CommandConfigOption = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """A topic's counts, change and partitions, and what removed partitions wait for."""
+    """A topic's counts, change and partitions, and what removed partitions wait for.
+
+    OFFSETS counts from the log's start to its end: the records, the markers that end transactions, and what was aborted. The
+    SIZE, in bytes, is that of the leader's log.
+    """
     from spark_ordered_kafka.cli.watch import shown
 
     with connected(controller, command_config=command_config) as client:
@@ -52,7 +56,7 @@ def describe(
         last = view.last_change
         reason = "" if last.error is None else f": {last.error.error}: {last.error.error_message}"
         typer.echo(f"last change {shown(last)}: {last.outcome}{reason}")
-    columns = ("PARTITION", "STATUS", "LEADER", "REPLICAS", "ISR", "RECORDS", "SIZE", "WAITS FOR")
+    columns = ("PARTITION", "STATUS", "LEADER", "REPLICAS", "ISR", "OFFSETS", "SIZE", "WAITS FOR")
     print_table(columns, [_row(partition) for partition in view.partitions])
 
 
@@ -110,9 +114,11 @@ def _view(client: ControllerClient, topic: str) -> TopicView:
 def _row(row: PartitionView) -> tuple[object, ...]:
     replicas, isr = (",".join(map(str, brokers)) for brokers in (row.replicas, row.isr))
     known = row.log_start is not None and row.log_end is not None
-    records = (row.log_end or 0) - (row.log_start or 0) if known else None
-    waits = _waits(row.waiting_groups or [], row) if row.status == "marked" and known else None
-    return row.partition, row.status, row.leader, replicas, isr, records, row.size, waits
+    offsets = (row.log_end or 0) - (row.log_start or 0) if known else None
+    waits = None
+    if row.status == "marked" and known and row.waiting_groups is not None:
+        waits = _waits(row.waiting_groups, row)
+    return row.partition, row.status, row.leader, replicas, isr, offsets, row.size, waits
 
 
 def _waits(groups: list[GroupPosition], row: PartitionView) -> str:

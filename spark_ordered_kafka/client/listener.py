@@ -9,7 +9,7 @@ class PartitionKeyRebalanceListener:
     """Told of keys that come and go while a partition stays assigned, because the topic's partition count changed.
 
     Partitions that come and go by a rebalance of the group are told to ``on_assign`` and ``on_revoke`` of
-    :meth:`OrderedConsumer.subscribe` instead. Runs in the thread that calls the consumer. What a method raises ends the
+    :meth:`OrderedConsumer.subscribe` instead. Of topics without ordered delivery nothing is told. Runs in the thread that calls the consumer. What a method raises ends the
     consumer: nothing is committed and nothing delivered beyond it.
     """
 

@@ -14,30 +14,41 @@ _REPLICAS = "/v1/replica-log-dirs"
 class LogDirCalls:
     """Part of :class:`~spark_ordered_kafka.client.controller.ControllerClient`, which says what they raise.
 
-    An empty filter stands for all. What a filter names and does not exist is refused.
+    An empty filter stands for all. What a filter names and does not exist is refused. ``timeout_ms`` is what brokers have to
+    answer: the rows of those that do not have their error.
     """
 
     _transport: Transport
 
     def log_dirs(
-        self, *, brokers: Sequence[int] = (), log_dirs: Sequence[str] = (), topics: Sequence[str] = ()
+        self,
+        *,
+        brokers: Sequence[int] = (),
+        log_dirs: Sequence[str] = (),
+        topics: Sequence[str] = (),
+        timeout_ms: int | None = None,
     ) -> schemas.LogDirList:
-        """Log directories with their replicas (describeLogDirs)."""
-        params = _filters(broker=brokers, log_dir=log_dirs, topic=topics)
+        """Log directories with their replicas (describeLogDirs); one that a broker has not is there, LOG_DIR_NOT_FOUND."""
+        params = _filters(broker=brokers, log_dir=log_dirs, topic=topics) | _limit(timeout_ms)
         return self._transport.ask(
-            schemas.LogDirList, "GET", "/v1/log-dirs", params=params, extra_timeout=DRAIN_TIMEOUT
+            schemas.LogDirList, "GET", "/v1/log-dirs", params=params, extra_timeout=_patience(timeout_ms)
         )
 
     def replica_log_dirs(
-        self, *, topics: Sequence[str] = (), partitions: Sequence[int] = (), brokers: Sequence[int] = ()
+        self,
+        *,
+        topics: Sequence[str] = (),
+        partitions: Sequence[int] = (),
+        brokers: Sequence[int] = (),
+        timeout_ms: int | None = None,
     ) -> schemas.ReplicaLogDirList:
         """Where replicas are, and where they are being moved to (describeReplicaLogDirs).
 
         ``partitions`` are those of each of ``topics``.
         """
-        params = _filters(topic=topics, partition=partitions, broker=brokers)
+        params = _filters(topic=topics, partition=partitions, broker=brokers) | _limit(timeout_ms)
         return self._transport.ask(
-            schemas.ReplicaLogDirList, "GET", _REPLICAS, params=params, extra_timeout=DRAIN_TIMEOUT
+            schemas.ReplicaLogDirList, "GET", _REPLICAS, params=params, extra_timeout=_patience(timeout_ms)
         )
 
     def alter_replica_log_dirs(self, request: schemas.ReplicaLogDirsRequest) -> schemas.ReplicaLogDirsResult:
@@ -50,7 +61,7 @@ class LogDirCalls:
             "POST",
             _REPLICAS,
             body=request,
-            extra_timeout=patience_of(None),
+            extra_timeout=patience_of(request.timeout_ms),
             repeatable=True,
         )
 
@@ -66,3 +77,12 @@ class LogDirCalls:
 
 def _filters(**filters: Sequence[object]) -> dict[str, str]:
     return {name: ",".join(map(str, values)) for name, values in filters.items() if values}
+
+
+def _limit(timeout_ms: int | None) -> dict[str, str]:
+    return {} if timeout_ms is None else {"timeout_ms": str(timeout_ms)}
+
+
+def _patience(timeout_ms: int | None) -> float:
+    """Topics and brokers are looked up before; brokers then have their own time."""
+    return DRAIN_TIMEOUT + (0 if timeout_ms is None else timeout_ms / 1000)

@@ -209,8 +209,12 @@ class TopicProgress:
 
     def leaving(self, releases: Mapping[int, Release]) -> list[int]:
         """The partitions of these commits from which keys go to others."""
-        history = self.layouts.history
-        return [p for p, release in releases.items() if leaves(history, p, self.own[p].committed, release)]
+        history, ordered = self.layouts.history, self.layouts.hands_over
+        return [
+            p
+            for p, release in releases.items()
+            if leaves(history, p, self.own[p].committed, release, ordered)
+        ]
 
     def committed(self, releases: Mapping[int, Release]) -> None:
         """These commits were done."""
@@ -228,7 +232,8 @@ class TopicProgress:
 
     def opens(self, partition: int, epoch: int) -> bool:
         """Whether records of ``epoch`` may have keys that the application does not know to be in ``partition``."""
-        return gains(self.layouts.history, partition, self.own[partition].opened, epoch)
+        layouts = self.layouts
+        return gains(layouts.history, partition, self.own[partition].opened, epoch, layouts.hands_over)
 
 
 def progress_of(

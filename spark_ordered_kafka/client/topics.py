@@ -38,6 +38,10 @@ class TopicLayouts:
         """Where the keys of ``epoch`` belong, if its writers were held to it."""
         return self.routings[epoch - self.history.first_epoch]
 
+    def hands_over(self, epoch: int) -> bool:
+        """Whether ``epoch`` has its keys handed over in order: its writers were held to it, and the topic is ordered now."""
+        return self.ordered and self.routing(epoch) is not None
+
     def until(self, epoch: int) -> TopicLayouts:
         """As it was when ``epoch`` was the newest layout; of one that was folded the first layout alone."""
         history = self.history.until(epoch)

@@ -18,11 +18,13 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.groups import ConsumerGroups
 from spark_ordered_kafka.kafka.ids import id_prefix
+from spark_ordered_kafka.kafka.leader_logs import LeaderLogs
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.logs import PartitionLogs, with_records
 
 _log = logging.getLogger(__name__)
 _NAMED = 5
+_PATIENCE = 3.0
 
 Logs = Mapping[int, tuple[int, int]]
 """Log start and log end, by partition."""
@@ -39,6 +41,10 @@ class Drain:
         self._groups = ConsumerGroups(admin.requests, timeout=timeout)
         self._partition_logs = PartitionLogs(admin.requests, timeout=timeout)
         self._configs = TopicConfigs(admin.requests, timeout)
+        # Who looks at a topic waits for what is known, not for a broker that is down.
+        self._patience = min(timeout, _PATIENCE)
+        self._leader_logs = LeaderLogs(admin.requests, timeout=self._patience)
+        self._patient_groups = ConsumerGroups(admin.requests, timeout=self._patience)
 
     def delete_records(self, topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
         """Delete what removed partitions hold, up to the log ends of this moment.
@@ -69,19 +75,29 @@ class Drain:
         return schemas.DeletedRecords(topic=topic, partitions=rows)
 
     def detailed(self, view: schemas.TopicView) -> schemas.TopicView:
-        """``view`` with the log of every partition that has a leader, and who waits for the removed ones."""
+        """``view`` with the log of every partition whose leader answers, and who waits for the removed ones.
+
+        None is what is not known: one broker that is down takes nothing from the partitions of the others.
+        """
         leaders = {p.partition: p.leader for p in view.partitions if p.leader != NO_LEADER}
-        logs = self._logs(view.topic, sorted(leaders))
-        sizes = self._partition_logs.sizes(view.topic, leaders)
-        removed = {p: log for p, log in logs.items() if p >= view.undeleted_partition_count}
-        waiting = self.waiting_groups(view.topic, removed)
+        logs = self._leader_logs.describe(view.topic, leaders)
+        removed = {p: (log.start, log.end) for p, log in logs.items() if p >= view.undeleted_partition_count}
+        try:
+            waiting = self._waiting_groups(view.topic, removed, self._patient_groups, self._patience)
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+            _log.info("topic %s: who waits for removed partitions is not known: %s", view.topic, error)
+            waiting = None
         partitions = [
             row.model_copy(
                 update={
-                    "log_start": logs[row.partition][0],
-                    "log_end": logs[row.partition][1],
-                    "size": sizes.get(row.partition),
-                    "waiting_groups": waiting.get(row.partition, []) if row.partition in removed else None,
+                    "log_start": logs[row.partition].start,
+                    "log_end": logs[row.partition].end,
+                    "size": logs[row.partition].size,
+                    "waiting_groups": None
+                    if waiting is None or row.partition not in removed
+                    else waiting.get(row.partition, []),
                 }
             )
             if row.partition in logs
@@ -92,17 +108,23 @@ class Drain:
 
     def waiting_groups(self, topic: str, logs: Logs) -> dict[int, list[schemas.GroupPosition]]:
         """The groups that have committed offsets for the topic and have not read a partition of ``logs`` to its end."""
+        return self._waiting_groups(topic, logs, self._groups, self._timeout)
+
+    def _waiting_groups(
+        self, topic: str, logs: Logs, groups: ConsumerGroups, timeout: float
+    ) -> dict[int, list[schemas.GroupPosition]]:
         tails = {partition: log for partition, log in logs.items() if log[0] < log[1]}
         if not tails:
             return {}
         # Writers' ledgers are named like their transactional ids and read nothing.
-        committed = self._groups.committed(topic, without=id_prefix(topic))
-        holds_records = partial(with_records, self._admin.requests.properties, topic, timeout=self._timeout)
+        committed = groups.committed(topic, without=id_prefix(topic))
+        holds_records = partial(with_records, self._admin.requests.properties, topic, timeout=timeout)
         return {
             partition: [
-                schemas.GroupPosition(group=group, offset=committed[group].get(partition)) for group in groups
+                schemas.GroupPosition(group=group, offset=committed[group].get(partition))
+                for group in waiting
             ]
-            for partition, groups in behind(tails, committed, holds_records).items()
+            for partition, waiting in behind(tails, committed, holds_records).items()
         }
 
     def _logs(self, topic: str, partitions: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.log_dir_moves import (
@@ -37,7 +37,8 @@ _Held = dict[tuple[str, int, int], tuple[str, DirReplica]]
 class LogDirService:
     """What the brokers say about their log directories. Of one that does not answer, its rows have the error.
 
-    Filters and refusals are those of :class:`ReplicaSelection`.
+    Filters and refusals are those of :class:`ReplicaSelection`. ``timeout``, in seconds, is for the brokers' answers; None: as
+    ``reading`` and ``moving`` have it.
 
     Args:
         reading: with a timeout that a caller may wait for a broker that hangs.
@@ -60,29 +61,39 @@ class LogDirService:
         self._store = store
 
     def describe(
-        self, brokers: Collection[int], paths: Collection[str], topics: Collection[str]
+        self,
+        brokers: Collection[int],
+        paths: Collection[str],
+        topics: Collection[str],
+        *,
+        timeout: float | None = None,
     ) -> schemas.LogDirList:
         """Log directories and their replicas, in the order of the brokers' answers.
 
-        Raises RequestError LOG_DIR_NOT_FOUND for a path that no broker has, unless one that may have it does not answer.
+        Every one of ``paths`` has a row of each broker that answers: LOG_DIR_NOT_FOUND where it has no such directory.
         """
         wanted = None
         if topics:
             found = self._selection.topics(topics)
             wanted = {topic: range(len(row.partitions)) for topic, row in found.items()}
-        answers = self._reading.describe(self._selection.brokers(brokers), wanted)
-        _check_paths(paths, answers)
+        answers = self._reading.describe(self._selection.brokers(brokers), wanted, timeout=timeout)
         return schemas.LogDirList(
             brokers=[_broker_view(broker, answer, paths) for broker, answer in answers.items()]
         )
 
     def replicas(
-        self, topics: Collection[str], partitions: Collection[int], brokers: Collection[int]
+        self,
+        topics: Collection[str],
+        partitions: Collection[int],
+        brokers: Collection[int],
+        *,
+        timeout: float | None = None,
     ) -> schemas.ReplicaLogDirList:
         """Where replicas are, and where they are being moved to (describeReplicaLogDirs)."""
         selected = list(self._selection.replicas(topics, partitions, brokers))
         answers = self._reading.describe_each(
-            _by_broker((row.topic, row.partition, row.broker) for row in selected if row.hosted)
+            _by_broker((row.topic, row.partition, row.broker) for row in selected if row.hosted),
+            timeout=timeout,
         )
         current, temporary = _held(answers, temporary=False), _held(answers, temporary=True)
         return schemas.ReplicaLogDirList(
@@ -97,10 +108,13 @@ class LogDirService:
         """
         rows = request.replicas
         check_number(rows)
-        refused = refusals(rows, self._known(rows))
+        timeout = None if request.timeout_ms is None else request.timeout_ms / 1000
+        refused = refusals(rows, self._known(rows, timeout))
         if refused or request.validate_only:
             return results(rows, refused, whole=True)
-        failures = self._moving.alter({(row.topic, row.partition, row.broker): row.log_dir for row in rows})
+        failures = self._moving.alter(
+            {(row.topic, row.partition, row.broker): row.log_dir for row in rows}, timeout=timeout
+        )
         failed = {
             index: failures[row.topic, row.partition, row.broker]
             for index, row in enumerate(rows)
@@ -108,7 +122,7 @@ class LogDirService:
         }
         return results(rows, failed, whole=False)
 
-    def _known(self, rows: Collection[schemas.ReplicaLogDir]) -> Known:
+    def _known(self, rows: Collection[schemas.ReplicaLogDir], timeout: float | None) -> Known:
         topics = describe(self._admin, (row.topic for row in rows))
         alive = {broker.id for broker in self._admin.brokers()}
         wanted = _by_broker(
@@ -116,7 +130,8 @@ class LogDirService:
             for row in rows
             if row.broker in alive and row.topic in topics
         )
-        return Known(topics, alive, self._reading.describe_each(wanted), self._reassigned())
+        found = self._reading.describe_each(wanted, timeout=timeout)
+        return Known(topics, alive, found, self._reassigned())
 
     def _reassigned(self) -> dict[Replica, int]:
         """Replica -> id of the request that makes it, moves it or takes it away at the moment."""
@@ -136,25 +151,21 @@ def _by_broker(replicas: Iterable[Replica]) -> dict[int, dict[str, set[int]]]:
     return wanted
 
 
-def _check_paths(paths: Collection[str], answers: Mapping[int, _Answer]) -> None:
-    known: dict[str, None] = {}
-    for answer in answers.values():
-        if isinstance(answer, OrderedKafkaError):
-            return
-        known |= dict.fromkeys(row.path for row in answer)
-    for path in paths:
-        if path not in known:
-            raise RequestError(
-                ErrorCode.LOG_DIR_NOT_FOUND,
-                f"log_dir has the value {path[:250]!r}: {known_are(list(known))}",
-            )
-
-
 def _broker_view(broker: int, answer: _Answer, paths: Collection[str]) -> schemas.BrokerLogDirs:
     if isinstance(answer, OrderedKafkaError):
         return result(schemas.BrokerLogDirs, answer, broker=broker, log_dirs=[])
     rows = [_dir_view(broker, row) for row in answer if not paths or row.path in paths]
+    known = [row.path for row in answer]
+    rows += [_unknown_dir_view(broker, path, known) for path in dict.fromkeys(paths) if path not in known]
     return schemas.BrokerLogDirs(broker=broker, log_dirs=rows)
+
+
+def _unknown_dir_view(broker: int, path: str, known: Sequence[str]) -> schemas.LogDirView:
+    error = RequestError(
+        ErrorCode.LOG_DIR_NOT_FOUND,
+        f"broker {broker} has no log directory {path[:250]!r}: {known_are(known)}",
+    )
+    return result(schemas.LogDirView, error, path=path, is_live=False, partitions=[])
 
 
 def _dir_view(broker: int, row: LogDir) -> schemas.LogDirView:

@@ -28,7 +28,9 @@ from spark_ordered_kafka.kafka.configs import TopicConfigs
 _KEY = "topic.policy.class"
 _log = logging.getLogger(__name__)
 
-Operation = Literal["create", "partition_count", "replication_factor", "ordered_delivery", "config", "delete"]
+Operation = Literal[
+    "create", "partition_count", "replication_factor", "reassignment", "ordered_delivery", "config", "delete"
+]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class TopicRequest:
 
     Attributes:
         operation: what is asked for. One request may ask for several things, one call of ``validate`` for each.
+            ``reassignment``: other brokers or log directories, as many replicas as before; of any topic of the cluster.
         topic: its name.
         partitions: the partition count that writers use (undeleted partitions).
         replication_factor: replicas of each partition; 0 of a topic that is gone from Kafka and to be forgotten.
@@ -103,7 +106,7 @@ def present(
     admin: KafkaAdmin,
     configs: TopicConfigs,
     topic: str,
-    record: TopicRecord,
+    record: TopicRecord | None,
     operation: Operation,
     *,
     principal: str,
@@ -111,18 +114,20 @@ def present(
 ) -> TopicRequest:
     """A request that leaves the topic as it is: what is to be altered is replaced in it.
 
+    Of a topic without a record, which is not under management, all is as Kafka has it, and keys are not kept in order.
     Raises RequestError and UnavailableError when Kafka does not tell.
     """
     description = admin.describe_topics([topic]).get(topic)
-    gone = description is None or description.topic_id != record.topic_id
+    gone = description is None or (record is not None and description.topic_id != record.topic_id)
+    existing = 0 if description is None else len(description.partitions)
     return TopicRequest(
         operation=operation,
         topic=topic,
-        partitions=record.undeleted_partition_count,
+        partitions=existing if record is None else record.undeleted_partition_count,
         replication_factor=0 if description is None or gone else len(description.partitions[0].replicas),
         assignments=None,
         configs=MappingProxyType({} if gone else configs.describe(topic, defaults=False)),
-        ordered_delivery=record.ordered_delivery,
+        ordered_delivery=record is not None and record.ordered_delivery,
         principal=principal,
         validate_only=validate_only,
     )

@@ -46,7 +46,7 @@ class ReplicaLags:
         rows = [_status(row, answers, now) for row in selected]
         return schemas.ReplicaStatusList(
             status_time=min((row.status_time for row in rows), default=_milliseconds(now)),
-            lag=max((row.lag for row in rows), default=UNKNOWN_LAG),
+            lag=_largest([row.lag for row in rows]),
             replicas=rows,
         )
 
@@ -79,6 +79,11 @@ def _end(answer: BrokerEnds | OrderedKafkaError, row: Selected) -> tuple[int, fl
     if isinstance(end, RequestError):
         raise end
     return end, answer.read_at
+
+
+def _largest(lags: Collection[int]) -> int:
+    """Unknown as soon as one is: any smaller figure could be taken for the whole truth."""
+    return UNKNOWN_LAG if UNKNOWN_LAG in lags else max(lags, default=UNKNOWN_LAG)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -80,9 +80,10 @@ def leader_epochs_view(layouts: Sequence[LayoutRecord], partition: int) -> schem
     for before, after in pairwise(layouts):
         old, new = before.undeleted_partition_count, after.undeleted_partition_count
         if old <= partition < new:
-            created = {q: after.leader_epochs[q] for q in range(old)}
+            # Live again: "marked for deletion" is what a non-empty second map means.
+            created, deleted = {q: after.leader_epochs[q] for q in range(old)}, {}
         elif new <= partition < old:
-            deleted = {q: after.leader_epochs[q] for q in range(old) if q != partition}
+            deleted = {q: after.leader_epochs[q] for q in range(new)}
     return schemas.PartitionLeaderEpochs(
         partition=partition, leader_epoch_after_creation=created, leader_epoch_before_deletion=deleted
     )

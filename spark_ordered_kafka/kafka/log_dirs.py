@@ -54,7 +54,8 @@ class LogDirs:
 
     Args:
         requests: connections to the cluster.
-        timeout: seconds for each call. A broker that hangs takes all of them, whatever the others answer.
+        timeout: seconds for each call that gives none of its own. A broker that hangs takes all of them, whatever the others
+            answer.
     """
 
     def __init__(self, requests: BrokerRequests, *, timeout: float = 30.0) -> None:
@@ -62,7 +63,11 @@ class LogDirs:
         self._timeout = timeout
 
     def describe(
-        self, brokers: Collection[int], topics: Mapping[str, Collection[int]] | None = None
+        self,
+        brokers: Collection[int],
+        topics: Mapping[str, Collection[int]] | None = None,
+        *,
+        timeout: float | None = None,
     ) -> dict[int, list[LogDir] | OrderedKafkaError]:
         """The log directories of each broker in the order of its answer (DescribeLogDirs), all asked at the same time.
 
@@ -73,16 +78,21 @@ class LogDirs:
         Args:
             topics: the partitions to look for, by topic; None: all. Directories without any of them are listed, too.
         """
-        return self.describe_each(dict.fromkeys(brokers, topics))
+        return self.describe_each(dict.fromkeys(brokers, topics), timeout=timeout)
 
     def describe_each(
-        self, wanted: Mapping[int, Mapping[str, Collection[int]] | None]
+        self,
+        wanted: Mapping[int, Mapping[str, Collection[int]] | None],
+        *,
+        timeout: float | None = None,
     ) -> dict[int, list[LogDir] | OrderedKafkaError]:
         """As :meth:`describe`, with partitions of its own for each broker."""
         questions = {broker: partial(self._describe, broker, topics) for broker, topics in wanted.items()}
-        return ask_each(self._requests, questions, self._timeout, "describe log directories")
+        return ask_each(self._requests, questions, self._seconds(timeout), "describe log directories")
 
-    def alter(self, moves: Mapping[Replica, str]) -> dict[Replica, RequestError]:
+    def alter(
+        self, moves: Mapping[Replica, str], *, timeout: float | None = None
+    ) -> dict[Replica, RequestError]:
         """Have brokers move replicas to log directories of theirs (AlterReplicaLogDirs); those that are refused.
 
         A broker copies a replica that it has, beside what else it does: :meth:`describe` shows the temporary one.
@@ -101,7 +111,9 @@ class LogDirs:
         for replica, path in moves.items():
             by_broker[replica[2]][replica] = path
         questions = {broker: partial(self._alter, broker, asked) for broker, asked in by_broker.items()}
-        answers = ask_each(self._requests, questions, self._timeout, "move replicas to log directories")
+        answers = ask_each(
+            self._requests, questions, self._seconds(timeout), "move replicas to log directories"
+        )
         failures: dict[Replica, RequestError] = {}
         for broker, answer in answers.items():
             if isinstance(answer, OrderedKafkaError):
@@ -109,6 +121,9 @@ class LogDirs:
             else:
                 failures |= answer
         return failures
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self._timeout if timeout is None else timeout
 
     async def _describe(
         self, broker: int, topics: Mapping[str, Collection[int]] | None, deadline: float

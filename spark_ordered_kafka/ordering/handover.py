@@ -10,7 +10,7 @@ its hands.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -71,27 +71,52 @@ def is_due(history: LayoutHistory, partition: int, before: Release, after: Relea
     return after.level(history, partition) > before.level(history, partition)
 
 
-def leaves(history: LayoutHistory, partition: int, before: Release, after: Release) -> bool:
+def leaves(
+    history: LayoutHistory,
+    partition: int,
+    before: Release,
+    after: Release,
+    ordered: Callable[[int], bool] = lambda _: True,
+) -> bool:
     """Whether keys whose records were read from ``partition`` are let go by committing ``after``.
 
-    Of a folded epoch that is not known any more, so it may be.
+    ``ordered`` tells of an epoch whether it has ordered delivery: without, no keys are handed over (KIP-253), and where it
+    begins again, every key may have lain anywhere. Of a folded epoch that is not known any more, so it may be.
     """
     return any(
-        epoch < history.first_epoch
-        or (
-            partition < history.count(epoch)
-            and history.start(epoch + 1, partition) > 0
-            and _moves(history, epoch, epoch + 1)[partition]
+        ordered(max(epoch + 1, history.first_epoch))
+        and (
+            epoch < history.first_epoch
+            or (
+                history.start(epoch + 1, partition) > 0
+                and (
+                    not ordered(epoch)
+                    or (partition < history.count(epoch) and _moves(history, epoch, epoch + 1)[partition])
+                )
+            )
         )
         for epoch in range(before.level(history, partition), after.level(history, partition))
     )
 
 
-def gains(history: LayoutHistory, partition: int, since: int, epoch: int) -> bool:
-    """Whether records of ``partition`` under ``epoch`` may have keys that it did not have under ``since``."""
-    return any(
+def gains(
+    history: LayoutHistory,
+    partition: int,
+    since: int,
+    epoch: int,
+    ordered: Callable[[int], bool] = lambda _: True,
+) -> bool:
+    """Whether records of ``partition`` under ``epoch`` may have keys that it did not have under ``since``.
+
+    ``ordered`` is as in :func:`leaves`.
+    """
+    return ordered(epoch) and any(
         later <= history.first_epoch
-        or (partition < history.count(later) and _moves(history, later, later - 1)[partition])
+        or (
+            partition < history.count(later)
+            and ordered(later)
+            and (not ordered(later - 1) or _moves(history, later, later - 1)[partition])
+        )
         for later in range(max(since, 0) + 1, epoch + 1)
     )
 

@@ -141,7 +141,7 @@ def test_topics_change_side_by_side_with_a_result_each(controller: InProcess) ->
     assert [item["error"] for item in answer.json()["topics"]] == [
         "NONE",
         "INVALID_PARTITIONS",
-        "UNKNOWN_TOPIC_OR_PARTITION",
+        "INVALID_TOPIC_EXCEPTION",
     ]
     assert controller.topic(one).undeleted_partition_count == 3
 

@@ -130,7 +130,7 @@ def test_brokers_list(cli: Cli) -> None:
         (
             ("alter", "--topic", "nope", "--partitions", "3"),
             1,
-            "error: UNKNOWN_TOPIC_OR_PARTITION: topic 'nope' does",
+            "error: INVALID_TOPIC_EXCEPTION: topic 'nope' does",
         ),
         (("create", "--topic", "{t}"), 1, "error: TOPIC_ALREADY_EXISTS: "),
         (("create", "--topic", "a b"), 1, "error: INVALID_TOPIC_EXCEPTION: "),

@@ -108,7 +108,7 @@ def test_a_deletion_that_is_cut_off_is_ended_by_the_next_controller(
                     answer = first.http.get(f"/v1/topics/{topic}{path}")
                     assert (answer.status_code, answer.json()["error_code"]) == (404, 3)
                     assert "is being deleted" in answer.json()["error_message"]
-                assert first.alter(topic, 2).error == "UNKNOWN_TOPIC_OR_PARTITION"
+                assert first.alter(topic, 2).error == "INVALID_TOPIC_EXCEPTION"
                 for path, body in (("/v1/topics", {"topic": topic}), (f"/v1/topics/{topic}/adopt", {})):
                     answer = first.http.post(path, json=body)
                     assert (answer.status_code, answer.json()["error"]) == (409, "TOPIC_ALREADY_EXISTS")

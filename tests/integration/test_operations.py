@@ -244,7 +244,7 @@ def test_a_change_that_outlives_its_request_has_a_line_at_its_end(
     assert ended["seconds"] > 0
     (answered,) = lines(directory, event="answered", request_id="grow-2")
     assert answered["topics"] == [topic, "missing"]
-    assert answered["results"][0]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert answered["results"][0]["error"] == "INVALID_TOPIC_EXCEPTION"
     assert answered["results"][1] == {"topic": topic, "error": "NONE", "change_id": change_id}
 
 

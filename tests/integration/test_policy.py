@@ -65,6 +65,9 @@ def test_a_policy_sees_what_a_topic_would_be(controller: InProcess) -> None:
     given = dict.fromkeys(range(4), (1,))
     assert since() == [replace(four, operation="replication_factor", assignments=given)]
 
+    assert moved_within_its_broker(controller, topic) == "NONE"
+    assert since() == [replace(four, operation="reassignment", assignments={0: (1,)}, validate_only=True)]
+
     fields: dict[str, Any] = {"configs": {"retention.ms": None, "cleanup.policy": "compact"}}
     assert controller.http.patch(f"/v1/topics/{topic}", json=fields).status_code == 200
     compacted = replace(four, configs={"cleanup.policy": "compact"})
@@ -77,6 +80,35 @@ def test_a_policy_sees_what_a_topic_would_be(controller: InProcess) -> None:
 
     assert controller.http.delete(f"/v1/topics/{topic}").status_code == 200
     assert since() == [replace(unordered, operation="delete")]
+
+
+def moved_within_its_broker(controller: InProcess, topic: str, *, validate_only: bool = True) -> str:
+    """The error of a request that gives partition 0 other replicas: the cluster has one broker with two directories."""
+    (replica,) = controller.http.get("/v1/replica-log-dirs", params={"topic": topic, "partition": 0}).json()[
+        "replicas"
+    ]
+    (broker,) = controller.http.get("/v1/log-dirs").json()["brokers"]
+    (other,) = {row["path"] for row in broker["log_dirs"]} - {replica["current_replica_log_dir"]}
+    row = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [other]}
+    answer = controller.http.post(
+        "/v1/reassignments", json={"partitions": [row], "validate_only": validate_only}
+    )
+    return str(answer.json()["partitions"][0]["error"])
+
+
+def test_a_policy_is_asked_for_reassignments_of_topics_that_are_not_under_management(
+    controller: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    """KIP-179 asks it for every topic of the cluster; nothing is begun when it refuses."""
+    vetoed = create_topic(kafka_cluster.bootstrap_servers, unique_name("veto"), 2)
+    for validate_only in (True, False):
+        assert moved_within_its_broker(controller, vetoed, validate_only=validate_only) == "POLICY_VIOLATION"
+    asked = since()
+    assert [(one.operation, one.partitions, one.replication_factor) for one in asked] == [
+        ("reassignment", 2, 1)
+    ] * 2
+    assert (asked[0].assignments, asked[0].ordered_delivery) == ({0: (1,)}, False)
+    assert controller.http.get("/v1/reassignments").json()["requests"] == []
 
 
 def test_what_a_policy_vetoes_is_not_done(controller: InProcess, kafka_cluster: LocalCluster) -> None:

@@ -340,7 +340,7 @@ def test_guard_rails(moving: InProcess, mover: Mover, judge: Judge) -> None:
     await_replicas(judge, topic, (3,), (1,), (1,), (1,))
 
 
-def test_the_policy_sees_other_replication_factors_of_managed_topics(moving: InProcess, mover: Mover) -> None:
+def test_the_policy_sees_other_replication_factors_and_other_brokers(moving: InProcess) -> None:
     vetoed = unique_name("veto")
     kept = moving.create(2, "kept", replication_factor=1)
     moving.service.admin.create_topic(vetoed, {0: [1]}, {})
@@ -357,8 +357,9 @@ def test_the_policy_sees_other_replication_factors_of_managed_topics(moving: InP
     asked = {one.topic: one for one in ASKED}
     assert (asked[kept].operation, asked[kept].replication_factor) == ("replication_factor", 2)
     assert asked[kept].assignments == {0: (2, 3)}
-    # Where only the place changes, it is not asked.
-    assert mover.ended(mover.submit(Row(vetoed, 0, [2]))).state == "done"
+    # Where only the place changes, it is asked as well.
+    (row,) = post(moving, plan(Row(vetoed, 0, [2])))["partitions"]
+    assert (row["error"], ASKED[-1].operation) == ("POLICY_VIOLATION", "reassignment")
 
 
 @pytest.mark.parametrize("request_id", ["0", "-1", "x", "1.5", "99999999999999999999", "latest%20"])

@@ -130,7 +130,7 @@ def two_replicas(controller: InProcess) -> str:
         ({"assignments": {"0": [1, 1]}}, "INVALID_REPLICA_ASSIGNMENT", "distinct"),
         ({"assignments": {"0": [1, 7]}}, "UNKNOWN_MEMBER_ID", "broker 7"),
         ({"assignments": {"0": [1, -1]}}, "UNKNOWN_MEMBER_ID", "broker -1"),
-        ({"topic": "no-such-topic", "replication_factor": 2}, "UNKNOWN_TOPIC_OR_PARTITION", "does not exist"),
+        ({"topic": "no-such-topic", "replication_factor": 2}, "INVALID_TOPIC_EXCEPTION", "does not exist"),
         ({"topic": "__consumer_offsets", "replication_factor": 2}, "INVALID_TOPIC_EXCEPTION", "internal"),
     ],
 )

@@ -105,7 +105,8 @@ class PartitionLeaderEpochs(Answer):
     """KIP-253's two maps for one partition: other partition -> its leader epoch at that moment.
 
     ``leader_epoch_after_creation`` as of the expansion that created this partition last,
-    ``leader_epoch_before_deletion`` as of the shrink that marked it for deletion; empty where there was none, or none
+    ``leader_epoch_before_deletion`` as of the shrink that marked it for deletion, of the partitions that stayed, and empty
+    while it is live. Both are empty where there was none, or none
     but in layouts that were folded, of which nothing is left to wait for.
     """
 

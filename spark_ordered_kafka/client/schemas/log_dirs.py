@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from spark_ordered_kafka.client.schemas.base import Answer, Int32, Request, Result
+from spark_ordered_kafka.client.schemas.base import Answer, Int32, Request, Result, TimeoutMs
 
 
 class LogDirReplica(Answer):
@@ -21,7 +21,10 @@ class LogDirReplica(Answer):
 
 
 class LogDirView(Result):
-    """A log directory; one that is offline says why in ``error``. Bytes are None of brokers before Kafka 3.3."""
+    """A log directory; one that is offline says why in ``error``. Bytes are None of brokers before Kafka 3.3.
+
+    One that was asked for and that the broker does not have is not live either: LOG_DIR_NOT_FOUND.
+    """
 
     path: str
     is_live: bool
@@ -54,10 +57,11 @@ class ReplicaLogDir(Request):
 
 
 class ReplicaLogDirsRequest(Request):
-    """``POST /v1/replica-log-dirs`` (KIP-113 alterReplicaLogDirs)."""
+    """``POST /v1/replica-log-dirs`` (KIP-113 alterReplicaLogDirs). ``timeout_ms``: how long brokers may take to begin."""
 
     replicas: list[ReplicaLogDir]
     validate_only: bool = False
+    timeout_ms: TimeoutMs | None = None
 
 
 class ReplicaResult(Result):
@@ -94,14 +98,20 @@ class ReplicaLogDirList(Answer):
 
 
 class ReplicaStatus(ReplicaResult):
-    """``lag``: records that the replica is behind the leader, as of ``status_time`` (milliseconds since the epoch)."""
+    """``lag``: records that the replica is behind the leader, as of ``status_time`` (milliseconds since the epoch).
+
+    -1 where it is not known; ``error`` says why.
+    """
 
     status_time: int
     lag: int
 
 
 class ReplicaStatusList(Answer):
-    """``GET /v1/replica-status`` (KIP-179). ``status_time`` is the oldest and ``lag`` the largest of ``replicas``."""
+    """``GET /v1/replica-status`` (KIP-179). ``status_time`` is the oldest and ``lag`` the largest of ``replicas``.
+
+    ``lag`` is -1 as soon as that of one replica is not known, or there is none.
+    """
 
     status_time: int
     lag: int

@@ -82,7 +82,8 @@ class PartitionView(Answer):
     """A Kafka partition; ``marked``: removed by a shrink, still read; ``deleted``: removed and empty.
 
     Of a request with ``details``: ``log_start`` and ``log_end`` are offsets, ``size`` is bytes of the leader's log, and
-    ``waiting_groups`` are the consumer groups that have not read a marked partition to its end.
+    ``waiting_groups`` are the consumer groups that have not read a marked partition to its end. None is what is not known,
+    such as of a partition whose leader does not answer.
     """
 
     partition: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, FastAPI, Query
 
@@ -16,6 +17,9 @@ from spark_ordered_kafka.controller.api.items import begun_results, bounded, eac
 from spark_ordered_kafka.controller.api.rights import by_item, on_cluster, on_topic
 from spark_ordered_kafka.controller.api.waiting import MAX_WAIT, await_changes, await_replicas
 from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+_ResultT = TypeVar("_ResultT")
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
@@ -42,7 +46,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
             validate_only=request.validate_only,
         )
         topics = [item.topic for item in request.topics]
-        work = [(item.topic, partial(alter, item)) for item in request.topics]
+        work = [(item.topic, partial(_of_kip_179, partial(alter, item))) for item in request.topics]
         begun = await each(service, caller, Operation.ALTER, work, timeout)
         results, futures = begun_results(topics, begun)
         if wait is not None:
@@ -68,7 +72,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
             service.replication.alter, principal=caller.principal, validate_only=request.validate_only
         )
         topics = [item.topic for item in request.topics]
-        work = [(item.topic, partial(alter, item)) for item in request.topics]
+        work = [(item.topic, partial(_of_kip_179, partial(alter, item))) for item in request.topics]
         begun = await each(service, caller, None, work, timeout)
         results, moving = begun_results(topics, begun)
         if wait is not None:
@@ -85,3 +89,13 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     def cancel_change(topic: str) -> schemas.TopicResult:
         """Ask for the change in progress to be taken back."""
         return service.changes.cancel(topic)
+
+
+def _of_kip_179(alter: Callable[[], _ResultT]) -> _ResultT:
+    """``alter`` with KIP-179's code for a topic that there is not."""
+    try:
+        return alter()
+    except RequestError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, error.message) from error

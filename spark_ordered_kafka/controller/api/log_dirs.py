@@ -17,6 +17,8 @@ Filter = Annotated[
     list[str] | None, Query(description="May be repeated, or hold several values with commas.")
 ]
 
+Timeout = Annotated[schemas.TimeoutMs | None, Query(description="Milliseconds that brokers have to answer.")]
+
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add them to ``app``."""
@@ -24,20 +26,26 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.get("/v1/log-dirs", dependencies=described)
     def get_log_dirs(
-        broker: Filter = None, log_dir: Filter = None, topic: Filter = None
+        broker: Filter = None, log_dir: Filter = None, topic: Filter = None, timeout_ms: Timeout = None
     ) -> schemas.LogDirList:
-        """Log directories of brokers with their replicas; offline ones have their error."""
+        """Log directories of brokers with their replicas; offline ones, and those that a broker has not, have their error."""
         return service.log_dirs.describe(
-            numbers("broker", broker), texts("log_dir", log_dir), texts("topic", topic)
+            numbers("broker", broker),
+            texts("log_dir", log_dir),
+            texts("topic", topic),
+            timeout=_seconds(timeout_ms),
         )
 
     @app.get("/v1/replica-log-dirs", dependencies=described)
     def get_replica_log_dirs(
-        topic: Filter = None, partition: Filter = None, broker: Filter = None
+        topic: Filter = None, partition: Filter = None, broker: Filter = None, timeout_ms: Timeout = None
     ) -> schemas.ReplicaLogDirList:
         """In which log directory replicas are, and to which they are being moved (describeReplicaLogDirs)."""
         return service.log_dirs.replicas(
-            texts("topic", topic), numbers("partition", partition), numbers("broker", broker)
+            texts("topic", topic),
+            numbers("partition", partition),
+            numbers("broker", broker),
+            timeout=_seconds(timeout_ms),
         )
 
     @app.post(
@@ -59,3 +67,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         return service.lags.status(
             texts("topic", topic), numbers("partition", partition), numbers("broker", broker)
         )
+
+
+def _seconds(timeout_ms: int | None) -> float | None:
+    return None if timeout_ms is None else timeout_ms / 1000

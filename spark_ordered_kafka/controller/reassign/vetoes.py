@@ -1,14 +1,14 @@
-"""What ``topic.policy.class`` refuses of a request: other numbers of replicas of topics under management."""
+"""What ``topic.policy.class`` refuses of a request to reassign partitions (KIP-179), of topics under management or not."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, frozen, present
+from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, TopicRequest, frozen, present
 from spark_ordered_kafka.controller.reassign.records import Move
-from spark_ordered_kafka.controller.records import TopicRecord
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -27,21 +27,23 @@ class Vetoes:
     def of(self, moves: Sequence[Move], principal: str, validate_only: bool) -> dict[int, RequestError]:
         """Index of a move -> why the policy refuses what is asked for its topic."""
         vetoes: dict[str, RequestError] = {}
-        for topic in sorted(with_other_factor(moves)):
-            record, _ = self._znodes.read_topic(topic)
-            if record is None:
-                continue
-            after = {move.partition: move.after for move in moves if move.topic == topic}
+        refactored = with_other_factor(moves)
+        by_topic: dict[str, dict[int, Sequence[int]]] = defaultdict(dict)
+        for move in moves:
+            by_topic[move.topic][move.partition] = move.after
+        for topic, after in sorted(by_topic.items()):
+            operation: Operation = "replication_factor" if topic in refactored else "reassignment"
+            asked = partial(self._asked, operation, topic, after, principal, validate_only)
             try:
-                self._policy.validate(partial(self._asked, topic, record, after, principal, validate_only))
+                self._policy.validate(asked)
             except RequestError as error:
                 vetoes[topic] = error
         return of_topics(moves, vetoes)
 
     def _asked(
         self,
+        operation: Operation,
         topic: str,
-        record: TopicRecord,
         after: Mapping[int, Sequence[int]],
         principal: str,
         validate_only: bool,
@@ -50,8 +52,8 @@ class Vetoes:
             self._admin,
             self._configs,
             topic,
-            record,
-            "replication_factor",
+            self._znodes.read_topic(topic)[0],
+            operation,
             principal=principal,
             validate_only=validate_only,
         )
