@@ -193,7 +193,10 @@ def main(
 
 if __name__ == "__main__":
     try:
-        typer.run(main)
+        # Plain help: rich cuts the names of options where the terminal is narrow.
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        app.command()(main)
+        app()
     except (OrderedKafkaError, TakenOverError, sqlite3.Error, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

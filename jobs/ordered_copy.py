@@ -7,7 +7,8 @@ Run it with spark-submit; everything is set by Spark conf (see conf/ordered_copy
 Conf: ``spark.ordered-kafka.*`` are the options of source and sink, and of the job itself:
 
 * ``spark.ordered_copy.checkpoint`` (required): checkpoint directory,
-* ``spark.ordered_copy.key``: SQL expression over the source's columns that gives the new key; by default the key stays,
+* ``spark.ordered_copy.key``: SQL expression over the source's columns that gives the new key, never null; by default the
+  key stays,
 * ``spark.ordered_copy.value``: SQL expression that gives the new value; by default the value stays,
 * ``spark.ordered_copy.tasks`` (default 4): tasks that write re-keyed rows; fixed for the life of a checkpoint,
 * ``spark.ordered_copy.trigger`` (default ``1 second``): ``availableNow`` or a processing-time interval.
@@ -38,10 +39,18 @@ def rekeyed(rows: DataFrame, key: str | None, value: str, tasks: int) -> DataFra
 
     A new key needs a shuffle, so that all rows of one key reach one task. The number of tasks is fixed: it must not
     change between two attempts of a batch. The shuffle keeps the order of the rows of each of its input partitions.
+    A record for which the expression gives null ends the query: it would be written without order, silently.
     """
     if key is None:
         return rows.select("key", fn.expr(value).alias("value"))
-    return rows.select(fn.expr(key).alias("key"), fn.expr(value).alias("value")).repartition(tasks, "key")
+    new = fn.expr(key)
+    keyless = fn.format_string(
+        f"{PREFIX}key is null for %s-%d, offset %d: records without a key have no order. Give an expression that has a "
+        "value for every record, such as coalesce(<expression>, CAST(key AS STRING))",
+        *(fn.col(name) for name in ("topic", "partition", "offset")),
+    )
+    checked = fn.coalesce(new, fn.raise_error(keyless)).alias("key")
+    return rows.select(checked, fn.expr(value).alias("value")).repartition(tasks, "key")
 
 
 def triggered(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from spark_ordered_kafka.cli import (
     bench,
     brokers,
@@ -16,13 +14,11 @@ from spark_ordered_kafka.cli import (
     topics,
 )
 from spark_ordered_kafka.cli.demo import demo
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.replica_status import replica_status
 
-app = typer.Typer(
-    name="ordered-kafka",
-    help="Grow and shrink the partitions of Kafka topics while every key stays in order.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+app = command_group(
+    "Grow and shrink the partitions of Kafka topics while every key stays in order.", name="ordered-kafka"
 )
 app.add_typer(controller.app, name="controller")
 app.add_typer(topics.app, name="topics")

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, errors_told, print_table
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.bench.clients import ClientsReport
     from spark_ordered_kafka.bench.reassign import ReassignReport
 
-app = typer.Typer(help="Measure the parts whose speed matters.", no_args_is_help=True)
+app = command_group("Measure the parts whose speed matters.")
 
 
 @app.callback()

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import (
     CommandConfigOption,
     ControllerOption,
@@ -20,7 +21,7 @@ from spark_ordered_kafka.cli.output import (
 )
 from spark_ordered_kafka.errors import ConfigError
 
-app = typer.Typer(help="Show the brokers and limit what they host.", no_args_is_help=True)
+app = command_group("Show the brokers and limit what they host.")
 
 _DEFAULT = "default"
 _MOST = 2**31 - 1

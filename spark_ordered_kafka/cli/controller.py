@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import (
     CommandConfigOption,
     ControllerOption,
@@ -22,7 +23,7 @@ from spark_ordered_kafka.cli.output import (
     print_table,
 )
 
-app = typer.Typer(help="Run a controller, and show those that run.", no_args_is_help=True)
+app = command_group("Run a controller, and show those that run.")
 
 
 @app.callback()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import (
     CommandConfigOption,
     ControllerOption,
@@ -20,7 +21,7 @@ from spark_ordered_kafka.cli.output import (
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import PartitionPosition
 
-app = typer.Typer(help="Show how far consumer groups have read.", no_args_is_help=True)
+app = command_group("Show how far consumer groups have read.")
 # Those of kafka-consumer-groups --describe, and two of ours.
 _COLUMNS = (
     "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",

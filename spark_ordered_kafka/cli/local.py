@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, errors_told, print_table
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.jars import KAFKA_VERSIONS
 from spark_ordered_kafka.local.plan import MAX_BROKERS, MAX_CONTROLLERS, MAX_ZOOKEEPERS
 
-app = typer.Typer(
-    help="Run real ZooKeeper, Apache Kafka and a controller on this machine.", no_args_is_help=True
-)
+app = command_group("Run real ZooKeeper, Apache Kafka and a controller on this machine.")
 
 
 DirOption = Annotated[
@@ -26,6 +26,7 @@ DirOption = Annotated[
 ]
 
 _DEFAULT_DIR = Path(".ordered-kafka")
+_ENVIRONMENT = "env.sh"
 _VERSIONS = " or ".join(KAFKA_VERSIONS)
 
 
@@ -64,6 +65,8 @@ def up(
 ) -> None:
     """Start the servers; return when all are ready.
 
+    DIR/env.sh sets their addresses as variables of a shell.
+
     A second start in the same directory finds the data again and starts only what has died.
 
     The defaults apply to a new directory; a used one keeps what it was set up with.
@@ -80,10 +83,16 @@ def up(
             progress=lambda message: typer.echo(message, err=True),
         )
         description = cluster.up()
+        exports = _exports(description)
+        environment = cluster.directory / _ENVIRONMENT
+        environment.write_text("".join(f"{line}\n" for line in exports))
         if output is OutputFormat.JSON:
             typer.echo(json.dumps(description))
-        else:
-            _print_addresses(description, cluster.kafka_version)
+            return
+        _print_addresses(description, cluster.kafka_version)
+        typer.echo(f"\nFor your shell (or: . {shlex.quote(str(environment))}):")
+        for line in exports:
+            typer.echo(line)
 
 
 @app.command()
@@ -146,8 +155,14 @@ def _print_addresses(description: dict[str, Any], kafka_version: str) -> None:
     width = max(len(name) for name, _ in rows)
     for name, address in rows:
         typer.echo(f"{name:<{width}}  {address}")
+
+
+def _exports(description: dict[str, Any]) -> list[str]:
+    """Shell lines that let commands, and the README's, find the cluster."""
+    variables = {"BOOTSTRAP_SERVERS": description["bootstrap_servers"]}
     if description["controller"]:
-        typer.echo(f"\nexport ORDERED_KAFKA_CONTROLLER={description['controller']}")
-        if security is not None:
-            admin = security["users"]["admin"]["controller_properties"]
-            typer.echo(f"export ORDERED_KAFKA_COMMAND_CONFIG={admin}")
+        variables["ORDERED_KAFKA_CONTROLLER"] = description["controller"]
+        if "security" in description:
+            admin = description["security"]["users"]["admin"]
+            variables["ORDERED_KAFKA_COMMAND_CONFIG"] = admin["controller_properties"]
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REFUSED, USAGE = 1, 2
 
 
-class OutputFormat(str, Enum):
+class OutputFormat(StrEnum):
     """How results are printed."""
 
     TABLE = "table"
@@ -106,12 +106,15 @@ def tell(body: BaseModel, line: str, output: OutputFormat) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, err: bool = False) -> None:
-    """Rows in columns, without lines around them; cut to no width when it is no terminal. ``err``: to stderr."""
+    """Rows in columns, without lines around them; ``err``: to stderr.
+
+    A terminal too narrow for them gets cells that go on in further lines, whole; what is no terminal gets long lines.
+    """
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*columns, box=None, pad_edge=False)
+    table = Table(*[Column(name, overflow="fold") for name in columns], box=None, pad_edge=False)
     for row in rows:
         # As text, for names of groups may hold what rich takes for markup.
         table.add_row(*[Text("-" if cell is None else str(cell)) for cell in row])

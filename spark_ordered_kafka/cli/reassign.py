@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import (
     CommandConfigOption,
     ControllerOption,
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
 _ANY = "any"
 """In Kafka's JSON: whichever log directory."""
 
-app = typer.Typer(
-    help="Move partitions between brokers and log directories, and watch them move.", no_args_is_help=True
-)
+app = command_group("Move partitions between brokers and log directories, and watch them move.")
 
 
 @app.command()

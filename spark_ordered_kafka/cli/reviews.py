@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import (
     CommandConfigOption,
     ControllerOption,
@@ -24,9 +25,7 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import ReviewView
 
-app = typer.Typer(
-    help="Decide about requests that wait for a second principal (review.required).", no_args_is_help=True
-)
+app = command_group("Decide about requests that wait for a second principal (review.required).")
 
 _ReviewArgument = Annotated[
     int, typer.Argument(metavar="REVIEW", min=1, help="Its number, as `reviews list` shows it.")
@@ -123,4 +122,4 @@ def _raise_if_failed(done: ReviewView) -> None:
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -8,6 +8,7 @@ import typer
 
 from spark_ordered_kafka.cli.alter import alter
 from spark_ordered_kafka.cli.deletion import delete
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import (
     CommandConfigOption,
     ControllerOption,
@@ -26,7 +27,7 @@ from spark_ordered_kafka.cli.partitions import delete_records, describe
 from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, parse_assignment
 from spark_ordered_kafka.errors import ConfigError
 
-app = typer.Typer(help="Create, show and change topics under management.", no_args_is_help=True)
+app = command_group("Create, show and change topics under management.")
 
 
 @app.command()

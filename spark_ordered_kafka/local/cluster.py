@@ -45,7 +45,7 @@ class LocalCluster:
     Args:
         directory: where configuration, data, logs and ``cluster.json`` are kept; made if needed. A second start in it
             uses the same ports and finds the data again.
-        brokers: 1 to 3.
+        brokers: 1 to 9.
         kafka_version: one of :data:`~spark_ordered_kafka.local.jars.KAFKA_VERSIONS`.
         racks: ``broker.rack`` of each broker.
         controllers: controllers of this package, 0 to 9.

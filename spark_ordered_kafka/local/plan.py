@@ -13,7 +13,7 @@ from spark_ordered_kafka.local.jars import KAFKA_VERSIONS
 from spark_ordered_kafka.local.servers import OWNED_BROKER_PROPERTIES
 from spark_ordered_kafka.local.state import ClusterState, Server
 
-MAX_BROKERS = 3
+MAX_BROKERS = 9
 MAX_CONTROLLERS = 9
 MAX_ZOOKEEPERS = 5
 

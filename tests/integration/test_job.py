@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
-from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.config import check_defaults
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.datasource import CONF_PREFIX
@@ -79,23 +79,33 @@ def test_the_job_copies_under_a_new_key(
     assert {bytes(row.key)[:6] for row in rows.select("key").distinct().collect()} == {b"group-"}
 
 
-def test_the_readmes_example_works_in_a_fresh_file(cluster: LocalCluster, tmp_path: Path) -> None:
-    """Also shows that Spark finds the format without a registration, from a directory that is not the project's."""
-    with ControllerClient(cluster.controller_url) as controller:
-        if "orders" not in [topic.topic for topic in controller.topics().topics]:
-            create(cluster, "orders", 2)
-    code, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    (tmp_path / "example.py").write_text(code)
-    result = subprocess.run(
-        [sys.executable, "example.py", cluster.bootstrap_servers, cluster.controller_url],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    assert re.search(r"user-7\s*\|\s*100\|", result.stdout), result.stdout
+KEYLESS = "spark.ordered_copy.key is null for {}-0, offset 0: records without a key have no order"
+
+
+def test_a_key_that_is_null_is_an_error(cluster: LocalCluster, spark: SparkSession, topic_name: str) -> None:
+    """The shipped expression is for values of JSON, and these are none: copied, they would have no order, silently."""
+    topic = create(cluster, topic_name, 1)
+    NumberedWriter(cluster, topic).write(1)
+    rows = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic)).load()
+    rekeyed = runpy.run_path(str(ROOT / "jobs" / "ordered_copy.py"))["rekeyed"]
+    expression = properties()["spark.ordered_copy.key"]
+    with pytest.raises(SparkRuntimeException, match=KEYLESS.format(topic)):
+        rekeyed(rows, expression, "value", 2).collect()
+    whole = f"coalesce({expression}, CAST(key AS STRING))"  # what the error advises
+    assert {row.key for row in rekeyed(rows, whole, "value", 2).collect()} == {f"k{n}" for n in range(20)}
+
+
+@pytest.mark.long
+def test_a_key_that_is_null_ends_the_job(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    source, target = create(cluster, f"{topic_name}-in", 1), create(cluster, f"{topic_name}-out", 1)
+    NumberedWriter(cluster, source).write(1)
+    names = {"spark__ordered-kafka__subscribe": source, "spark__ordered-kafka__topic": target}
+    result = submit(cluster, tmp_path, **names)
+    assert result.returncode != 0
+    assert KEYLESS.format(source) in result.stderr
+    assert spark.read.format(FORMAT).options(**options(cluster, subscribe=target)).load().count() == 0
 
 
 def test_a_wrong_setting_ends_the_job_with_one_line(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -108,14 +118,19 @@ def test_a_wrong_setting_ends_the_job_with_one_line(cluster: LocalCluster, tmp_p
 
 
 def test_the_properties_file_names_only_options_that_exist() -> None:
-    lines = [
-        line.split(None, 1)
-        for line in PROPERTIES.read_text().splitlines()
-        if line and not line.startswith("#")
-    ]
-    entries = dict(lines)
+    entries = properties()
     check_defaults({k[len(CONF_PREFIX) :]: v for k, v in entries.items() if k.startswith(CONF_PREFIX)})
     own = {k for k in entries if k.startswith("spark.ordered_copy.")}
     assert own == {
         f"spark.ordered_copy.{name}" for name in ("checkpoint", "key", "value", "tasks", "trigger")
     }
+
+
+def properties() -> dict[str, str]:
+    """The shipped file's entries."""
+    lines = [
+        line.split(None, 1)
+        for line in PROPERTIES.read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
+    return dict(lines)

@@ -271,7 +271,11 @@ def test_the_command_line(tmp_path: Path) -> None:
         table = run_cli("up", "--dir", str(home))
         assert table.returncode == 0
         assert f"Kafka 4.3.1  {broker['listener']}" in table.stdout
-        assert "export" not in table.stdout, "there is no controller to export"
+        exports = [line for line in table.stdout.splitlines() if line.startswith("export ")]
+        assert exports == [f"export BOOTSTRAP_SERVERS={broker['listener']}"], (
+            "there is no controller to export"
+        )
+        assert (home / "env.sh").read_text().splitlines() == exports
         status = json.loads(run_cli("status", "--dir", str(home), "--output", "json").stdout)
         assert status["running"] is True
         assert {server["name"]: server["pid"] for server in status["servers"]} == {
@@ -293,7 +297,7 @@ def test_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["up", "--brokers", "4"], 2, "--brokers"),
+        (["up", "--brokers", "10"], 2, "--brokers"),
         (["up", "--kafka-version", "2.0"], 2, "kafka_version has the value '2.0': give one of 4.3.1, 3.9.2"),
         (["up", "--brokers", "2", "--racks", "a"], 2, "racks has the value 'a'"),
         (["up", "--output", "xml"], 2, "--output"),
