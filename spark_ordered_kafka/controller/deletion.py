@@ -209,8 +209,9 @@ class TopicDeleter:
 
     def _fence(self, topic: str) -> None:
         deadline = time.monotonic() + self._timeout
-        states = self._fencer.list_transactions(id_prefix(topic), deadline)
-        self._fencer.fence(tuple(states), deadline, lambda _: None)
+        writers = self._fencer.list_writers(id_prefix(topic), deadline)
+        unfenced = tuple(name for name, writer in writers.items() if not writer.is_left)
+        self._fencer.fence(unfenced, deadline, lambda _: None)
 
     def _forget_ledgers(self, topic: str) -> None:
         """Or a writer of the same name would take its first batches for written, in a new topic of that name.

@@ -47,8 +47,16 @@ class LeadersElected:
 
 
 @dataclass(frozen=True)
+class IdleFenced:
+    """Few idle writers are left to be fenced while others wait."""
+
+    at: float
+
+
+@dataclass(frozen=True)
 class TransactionsListed:
-    """The complete listing: transactional id -> state, of this topic's ordered writers."""
+    """The complete listing: transactional id -> state, of the topic's ordered writers that were initialised since they
+    were fenced last. Who is initialised later checks the layout later, and is told to wait."""
 
     at: float
     states: Mapping[str, str]
@@ -122,6 +130,7 @@ Event: TypeAlias = (
     | ForeignWriterSeen
     | PartitionsCreated
     | LeadersElected
+    | IdleFenced
     | TransactionsListed
     | WritersFenced
     | BoundariesRead

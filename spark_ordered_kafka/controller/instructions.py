@@ -45,8 +45,17 @@ class AwaitLeaders:
 
 
 @dataclass(frozen=True)
+class FenceIdle:
+    """Fence idle writers before anybody is asked to wait, as long as it goes on: ``seconds`` for each part of them.
+    -> IdleFenced"""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class ListTransactions:
-    """List the transactions of the topic's ordered writers, completely. -> TransactionsListed"""
+    """List the transactional ids of the topic's ordered writers, completely, but for those that a fence has left behind.
+    -> TransactionsListed"""
 
     deadline: float
 
@@ -110,6 +119,7 @@ Instruction: TypeAlias = (
     | LookForForeign
     | CreatePartitions
     | AwaitLeaders
+    | FenceIdle
     | ListTransactions
     | Drain
     | Fence

@@ -33,6 +33,7 @@ from spark_ordered_kafka.controller.events import (
     Event,
     Failed,
     ForeignWriterSeen,
+    IdleFenced,
     LeadersElected,
     LogsGrew,
     NoForeignWriter,
@@ -50,6 +51,7 @@ from spark_ordered_kafka.controller.instructions import (
     CreatePartitions,
     Drain,
     Fence,
+    FenceIdle,
     Finish,
     Instruction,
     ListTransactions,
@@ -170,6 +172,12 @@ def _created(running: Running, event: PartitionsCreated, timing: Timing) -> Answ
 
 
 def _led(running: Running, event: LeadersElected, timing: Timing) -> Answer:
+    if not running.change.ordered:
+        return _close(running, event.at, timing)
+    return running, (FenceIdle(timing.closing),)
+
+
+def _fenced_ahead(running: Running, event: IdleFenced, timing: Timing) -> Answer:
     return _close(running, event.at, timing)
 
 
@@ -334,6 +342,8 @@ TABLE: dict[tuple[Step, type], Handler] = {
     ("creating", ForeignWriterSeen): _foreign_seen,
     ("creating", PartitionsCreated): _created,
     ("creating", LeadersElected): _led,
+    ("planned", IdleFenced): _fenced_ahead,
+    ("creating", IdleFenced): _fenced_ahead,
     ("closing", TransactionsListed): _listed,
     ("fencing", WritersFenced): _fenced,
     ("boundaries", BoundariesRead): _read,

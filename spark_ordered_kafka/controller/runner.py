@@ -15,6 +15,7 @@ from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
 from spark_ordered_kafka.controller.events import Event
 from spark_ordered_kafka.controller.expansion import Expansion
+from spark_ordered_kafka.controller.idle_writers import fence_idle
 from spark_ordered_kafka.controller.instructions import Instruction
 from spark_ordered_kafka.controller.observer import ChangeObserver
 from spark_ordered_kafka.controller.records import LayoutRecord, TopicRecord
@@ -68,6 +69,11 @@ class Job:
                 return False
             self._change = replace(self._change, cancel_requested=True)
             return True
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether this process stops, or the change is to be taken back."""
+        return self.stop.is_set() or self.change.cancel_requested
 
     def begin(self, now: float, timing: Timing) -> tuple[Instruction, ...]:
         """The first instructions."""
@@ -231,8 +237,12 @@ class Runner:
                 self._await_leaders(job, total, deadline)
                 return events.LeadersElected(self._clock())
             case instructions.ListTransactions(deadline):
-                states = self._fencer.list_transactions(id_prefix(job.topic), self._monotonic(deadline))
+                writers = self._fencer.list_writers(id_prefix(job.topic), self._monotonic(deadline))
+                states = {name: writer.state for name, writer in writers.items() if not writer.is_left}
                 return events.TransactionsListed(self._clock(), states)
+            case instructions.FenceIdle(seconds):
+                fence_idle(self._fencer, job.topic, seconds, lambda: not job.is_stopping)
+                return events.IdleFenced(self._clock())
             case instructions.Fence(transactional_ids, deadline):
                 job.count_fence(0)
                 self._fencer.fence(transactional_ids, self._monotonic(deadline), job.count_fence)

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
-import queue
-import time
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
-from kafka.protocol.producer import InitProducerIdRequest
 
-from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.epoch_bumps import FENCE_TIMEOUT_MS, EpochBumps
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient, translated
+from spark_ordered_kafka.kafka.requests import broker_error
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
+IDLE_STATES = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+"""States of an id without a transaction."""
 
-# It also bounds the broker's write to its transaction log, so it must not be tiny; brokers refuse one that is above
-# their transaction.max.timeout.ms. No transaction is ever begun under it.
-_TRANSACTION_TIMEOUT_MS = 10_000
+_DESCRIBED_AT_ONCE = 5000
 
-_FIRST_BACKOFF, _LAST_BACKOFF = 0.005, 0.25
-_COORDINATORS_CHUNK = 1000
-_SHOWN = 3
 
-# The writer ended its transaction while the coordinator was about to abort it: the next attempt finds it ended.
-_RACED = (
-    kafka_errors.InvalidProducerEpochError,
-    kafka_errors.InvalidTxnStateError,
-    kafka_errors.ProducerFencedError,
-)
+@dataclass(frozen=True)
+class WriterId:
+    """What its coordinator says of a writer's transactional id.
+
+    ``state`` is of Kafka's ``TransactionState``: ``Empty``, ``Ongoing``, ``PrepareCommit``, ``PrepareAbort``,
+    ``CompleteCommit``, ``CompleteAbort``, ``PrepareEpochFence``. ``is_left``: a fence was the last to initialise it, so
+    nobody can write under it until somebody initialises it again. ``began_at``: when its last transaction began, in
+    milliseconds since the epoch by the broker's clock; -1 where the broker does not know.
+    """
+
+    state: str
+    is_left: bool
+    began_at: int
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no transaction."""
+        return self.state in IDLE_STATES
 
 
 class _IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
@@ -64,10 +69,11 @@ class Fencer:
         self._concurrency = concurrency
 
     def list_transactions(self, prefix: str, deadline: float) -> dict[str, str]:
-        """All transactional ids of the cluster that begin with ``prefix``, with their states, idle ones included.
+        """The states alone of :meth:`list_writers`."""
+        return {name: writer.state for name, writer in self.list_writers(prefix, deadline).items()}
 
-        States are those of Kafka's ``TransactionState``: ``Empty``, ``Ongoing``, ``PrepareCommit``, ``PrepareAbort``,
-        ``CompleteCommit``, ``CompleteAbort``, ``PrepareEpochFence``.
+    def list_writers(self, prefix: str, deadline: float) -> dict[str, WriterId]:
+        """All transactional ids of the cluster that begin with ``prefix``, idle ones included.
 
         An answer is complete: every broker named the same leader for every partition of the transaction log before and
         after the listing, and the leaders had loaded all of it both times.
@@ -79,20 +85,17 @@ class Fencer:
             RequestError: ids that begin with ``prefix`` may not be described.
             UnavailableError: no complete listing before the deadline; says what was missing.
         """
-        rows = self._listed(prefix, deadline)
-        return {
-            row.transactional_id: row.transaction_state
-            for row in rows
-            if row.transactional_id.startswith(prefix)
-        }
+        rows = self._retried(partial(self._describe, prefix), prefix, deadline)
+        return {row.transactional_id: _writer_id(row) for row in rows}
 
     def list_producers(self, prefix: str, deadline: float) -> dict[int, str]:
         """Transactional id by producer id, of all transactional producers of the cluster.
 
-        Complete, as :meth:`list_transactions`, for the ids that begin with ``prefix``; others that may not be described
-        are left out. Arguments and errors are those of :meth:`list_transactions`.
+        Complete, as :meth:`list_writers`, for the ids that begin with ``prefix``; others that may not be described
+        are left out. Arguments and errors are those of :meth:`list_writers`.
         """
-        return {row.producer_id: row.transactional_id for row in self._listed(prefix, deadline)}
+        rows = self._retried(partial(self._list, prefix), prefix, deadline)
+        return {row.producer_id: row.transactional_id for row in rows}
 
     def fence(
         self, transactional_ids: Collection[str], deadline: float, on_fenced: Callable[[int], None]
@@ -111,31 +114,54 @@ class Fencer:
         """
         if not transactional_ids:
             return
-        fencing = _Fencing(self._requests, transactional_ids, deadline)
+        fencing = EpochBumps(self._requests, transactional_ids, deadline)
         try:
             fencing.run(self._concurrency, on_fenced)
         finally:
             fencing.stop()
 
-    def _listed(self, prefix: str, deadline: float) -> list[Any]:
-        return self._requests.retry(
-            partial(self._list, prefix), deadline, f"list all transactions beginning with {prefix!r}"
-        )
+    def _retried(
+        self, ask: Callable[[float], Awaitable[list[Any]]], prefix: str, deadline: float
+    ) -> list[Any]:
+        return self._requests.retry(ask, deadline, f"list all transactions beginning with {prefix!r}")
 
     async def _list(self, prefix: str, deadline: float) -> list[Any]:
+        """Rows of ListTransactions, of all ids."""
+        return await self._of_all(prefix, partial(self._list_of, None), deadline)
+
+    async def _describe(self, prefix: str, deadline: float) -> list[Any]:
+        """Rows of DescribeTransactions, of the ids that begin with ``prefix``."""
+        return await self._of_all(prefix, partial(self._describe_of, prefix), deadline)
+
+    async def _of_all(
+        self, prefix: str, ask: Callable[[int, float], Awaitable[list[Any]]], deadline: float
+    ) -> list[Any]:
+        """The rows that ``ask`` gets from the brokers, which have all been coordinators of the same ids all the time."""
         before = await self._coordinators(prefix, deadline)
         if not before.leaders:
             return []
-        listings = await self._requests.gather(
-            self._list_of(broker, deadline) for broker in sorted(before.brokers)
-        )
+        listings = await self._requests.gather(ask(broker, deadline) for broker in sorted(before.brokers))
         after = await self._coordinators(prefix, deadline)
         if after != before:
             raise _IncompleteListing(f"leaders of {TRANSACTION_STATE_TOPIC} moved while listing")
         return [row for listing in listings for row in listing]
 
-    async def _list_of(self, broker: int, deadline: float) -> list[Any]:
-        response = await self._requests.send(ListTransactionsRequest(), broker, deadline)
+    async def _describe_of(self, prefix: str, broker: int, deadline: float) -> list[Any]:
+        listed = await self._list_of(prefix, broker, deadline)
+        names = [row.transactional_id for row in listed if row.transactional_id.startswith(prefix)]
+        rows = []
+        for first in range(0, len(names), _DESCRIBED_AT_ONCE):
+            request = DescribeTransactionsRequest(transactional_ids=names[first : first + _DESCRIBED_AT_ONCE])
+            response = await self._requests.send(request, broker, deadline)
+            # One that is not found any more has expired.
+            rows += [row for row in _checked(response, broker, prefix) if row.error_code == 0]
+        return rows
+
+    async def _list_of(self, prefix: str | None, broker: int, deadline: float) -> list[Any]:
+        """What the broker lists; brokers before Kafka 4.1 know no patterns (KIP-1152) and list all."""
+        pattern = None if prefix is None else f"{re.escape(prefix)}(?s:.*)"
+        request = ListTransactionsRequest(transactional_id_pattern=pattern)
+        response = await self._requests.send(request, broker, deadline)
         if response.error_code != 0:
             raise broker_error(response.error_code, f"broker {broker}")
         rows: list[Any] = response.transaction_states
@@ -183,11 +209,26 @@ class Fencer:
             for leader, probes in by_leader.items()
         )
         for leader, answer in zip(by_leader, answers, strict=True):
-            for row in answer.transaction_states:
-                if row.error_code not in (0, kafka_errors.TransactionalIdNotFoundError.errno):
-                    raise broker_error(
-                        row.error_code, f"broker {leader}, transactional ids beginning with {prefix!r}"
-                    )
+            _checked(answer, leader, prefix)
+
+
+def _checked(described: Any, broker: int, prefix: str) -> list[Any]:
+    """The rows, of ids that exist and others; raises the error of one that the broker may not or cannot describe."""
+    rows: list[Any] = described.transaction_states
+    for row in rows:
+        if row.error_code not in (0, kafka_errors.TransactionalIdNotFoundError.errno):
+            raise broker_error(
+                row.error_code, f"broker {broker}, transactional ids beginning with {prefix!r}"
+            )
+    return rows
+
+
+def _writer_id(row: Any) -> WriterId:
+    return WriterId(
+        state=row.transaction_state,
+        is_left=row.transaction_state == "Empty" and row.transaction_timeout_ms == FENCE_TIMEOUT_MS,
+        began_at=row.transaction_start_time_ms,
+    )
 
 
 def _view(metadata: Any) -> _Coordinators:
@@ -223,102 +264,3 @@ def coordinator_partition(transactional_id: str, partitions: int) -> int:
     signed = unsigned - (unsigned >> 31 << 32)
     # org.apache.kafka.common.utils.Utils.abs: the smallest int, which has no absolute value, counts as 0.
     return 0 if signed == -(2**31) else abs(signed) % partitions
-
-
-class _Fencing:
-    """One call of :meth:`Fencer.fence`. Its state belongs to the network loop's thread, but for :meth:`run`."""
-
-    def __init__(self, requests: BrokerRequests, transactional_ids: Collection[str], deadline: float) -> None:
-        self._requests = requests
-        self._deadline = deadline
-        self._open = set(transactional_ids)
-        # (when to try, backoff after that, id)
-        self._due = [(0.0, _FIRST_BACKOFF, transactional_id) for transactional_id in sorted(self._open)]
-        self._coordinators: dict[str, int] = {}
-        self._last_error: kafka_errors.KafkaError | None = None
-        self._stopped = False
-        # True: go on, more ids are done; False: all are; an exception: they will not be.
-        self._events: queue.SimpleQueue[bool | BaseException] = queue.SimpleQueue()
-
-    def run(self, concurrency: int, on_fenced: Callable[[int], None]) -> None:
-        """Fence all ids, telling ``on_fenced`` in this thread; one that is slow is told less often."""
-        total, told = len(self._open), 0
-        finished = self._requests.start(self._fence_all(concurrency))
-        finished.add_callback(lambda _: self._events.put(False))
-        finished.add_errback(self._events.put)
-        going_on = True
-        while going_on:
-            try:
-                event = self._events.get(timeout=max(0.0, self._deadline - time.monotonic()))
-            except queue.Empty:
-                raise self._late() from self._last_error
-            if isinstance(event, BaseException):
-                raise event
-            going_on = event
-            done = total - len(self._open)
-            if done > told:
-                on_fenced(done)
-                told = done
-
-    def stop(self) -> None:
-        """Send nothing more. A request under way may still fence its id."""
-        self._stopped = True
-
-    async def _fence_all(self, concurrency: int) -> None:
-        await self._requests.gather(self._work() for _ in range(min(concurrency, len(self._open))))
-
-    async def _work(self) -> None:
-        while self._due and not self._stopped:
-            at, backoff, transactional_id = heapq.heappop(self._due)
-            await self._requests.sleep(max(0.0, at - time.monotonic()))
-            try:
-                await self._init_producer_id(transactional_id)
-            except kafka_errors.KafkaError as error:
-                self._failed(transactional_id, backoff, error)
-            else:
-                self._open.discard(transactional_id)
-                self._events.put(True)
-
-    def _failed(self, transactional_id: str, backoff: float, error: kafka_errors.KafkaError) -> None:
-        if not (is_transient(error) or isinstance(error, _RACED)):
-            self._stopped = True
-            what = f"fence transactional id {transactional_id!r}"
-            self._events.put(translated(error, what, self._requests.servers))
-            return
-        if not isinstance(error, kafka_errors.ConcurrentTransactionsError):
-            self._coordinators.pop(transactional_id, None)
-        if self._last_error is None or time.monotonic() < self._deadline:
-            self._last_error = error
-        again = (time.monotonic() + backoff, min(2 * backoff, _LAST_BACKOFF), transactional_id)
-        heapq.heappush(self._due, again)
-
-    async def _init_producer_id(self, transactional_id: str) -> None:
-        if transactional_id not in self._coordinators:
-            await self._find_coordinators(transactional_id)
-        request = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
-        )
-        response = await self._requests.send(request, self._coordinators[transactional_id], self._deadline)
-        if response.error_code != 0:
-            raise broker_error(response.error_code)
-
-    async def _find_coordinators(self, wanted: str) -> None:
-        """Look up the coordinator of ``wanted`` and of others that have none yet, which costs no more."""
-        others = (other for _, _, other in self._due if other not in self._coordinators)
-        keys = [wanted, *itertools.islice(others, _COORDINATORS_CHUNK - 1)]
-        request = FindCoordinatorRequest(
-            key_type=CoordinatorType.TRANSACTION.value, coordinator_keys=keys, min_version=4
-        )
-        response = await self._requests.send(request, None, self._deadline)
-        for found in response.coordinators:
-            if found.error_code == 0:
-                self._coordinators[found.key] = found.node_id
-            elif found.key == wanted:
-                raise broker_error(found.error_code, found.error_message)
-
-    def _late(self) -> UnavailableError:
-        left = sorted(self._open)
-        shown = ", ".join(left[:_SHOWN]) + (", ..." if len(left) > _SHOWN else "")
-        return UnavailableError(
-            f"{len(left)} transactional ids were not fenced in time: {shown}; last error: {self._last_error}"
-        )

@@ -31,7 +31,8 @@ def closing(change: Change = EXPAND) -> Running:
         running, _ = walk(running, e.NoForeignWriter(100.5))
     if change.target > change.source:
         running, _ = walk(running, e.PartitionsCreated(101.0))
-    return walk(running, e.LeadersElected(102.0))[0]
+    running, todo = walk(running, e.LeadersElected(102.0))
+    return walk(running, e.IdleFenced(102.0))[0] if isinstance(todo[0], i.FenceIdle) else running
 
 
 def test_expansion_creates_closes_fences_reads_checks_and_commits() -> None:
@@ -42,7 +43,10 @@ def test_expansion_creates_closes_fences_reads_checks_and_commits() -> None:
     assert todo == (i.Persist(creating), i.CreatePartitions(4, 160.0))
     running, todo = walk(running, e.PartitionsCreated(101.0))
     assert todo == (i.AwaitLeaders(4, 160.0),)
-    running, todo = walk(running, e.LeadersElected(102.0))
+    running, todo = walk(running, e.LeadersElected(101.5))
+    assert todo == (i.FenceIdle(30.0),)
+    assert not running.change.closing
+    running, todo = walk(running, e.IdleFenced(102.0))
     closed = replace(EXPAND, step="closing", closing_at=102.0)
     assert todo == (i.Persist(closed), i.ListTransactions(132.0))
     assert closed.closing
@@ -66,7 +70,7 @@ def test_shrink_creates_no_partitions_but_waits_for_leaders() -> None:
     assert todo == (i.LookForForeign(160.0),)
     running, todo = walk(running, e.NoForeignWriter(100.5))
     assert todo == (i.AwaitLeaders(4, 160.0),)
-    assert walk(running, e.LeadersElected(101.0))[0].change.step == "closing"
+    assert walk(running, e.LeadersElected(101.0), e.IdleFenced(101.5))[0].change.step == "closing"
 
 
 @pytest.mark.parametrize("existing", [3, 5])
@@ -103,7 +107,7 @@ def test_switching_ordered_delivery_holds_and_fences_writers(ordered_delivery: b
         assert todo == (i.LookForForeign(160.0),)
         running, todo = walk(running, e.NoForeignWriter(100.5))
     assert todo == (i.AwaitLeaders(4, 160.0),)
-    running, todo = walk(running, e.LeadersElected(101.0))
+    running, todo = walk(running, e.LeadersElected(101.0), e.IdleFenced(101.5))
     assert running.change.closing
     assert isinstance(todo[-1], i.ListTransactions)
     happened = (e.TransactionsListed(102.1, {"a": "Empty"}), e.WritersFenced(102.2, 1))

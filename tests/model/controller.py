@@ -5,6 +5,7 @@ the instructions still to be carried out. Nodes are numbered, so that a state of
 is the next instruction that a writer, a broker or a reader could notice. The others are carried out at once:
 
 - creating partitions and waiting for their leaders: nobody writes or reads them before the commit;
+- fencing idle writers ahead: :class:`tests.model.protocol.Protocol` lets that befall them at any time before the closing;
 - persisting a step that writers are answered alike to as before (:attr:`Change.closing` is all they are told), since a
   new controller starts every closed step over at the listing;
 - pauses: every step of the model may be as late as it likes.
@@ -200,6 +201,9 @@ class ChangeMachine:
                 continue
             elif isinstance(instruction, instructions.AwaitLeaders):
                 running, todo = machine.advance(running, events.LeadersElected(EARLY), self._timing)
+                continue
+            elif isinstance(instruction, instructions.FenceIdle):
+                running, todo = machine.advance(running, events.IdleFenced(EARLY), self._timing)
                 continue
             elif not isinstance(instruction, instructions.Drain):
                 break

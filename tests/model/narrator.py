@@ -76,6 +76,9 @@ class Narrator:
         found = " and ".join(f"writer {w}" for w in range(len(before.writers)) if fence >> w & 1)
         return f"controller lists the transactional ids; to fence: {found or 'none'}"
 
+    def _fence_ahead(self, writer: int, number: int, before: State) -> str:
+        return f"controller fences writer {writer}, which is idle, before it closes"
+
     def _fence(self, writer: int, number: int, before: State) -> str:
         is_open = before.writers[writer].state == ONGOING
         aborts = ", which aborts its open transaction" if is_open else ""

@@ -12,8 +12,8 @@ from ``ordering.LayoutHistory`` and ``ordering.readable``. The rest is modelled:
   written; a request of a fenced instance is rejected; the end of a transaction is decided first and its markers reach
   one partition after the other later; the log end counts open records, the last stable offset does not; the ledger
   entry belongs to the transaction; an open transaction may time out.
-- *Controller*: a listing shows the ids initialised before it, and perhaps those initialised during it. The fence takes
-  them over in any order. At every step the controller may crash, any number of times; the next one resumes from what is
+- *Controller*: before it closes, it fences any idle ids. A listing shows the ids initialised before it, and perhaps those
+  initialised during it, but for those that a fence was the last to initialise. The fence takes them over in any order. At every step the controller may crash, any number of times; the next one resumes from what is
   persisted, while requests of the dead one's fence may still arrive at any later time. What it asks Kafka may fail,
   come too late or be cancelled; a change that is taken back is asked for again.
 - *Reader* (``spark/stream.py``): end offsets first, layout second, then the gate, and any part of what it lets through,
@@ -125,6 +125,8 @@ class Protocol:
         kind = self._machine.kind(state.node)
         if kind == c.NOTHING:
             return
+        if kind == c.CLOSE:
+            yield from self._fence_ahead(state)
         yield from self._steps_of_kind[kind](state)
         if not self._machine.closing(state.node):
             return
@@ -140,12 +142,20 @@ class Protocol:
     def _close(self, state: State) -> Iterator[Step]:
         yield ("close", 0, 0), self._afresh(state._replace(node=self._machine.closed(state.node))), None
 
+    def _fence_ahead(self, state: State) -> Iterator[Step]:
+        """Any idle id may be fenced while writers go on, also that of a live writer."""
+        for number, writer in enumerate(state.writers):
+            if writer.state == EMPTY and not writer.left and (taken := taken_over(writer, self._markers)):
+                yield ("fence ahead", number, 0), with_writer(state, number, taken[0]), None
+
     def _list(self, state: State) -> Iterator[Step]:
         """Ids initialised before the listing began are in it. Those initialised while brokers answer may be or not."""
         names = [
             (str(number), STATE_NAMES[writer.state], state.fence >> number & 1)
             for number, writer in enumerate(state.writers)
-            if writer.state != UNKNOWN and not (writer.state == EMPTY and self._config.breaks("idle ids"))
+            if writer.state != UNKNOWN
+            and not writer.left
+            and not (writer.state == EMPTY and self._config.breaks("idle ids"))
         ]
         surely = [(name, kafka_state) for name, kafka_state, before in names if before]
         perhaps = [(name, kafka_state) for name, kafka_state, before in names if not before]
@@ -228,7 +238,11 @@ class Protocol:
         """Nothing of an earlier fence and of earlier boundaries is used; a listing may begin."""
         fence = 0
         if self._machine.kind(state.node) == c.LIST:
-            fence = sum(1 << number for number, writer in enumerate(state.writers) if writer.state != UNKNOWN)
+            fence = sum(
+                1 << number
+                for number, writer in enumerate(state.writers)
+                if writer.state != UNKNOWN and not writer.left
+            )
         if any(part.boundary >= 0 for part in state.parts):
             return state._replace(
                 fence=fence, parts=tuple(part._replace(boundary=-1) for part in state.parts)

@@ -20,7 +20,8 @@ class Writer(NamedTuple):
 
     ``done``: transactions it knows to be committed; ``sent``: records of the next one; ``epoch``: the layout it
     checked; ``valid``: whether its instance is the newest of the id; ``partitions``: bits of those in the transaction,
-    or of those whose marker is missing; ``ledger``: transactions committed.
+    or of those whose marker is missing; ``ledger``: transactions committed; ``left``: whether a fence was the last to
+    initialise the id.
     """
 
     done: int = 0
@@ -31,6 +32,7 @@ class Writer(NamedTuple):
     state: int = UNKNOWN
     partitions: int = 0
     ledger: int = 0
+    left: bool = False
 
 
 class State(NamedTuple):
@@ -60,6 +62,7 @@ RULES = {
     "fence": "the controller fences nobody",
     "markers": "the fence does not wait for the markers of the transactions that it ends",
     "idle ids": "the listing leaves out the ids that are idle",
+    "ids left by a fence": "the listing leaves out the ids that a fence has taken over once, initialised since or not",
     "fence, then boundaries": "the controller takes the log ends that it read before the fence",
     "closing check": "the controller commits without looking whether a log grew",
     "producer epochs": "brokers accept the requests of a fenced producer",

@@ -44,7 +44,9 @@ def taken_over(writer: Writer, await_markers: bool) -> tuple[Writer, bool] | Non
     """
     if writer.state == ONGOING:
         return writer._replace(state=ABORTING, valid=False), not await_markers
-    if writer.state == EMPTY or (writer.state >= COMMITTING and not await_markers):
+    if writer.state == EMPTY:
+        return writer._replace(valid=False, left=True), True
+    if writer.state >= COMMITTING and not await_markers:
         return writer._replace(valid=False), True
     return None
 
@@ -59,6 +61,7 @@ class Writers:
         self._answer_while_closing = config.breaks("closing")
         self._look_into_ledger = not config.breaks("ledger")
         self._fencing = not config.breaks("producer epochs")
+        self._left_for_good = config.breaks("ids left by a fence")
 
     def steps(self, state: State) -> Iterator[Step]:
         """All that a writer or a broker may do next."""
@@ -97,7 +100,10 @@ class Writers:
         elif writer.state in (UNKNOWN, EMPTY):
             known = max(writer.done, writer.ledger) if self._look_into_ledger else writer.done
             phase = READY if self._check_first else INITIALISED
-            after = self._at_rest(writer._replace(state=EMPTY, valid=True, phase=phase, done=known))
+            left = writer.left and self._left_for_good
+            after = self._at_rest(
+                writer._replace(state=EMPTY, valid=True, phase=phase, done=known, left=left)
+            )
             yield ("init", number, known - writer.done), with_writer(state, number, after), None
 
     def _check(self, state: State, number: int, writer: Writer) -> Iterator[Step]:

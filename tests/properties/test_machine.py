@@ -67,6 +67,10 @@ class World:
         if isinstance(instruction, i.AwaitLeaders):
             assert self.partitions >= instruction.total
             return e.LeadersElected(self.now)
+        if isinstance(instruction, i.FenceIdle):
+            assert self.change is not None
+            assert not self.change.closing, "writers wait while idle ones are fenced"
+            return e.IdleFenced(self.now)
         return self._closed(instruction, growth)
 
     def _closed(self, instruction: i.Instruction, growth: bool) -> e.Event:
@@ -200,6 +204,7 @@ EVENTS = st.one_of(
             e.NoForeignWriter,
             e.PartitionsCreated,
             e.LeadersElected,
+            e.IdleFenced,
             e.NothingGrew,
             e.Committed,
             e.TakenBack,

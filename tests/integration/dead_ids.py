@@ -1,0 +1,54 @@
+"""Transactional ids that nobody uses any more, made by the thousand."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import BinaryIO
+
+from tests.servers import TIMEOUT
+
+_INIT_PRODUCER_ID, _VERSION = 22, 1
+_IN_FLIGHT = 200
+
+
+def make_dead_ids(bootstrap_servers: str, topic: str, count: int, *, writer: str = "dead") -> list[str]:
+    """Initialise ids of the topic's writers, as producers do that are never heard of again; returns them.
+
+    Requests are sent without waiting for the answers to others, which no client library does. The cluster has one broker.
+    """
+    names = [f"ordered:{topic}:{writer}:{number}" for number in range(count)]
+    host, _, port = bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port)), TIMEOUT) as connection:
+        answers = connection.makefile("rb")
+        left, deadline = names, time.monotonic() + TIMEOUT + count / 100
+        while left:
+            assert time.monotonic() < deadline, f"{len(left)} of {count} ids could not be initialised"
+            left = [
+                name
+                for first in range(0, len(left), _IN_FLIGHT)
+                for name in _refused(connection, answers, left[first : first + _IN_FLIGHT])
+            ]
+    return names
+
+
+def _refused(connection: socket.socket, answers: BinaryIO, names: Sequence[str]) -> list[str]:
+    """Initialise some at once; those to be tried again, since another request kept the coordinator busy."""
+    connection.sendall(b"".join(map(_request, names)))
+    return [name for name in names if _error_code(answers) != 0]
+
+
+def _request(name: str) -> bytes:
+    encoded = name.encode()
+    header = struct.pack(">hhih", _INIT_PRODUCER_ID, _VERSION, 0, -1)
+    body = struct.pack(">h", len(encoded)) + encoded + struct.pack(">i", 60_000)
+    return struct.pack(">i", len(header + body)) + header + body
+
+
+def _error_code(answers: BinaryIO) -> int:
+    (length,) = struct.unpack(">i", answers.read(4))
+    code: int
+    _, _, code = struct.unpack(">iih", answers.read(length)[:10])
+    return code
