@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
+from confluent_kafka import Producer
+
 from tests.servers import TIMEOUT
 
 _INIT_PRODUCER_ID, _VERSION = 22, 1
@@ -20,10 +22,13 @@ def make_dead_ids(bootstrap_servers: str, topic: str, count: int, *, writer: str
     Requests are sent without waiting for the answers to others, which no client library does. The cluster has one broker.
     """
     names = [f"ordered:{topic}:{writer}:{number}" for number in range(count)]
+    # The log of transactions comes into being when a client looks for its coordinator.
+    first = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": names[0]})
+    first.init_transactions(TIMEOUT)
     host, _, port = bootstrap_servers.partition(":")
     with socket.create_connection((host, int(port)), TIMEOUT) as connection:
         answers = connection.makefile("rb")
-        left, deadline = names, time.monotonic() + TIMEOUT + count / 100
+        left, deadline = names[1:], time.monotonic() + TIMEOUT + count / 100
         while left:
             assert time.monotonic() < deadline, f"{len(left)} of {count} ids could not be initialised"
             left = [

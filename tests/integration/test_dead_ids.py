@@ -151,7 +151,7 @@ def test_many_dead_ids(
         servers.await_true(lambda: controller.change(topic).change is None, "the change ends", 600.0)
         finished = controller.change(topic).last_change
         assert finished is not None
-        assert finished.outcome == "done", finished.error_message
+        assert finished.outcome == "done", finished
         pauses.append(finished.writer_pause_seconds)
     assert [len(ids) for ids in fences.ids] == [0, LEFT_FOR_LATER, 0]
     sys.stdout.write(f"{count} dead ids: writers held for {', '.join(f'{p:.3f}' for p in pauses)} s\n")
