@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -49,6 +50,12 @@ def _rocksdb(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
+def test_what_python_needs_for_keyed_state_is_installed() -> None:
+    """PySpark asks for protobuf, of a certain version at least, and does not bring it."""
+    assert import_module("pyspark.sql.streaming.proto.StateMessage_pb2").StateRequest().version == 0
+
+
+@pytest.mark.long
 @pytest.mark.usefixtures("_rocksdb")
 def test_transform_with_state_keeps_a_key_in_order_through_a_change(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Any
