@@ -78,7 +78,15 @@ _SOURCE = (
     "ordering",
     "misroutedRecords",
 )
-_SINK = (*_COMMON, "topic", "writer", "includeHeaders", "replayBufferBytes")
+_SINK = (
+    *_COMMON,
+    "topic",
+    "writer",
+    "includeHeaders",
+    "replayBufferBytes",
+    "controllerTimeout",
+    "acceptReplayMismatch",
+)
 _EITHER_SIDE = tuple(dict.fromkeys((*_SOURCE, *_SINK)))
 
 
@@ -187,13 +195,16 @@ class SinkOptions:
     """Options of ``df.write`` and ``df.writeStream``.
 
     ``topic`` None: every row names its topic. ``replay_buffer_bytes``: rows of a task kept in memory for a replay
-    before they are spilled to a local file.
+    before they are spilled to a local file. ``controller_timeout``: seconds that a task waits for the controller.
+    ``accepted_mismatch``: the writer and the batch whose replay may have other rows.
     """
 
     connection: Connection
     topic: str | None = None
     writer: str | None = None
     replay_buffer_bytes: int = 64 * 1024 * 1024
+    controller_timeout: float = 60.0
+    accepted_mismatch: tuple[str, int] | None = None
 
 
 def source_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SourceOptions:
@@ -262,8 +273,12 @@ def sink_options(options: Mapping[str, str], defaults: Mapping[str, str] | None 
     return SinkOptions(
         connection=_connection(given),
         topic=given.take("topic", topic_name),
-        writer=given.take("writer", _writer),
-        replay_buffer_bytes=given.take("replayBufferBytes", parsing.positive, 64 * 1024 * 1024),
+        writer=given.take("writer", parsing.writer),
+        replay_buffer_bytes=given.take(
+            "replayBufferBytes", parsing.positive, SinkOptions.replay_buffer_bytes
+        ),
+        controller_timeout=given.take("controllerTimeout", parsing.duration, SinkOptions.controller_timeout),
+        accepted_mismatch=given.take("acceptReplayMismatch", parsing.writer_and_batch),
     )
 
 
@@ -311,12 +326,6 @@ def _one_of(*names: str) -> Callable[[str, str], str]:
 
 def _no_match(option: str, value: str) -> str:
     return parsing.one_of(option, value.strip().lower(), ("error", "latest"))
-
-
-def _writer(option: str, value: str) -> str:
-    if not value or ":" in value or len(value) > 200:
-        raise ConfigError(option, value, "a name of 1 to 200 characters without a colon")
-    return value
 
 
 def _subscription(given: Given) -> Subscription:

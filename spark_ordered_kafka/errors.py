@@ -7,6 +7,7 @@
     ├── RequestError                  a request was refused, with an error code of the HTTP API
     │   └── ReviewPendingError        a request waits for a second principal; nothing was done yet
     ├── UnavailableError              a server did not answer in time (retriable)
+    │   └── NoLayoutError             no controller told a writer the layout of its topic in time
     ├── LayoutChangingError           a partition change is closing: wait and ask again (retriable)
     ├── FencedError                   a partition change ended this writer's transaction (retriable)
     ├── RebalancedError               the group has given a consumer's partitions to others (retriable)
@@ -146,6 +147,10 @@ class UnavailableError(OrderedKafkaError):
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
+class NoLayoutError(UnavailableError):
+    """No controller told a writer the layout of its topic in time."""
+
+
 class LayoutChangingError(OrderedKafkaError):
     """The topic's partition change is closing; ``retry_after`` seconds later the layout is known."""
 
@@ -199,7 +204,7 @@ class PolicyViolationError(OrderedKafkaError):
 
 
 class ReplayMismatchError(OrderedKafkaError):
-    """A replayed Spark task has other rows than those it committed the first time."""
+    """A replayed micro-batch gives a task other rows than those it committed the first time, or is another write's."""
 
 
 class TransitionError(OrderedKafkaError):

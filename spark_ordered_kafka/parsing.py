@@ -271,6 +271,21 @@ def duration(option: str, value: str) -> float:
     return int(number) * _SECONDS[unit or "ms"]
 
 
+def writer(option: str, value: str) -> str:
+    """The name of a writer."""
+    if not value or ":" in value or len(value) > 200:
+        raise ConfigError(option, value, "a name of 1 to 200 characters without a colon")
+    return value
+
+
+def writer_and_batch(option: str, value: str) -> tuple[str, int]:
+    """A batch of a writer, as ``job:17``."""
+    name, _, batch = value.strip().rpartition(":")
+    if not name or ":" in name or not batch.isdecimal():
+        raise ConfigError(option, value, "WRITER:BATCH as the error of the replay names them, such as job:17")
+    return name, int(batch)
+
+
 def one_of(option: str, value: str, names: tuple[_NameT, ...]) -> _NameT:
     """One of ``names``."""
     for name in names:

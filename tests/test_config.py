@@ -264,6 +264,10 @@ def test_a_wrong_subscription_is_refused(name: str, value: str, message: str) ->
         ("writer", "a:b", "without a colon"),
         ("writer", "", "a name of 1 to 200"),
         ("replayBufferBytes", "1g", "a whole number"),
+        ("controllerTimeout", "soon", "a time such as"),
+        ("acceptReplayMismatch", "17", "WRITER:BATCH"),
+        ("acceptReplayMismatch", "job:", "WRITER:BATCH"),
+        ("acceptReplayMismatch", "true", "WRITER:BATCH"),
         ("kafka.transactional.id", "mine", "derived from topic, query and task"),
         ("kafka.acks", "1", "transactions need acks=all"),
     ],
@@ -287,6 +291,11 @@ def test_an_option_replaces_defaults_that_say_otherwise() -> None:
     assert options.subscription == Assignment({"a": frozenset({0})})
     assert options.starting == Bound("startingOffsets", EARLIEST)
     assert options.ending.option == "endingTimestamp"
+
+
+def test_an_accepted_mismatch_names_writer_and_batch() -> None:
+    assert sink_options(BASE | {"acceptReplayMismatch": " job:17 "}).accepted_mismatch == ("job", 17)
+    assert sink_options(BASE).accepted_mismatch is None
 
 
 def test_spark_itself_sets_some_options() -> None:

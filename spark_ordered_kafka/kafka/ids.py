@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 
 def id_prefix(topic: str) -> str:
     """How the transactional ids of a topic's writers begin, and the groups of their ledgers. No topic's name has a colon."""
@@ -11,3 +13,24 @@ def id_prefix(topic: str) -> str:
 def transactional_id(topic: str, writer: str, number: int) -> str:
     """The id of one of a writer's producers; the sink numbers them by task."""
     return f"{id_prefix(topic)}{writer}:{number}"
+
+
+class Place(NamedTuple):
+    """A task of a writer at a topic: the owner of a transactional id and of a ledger."""
+
+    topic: str
+    writer: str
+    task: int
+
+    @property
+    def name(self) -> str:
+        """The transactional id, and the ledger's consumer group."""
+        return transactional_id(*self)
+
+    @classmethod
+    def of(cls, name: str) -> Place | None:
+        """The place that has this name; None: of no ordered writer."""
+        match name.split(":"):
+            case ["ordered", topic, writer, task] if task.isdecimal():
+                return cls(topic, writer, int(task))
+        return None

@@ -7,59 +7,118 @@ was committed. The entry expires with the brokers' ``offsets.retention.minutes``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import mmh3
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import client_properties, translate
+from spark_ordered_kafka.kafka.clients import client_properties, translate, wait_for
+from spark_ordered_kafka.kafka.ids import Place
 
 _MASK = (1 << 64) - 1
 _NULL = b"\x00"
 _PRESENT = b"\x01"
+_READERS = 8
+
+RowHeaders = Sequence[Mapping[str, Any]] | None
+"""The headers of a row: a key (text) and a value (bytes or None) each."""
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Row count and order-independent sum of 64-bit hashes of (key, value)."""
+    """Row count and order-independent sum of 64-bit hashes of (key, value, headers)."""
 
     rows: int = 0
     total: int = 0
 
-    def add(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Fingerprint:
-        """The fingerprint with these rows as well."""
+    def add(
+        self,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[RowHeaders] | None = None,
+    ) -> Fingerprint:
+        """The fingerprint with these rows as well; no headers and an empty list of them are the same."""
         total = self.total
-        for key, value in zip(keys, values, strict=True):
-            seed = mmh3.hash(_NULL if key is None else _PRESENT + key, signed=False)
-            total += mmh3.hash64(_NULL if value is None else _PRESENT + value, seed=seed, signed=False)[0]
+        if headers is None:
+            for key, value in zip(keys, values, strict=True):
+                seed = mmh3.hash(_NULL if key is None else _PRESENT + key, signed=False)
+                total += mmh3.hash64(_NULL if value is None else _PRESENT + value, seed=seed, signed=False)[0]
+        else:
+            for key, value, of_row in zip(keys, values, headers, strict=True):
+                seed = mmh3.hash(_NULL if key is None else _PRESENT + key, signed=False)
+                if of_row:
+                    seed = mmh3.hash(_packed(of_row), seed=seed, signed=False)
+                total += mmh3.hash64(_NULL if value is None else _PRESENT + value, seed=seed, signed=False)[0]
         return Fingerprint(self.rows + len(keys), total & _MASK)
+
+
+def _packed(headers: Sequence[Mapping[str, Any]]) -> bytes:
+    """Different headers give different bytes: every text is preceded by its length, -1 for a null."""
+    parts = []
+    for header in headers:
+        for text in (header["key"].encode(), header["value"]):
+            parts.append(struct.pack(">q", -1 if text is None else len(text)) + (text or b""))
+    return b"".join(parts)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who wrote an entry.
+
+    ``query``: id of the streaming query; ``run``: of its run, which is new with each start of the query; both are
+    empty outside of one. ``execution``: new whenever Spark plans a write; its tasks, their retries and speculative copies
+    share it. ``by_column``: the rows of the write name their topics.
+    """
+
+    query: str = ""
+    run: str = ""
+    execution: str = ""
+    by_column: bool = False
+
+
+NO_ORIGIN = Origin()
+"""Of entries that nothing but their sequence number matters of."""
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """The last committed transaction: its sequence number (the sink: the batch id) and its rows' fingerprint."""
+    """The last committed transaction: its sequence number (the sink: the batch id), its rows' fingerprint, who wrote it.
+
+    ``version`` 1 was written by versions that left headers out of the fingerprint and noted no origin.
+    """
 
     sequence: int
     fingerprint: Fingerprint
+    origin: Origin = NO_ORIGIN
+    version: int = 2
 
     def metadata(self) -> str:
         """The offset's metadata."""
-        return f"1:{self.fingerprint.rows}:{self.fingerprint.total:016x}"
+        rows, total, origin = self.fingerprint.rows, self.fingerprint.total, self.origin
+        column = "column" if origin.by_column else ""
+        return f"2:{rows}:{total:016x}:{origin.query}:{origin.run}:{origin.execution}:{column}"
 
     @classmethod
     def parse(cls, sequence: int, metadata: str | None) -> LedgerEntry:
         """The inverse of :meth:`metadata`; raises ConfigError when something else committed to the group."""
-        version, _, rest = (metadata or "").partition(":")
-        rows, _, total = rest.partition(":")
-        if version != "1" or not rows.isdigit():
-            raise ConfigError(
-                "ledger entry", metadata, "written by this sink only; is the consumer group used otherwise?"
-            )
-        return cls(sequence, Fingerprint(int(rows), int(total, 16)))
+        match (metadata or "").split(":"):
+            case ["1", rows, total] if rows.isdigit():
+                return cls(sequence, Fingerprint(int(rows), int(total, 16)), version=1)
+            case ["2", rows, total, query, run, execution, column] if rows.isdigit():
+                origin = Origin(query, run, execution, column == "column")
+                return cls(sequence, Fingerprint(int(rows), int(total, 16)), origin)
+        raise ConfigError(
+            "ledger entry", metadata, "written by this sink only; is the consumer group used otherwise?"
+        )
 
 
 def ledger_consumer(connection: Connection, group: str) -> Consumer:
@@ -84,14 +143,49 @@ def read_entry(consumer: Consumer, topic: str, group: str, timeout: float) -> Le
     UnavailableError after that.
     """
     # Not AdminClient.list_consumer_group_offsets: librdkafka 2.16 crashes there while a coordinator is loading.
-    retrying = Retrying(
+    (found,) = _retrying(timeout)(_committed, consumer, topic, group, timeout)
+    return LedgerEntry.parse(found.offset, found.metadata) if found.offset >= 0 else None
+
+
+def look_up(connection: Connection, topic: str, group: str, timeout: float) -> LedgerEntry | None:
+    """As :func:`read_entry`, with a consumer of its own."""
+    consumer = ledger_consumer(connection, group)
+    try:
+        return read_entry(consumer, topic, group, timeout)
+    finally:
+        consumer.close()
+
+
+def writer_places(connection: Connection, writer: str, timeout: float) -> frozenset[Place]:
+    """Where a writer has committed anything: all its ledgers that the brokers still have.
+
+    Brokers tell only of groups that the caller may describe, which the rights of a writer (READ) include. Raises
+    UnavailableError where they do not all answer in time, RequestError where one refuses.
+    """
+    admin = AdminClient(client_properties({**connection.kafka, "log_level": "3"}))
+    listed = partial(_retrying(timeout), _groups, admin, timeout)
+    # A group whose coordinator moves from a broker that is asked later to one that has answered would be missed.
+    names = listed() | listed()
+    places = (Place.of(name) for name in names)
+    return frozenset(place for place in places if place is not None and place.writer == writer)
+
+
+def entries_at(connection: Connection, places: Collection[Place], timeout: float) -> dict[Place, LedgerEntry]:
+    """The entries of the ledgers at ``places``; those that have none by now are left out."""
+    if not places:
+        return {}
+    with ThreadPoolExecutor(min(_READERS, len(places)), "ledgers") as readers:
+        found = readers.map(lambda place: look_up(connection, place.topic, place.name, timeout), places)
+        return {place: entry for place, entry in zip(places, found, strict=True) if entry is not None}
+
+
+def _retrying(timeout: float) -> Retrying:
+    return Retrying(
         stop=stop_after_delay(timeout),
         wait=wait_exponential(0.02, max=0.5),
         retry=retry_if_exception(lambda error: isinstance(error, OrderedKafkaError) and error.retriable),
         reraise=True,
     )
-    (found,) = retrying(_committed, consumer, topic, group, timeout)
-    return LedgerEntry.parse(found.offset, found.metadata) if found.offset >= 0 else None
 
 
 def _committed(consumer: Consumer, topic: str, group: str, timeout: float) -> list[TopicPartition]:
@@ -99,3 +193,11 @@ def _committed(consumer: Consumer, topic: str, group: str, timeout: float) -> li
         return consumer.committed([TopicPartition(topic, 0)], timeout)
     except KafkaException as error:
         raise translate(error.args[0], f"reading the ledger {group!r}") from error
+
+
+def _groups(admin: AdminClient, timeout: float) -> frozenset[str]:
+    doing = "listing the ledgers of a writer"
+    listing = wait_for(admin.list_consumer_groups(request_timeout=timeout), timeout, doing)
+    for error in listing.errors:
+        raise translate(error.args[0], doing)
+    return frozenset(group.group_id for group in listing.valid)

@@ -11,35 +11,48 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import OrderedKafkaError, ReplayMismatchError, UnavailableError
+from spark_ordered_kafka.errors import (
+    NoLayoutError,
+    OrderedKafkaError,
+    ReplayMismatchError,
+    UnavailableError,
+)
 from spark_ordered_kafka.kafka.attempts import pause_before, retriable_failure
 from spark_ordered_kafka.kafka.buffer import RowBuffer
-from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, ledger_consumer, read_entry
+from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin, RowHeaders, look_up
 from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, Places, check_layout
-from spark_ordered_kafka.kafka.producer import Headers, ProducerPool, Row, TransactionalProducer
+from spark_ordered_kafka.kafka.producer import (
+    Headers,
+    ProducerPool,
+    Row,
+    TransactionalProducer,
+    WriterLayout,
+)
+from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, mismatch, refusal
 
 _LOG = logging.getLogger(__name__)
 MAX_FRUITLESS_RESTARTS = 8
 _PART_ROWS = 2_000
-_Headers = list[dict[str, Any]] | None
 
 
 @dataclass(frozen=True)
 class WriterContext:
     """What the transactions of a worker process share.
 
-    ``timeout`` (seconds) bounds each call to a server.
+    ``timeout`` (seconds) bounds each call to a server; ``controller_timeout``, if given, how long a task waits for a
+    layout.
     """
 
     connection: Connection
     layout_of: LayoutOf
     pool: ProducerPool
     timeout: float = 60.0
+    controller_timeout: float | None = None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -49,7 +62,8 @@ class TaskTransaction:
 
     ``sequence`` numbers the transactions of a ``ledger`` (the sink: by batch id), a consumer group, by default one named
     like the transactional id. When the ledger shows that ``sequence`` was committed before, nothing is sent; :meth:`commit` then compares the rows with those committed.
-    Errors: ReplayMismatchError (other rows than the first time), RequestError (refused by Kafka or the controller),
+    ``origin`` is noted in the ledger; ``accepted``: other rows than those committed before are skipped, with a warning.
+    Errors: ReplayMismatchError (other rows than the first time, or another write's), RequestError (refused by Kafka or the controller),
     UnavailableError and FencedError (retriable, after several attempts).
     """
 
@@ -61,22 +75,30 @@ class TaskTransaction:
         sequence: int,
         buffer_bytes: int,
         ledger: str | None = None,
+        *,
+        origin: Origin = NO_ORIGIN,
+        accepted: bool = False,
     ) -> None:
         self._context = context
         self._topic = topic
         self._transactional_id = transactional_id
         self._ledger = ledger or transactional_id
-        self._sequence = sequence
+        place = Place.of(transactional_id)
+        self._claim = Claim("" if place is None else place.writer, sequence, origin, accepted)
         self._buffer = RowBuffer(buffer_bytes)
         self._fingerprint = Fingerprint()
         self._producer: TransactionalProducer | None = None
+        self._unused: TransactionalProducer | None = None
         self._committed: LedgerEntry | None = None
+        self._skipped = False
         self._started = False
         self._restarts = 0
         self._progress: tuple[int | None, int] | None = None
         self._stuck_since = context.clock()
         self._placer = Placer()
         self.replays = 0
+        self.settled = False
+        """Whether the ledger showed an earlier batch of this very run of the query: none of its first one, then."""
 
     @property
     def rows(self) -> int:
@@ -90,10 +112,17 @@ class TaskTransaction:
             self._with_restarts(self._start, self._start)
         self._buffer.append(batch)
         parts = _parts(batch)
+        with_headers = self._committed is None or self._committed.version > 1
         for part in parts:
-            self._fingerprint = self._fingerprint.add(part.keys, part.values)
+            headers = part.headers if with_headers else None
+            self._fingerprint = self._fingerprint.add(part.keys, part.values, headers)
         if self._committed is None:
             self._with_restarts(lambda: self._send(parts), self._start)
+
+    def check(self) -> None:
+        """Raises ReplayMismatchError if what the ledger has shown so far is not what was written now."""
+        if self._started and self._committed is not None:
+            self._compare(self._committed)
 
     def commit(self) -> bool:
         """Commit; False when the ledger showed that these rows are there already.
@@ -102,13 +131,16 @@ class TaskTransaction:
         """
         try:
             if not self._started:
-                self._committed = self._read_ledger()
+                self._committed = self._seen(
+                    look_up(self._context.connection, self._topic, self._ledger, self._context.timeout)
+                )
             elif self._committed is None:
                 self._with_restarts(self._commit, self._start_and_commit)
-            if self._committed is not None:
-                self._compare(self._committed)
-                return False
-            return self.rows > 0
+            if self._committed is None:
+                return self.rows > 0
+            self._compare(self._committed)
+            self._with_restarts(self._confirm, self._confirm)
+            return False
         finally:
             self._buffer.close()
 
@@ -145,7 +177,9 @@ class TaskTransaction:
         self._progress = progress
         self.replays += 1
         stuck = self._context.clock() - self._stuck_since
-        if self._restarts > MAX_FRUITLESS_RESTARTS or stuck > 2 * self._context.timeout:
+        # A task that has waited for the controller to no avail would not fare better by writing all rows anew.
+        hopeless = isinstance(error, NoLayoutError) or stuck > 2 * self._context.timeout
+        if self._restarts > MAX_FRUITLESS_RESTARTS or hopeless:
             raise UnavailableError(
                 f"gave up writing {self.rows} rows to {self._topic!r} as {self._transactional_id!r} after"
                 f" {self._restarts} attempts under one layout; last error: {error}"
@@ -167,14 +201,26 @@ class TaskTransaction:
                 context.timeout,
                 ledger=self._ledger,
             )
-        check_layout(producer, self._topic, context.connection, context.layout_of, context.timeout)
-        if producer.last is not None and producer.last.sequence >= self._sequence:
-            self._committed = producer.last
+        check_layout(producer, self._topic, context.connection, self._layout_of, context.timeout)
+        self._committed = self._seen(producer.last)
+        if self._committed is not None:
+            self._unused = producer
             return
         producer.begin()
         self._producer = producer
         for batch in self._buffer:
             self._send(_parts(batch))
+
+    def _layout_of(self, topic: str, timeout: float) -> WriterLayout:
+        limit = timeout if self._context.controller_timeout is None else self._context.controller_timeout
+        try:
+            return self._context.layout_of(topic, limit)
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+            raise NoLayoutError(
+                f"no layout of topic {topic!r} within {limit:g} s (option controllerTimeout): {error}"
+            ) from error
 
     def _start_and_commit(self) -> None:
         self._start()
@@ -196,36 +242,62 @@ class TaskTransaction:
         return self._producer
 
     def _commit(self) -> None:
-        producer = self._open_producer()
-        producer.commit(LedgerEntry(self._sequence, self._fingerprint))
+        self._commit_entry(self._open_producer(), self._fingerprint)
+
+    def _commit_entry(self, producer: TransactionalProducer, fingerprint: Fingerprint) -> None:
+        producer.commit(LedgerEntry(self._claim.sequence, fingerprint, self._claim.origin))
         self._producer = None
         self._context.pool.give_back(self._context.connection, producer)
 
+    def _confirm(self) -> None:
+        """Note in the ledger that this execution has come upon rows that were there, so that a further write is known for
+        one.
+        """
+        if not self._is_news():
+            return
+        if self._unused is None:
+            self._start()
+        entry, producer, self._unused = self._committed, self._unused, None
+        if entry is None or producer is None:
+            raise UnavailableError(f"the ledger {self._ledger!r} has lost the entry that it showed before")
+        if not self._is_news():
+            return
+        producer.begin()
+        self._producer = producer
+        self._commit_entry(producer, entry.fingerprint)
+
+    def _is_news(self) -> bool:
+        entry = self._committed
+        return entry is not None and entry.version > 1 and entry.origin != self._claim.origin
+
     # -- the ledger ---------------------------------------------------------------------------------------------
 
-    def _read_ledger(self) -> LedgerEntry | None:
-        consumer = ledger_consumer(self._context.connection, self._ledger)
-        try:
-            return read_entry(consumer, self._topic, self._ledger, self._context.timeout)
-        finally:
-            consumer.close()
+    def _seen(self, last: LedgerEntry | None) -> LedgerEntry | None:
+        """The ledger's entry if it tells of this batch or a later one."""
+        if last is None or last.sequence >= self._claim.sequence:
+            return last
+        run = self._claim.origin.run
+        self.settled = self.settled or (run != "" and last.origin.run == run)
+        return None
 
     def _compare(self, entry: LedgerEntry) -> None:
-        remedy = (
-            "the same batch must give every task the same rows on each attempt: repartition with a fixed number,"
-            ' such as df.repartition(8, "key"), and no adaptive execution before the sink'
+        if (why := refusal(entry, self._ledger, self._claim)) is not None:
+            raise ReplayMismatchError(why)
+        if (why := mismatch(entry, self._ledger, self._claim, self._fingerprint)) is None:
+            return
+        if not self._claim.accepted:
+            raise ReplayMismatchError(why)
+        if self._skipped:
+            return
+        self._skipped = True
+        _LOG.warning(
+            "%s: batch %d of task %s: the %d rows committed before stay, the %d rows of this attempt are skipped",
+            ACCEPT_OPTION,
+            self._claim.sequence,
+            self._transactional_id,
+            entry.fingerprint.rows,
+            self.rows,
         )
-        if entry.sequence == self._sequence and entry.fingerprint != self._fingerprint:
-            raise ReplayMismatchError(
-                f"task {self._transactional_id!r} replays batch {self._sequence} with {self._fingerprint.rows} rows"
-                f" that are not the {entry.fingerprint.rows} rows it committed the first time; {remedy}"
-            )
-        if entry.sequence > self._sequence and self.rows > 0:
-            raise ReplayMismatchError(
-                f"task {self._transactional_id!r} was given batch {self._sequence} but has committed batch"
-                f" {entry.sequence} before: the checkpoint is older than what was written; restore the newer"
-                " checkpoint, or start a new one"
-            )
 
 
 @dataclass(frozen=True)
@@ -234,16 +306,16 @@ class _Part:
 
     keys: list[bytes | None]
     values: list[bytes | None]
-    headers: list[_Headers] | None
+    headers: list[RowHeaders] | None
     size: int
 
-    def rows(self, headers: Sequence[_Headers], places: Places) -> list[Row]:
+    def rows(self, headers: Sequence[RowHeaders], places: Places) -> list[Row]:
         """The rows at ``places`` as confluent-kafka takes them."""
         keys, values = self.keys, self.values
         return [{"key": keys[i], "value": values[i], "headers": _pairs(headers[i])} for i in places.tolist()]
 
 
-def _pairs(headers: _Headers) -> Headers:
+def _pairs(headers: RowHeaders) -> Headers:
     return [(header["key"], header["value"]) for header in headers or ()]
 
 

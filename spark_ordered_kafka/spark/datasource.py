@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
@@ -21,7 +21,7 @@ from spark_ordered_kafka.config import (
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.spark.batch import OrderedBatchReader
 from spark_ordered_kafka.spark.schema import check_sink_schema, source_schema
-from spark_ordered_kafka.spark.sink import OrderedBatchWriter, OrderedStreamWriter
+from spark_ordered_kafka.spark.sink import OrderedBatchWriter, OrderedStreamWriter, check_target
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
 
 FORMAT = "ordered-kafka"
@@ -35,6 +35,12 @@ class OrderedKafkaDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
+        self._plans = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spark plans a write with a data source that it has just made. To commit or abort, it makes another writer with one
+        # that was pickled: if that one asked the controller, an abort would fail and hide why.
+        return self.__dict__ | {"_plans": False}
 
     @classmethod
     def name(cls) -> str:
@@ -57,7 +63,9 @@ class OrderedKafkaDataSource(DataSource):
         """Writer of a batch query, or inside ``foreachBatch``."""
         if overwrite:
             raise ConfigError("save mode", "overwrite", 'Kafka only appends: use mode("append")')
-        return OrderedBatchWriter(self._checked_sink(schema))
+        options = self._sink_options(schema)
+        check_target(options.connection, options.topic, once=options.writer is not None)
+        return OrderedBatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OrderedStreamWriter:
         """Writer of a streaming query."""
@@ -65,9 +73,12 @@ class OrderedKafkaDataSource(DataSource):
             raise ConfigError(
                 "output mode", "complete", 'Kafka only appends: use outputMode("append") or "update"'
             )
-        return OrderedStreamWriter(self._checked_sink(schema))
+        options = self._sink_options(schema)
+        if self._plans:
+            check_target(options.connection, options.topic, once=True)
+        return OrderedStreamWriter(options)
 
-    def _checked_sink(self, schema: StructType) -> SinkOptions:
+    def _sink_options(self, schema: StructType) -> SinkOptions:
         options = sink_options(self.options, self.defaults)
         check_sink_schema(schema, options.topic)
         return options

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,20 +23,16 @@ from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import LogRanges, check_properties
 from spark_ordered_kafka.kafka.ids import transactional_id
+from spark_ordered_kafka.kafka.ledger import Origin
 from spark_ordered_kafka.kafka.producer import ProducerPool
+from spark_ordered_kafka.kafka.replay import Claim
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
+from spark_ordered_kafka.spark.replays import TaskLook, TaskReport, check_attempt
 
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
-
-
-@dataclass
-class TaskReport(WriterCommitMessage):
-    """What a task did: rows given, whether they had been committed before, restarts by partition changes."""
-
-    task: int
-    rows: int
-    replays: int
+# Spark runs the jobs of a query in a group named like the query's run.
+_RUN_ID = "spark.jobGroup.id"
 
 
 class OrderedStreamWriter(DataSourceStreamArrowWriter):
@@ -43,7 +40,7 @@ class OrderedStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        check_target(options.connection, options.topic)
+        self._execution = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
@@ -53,9 +50,12 @@ class OrderedStreamWriter(DataSourceStreamArrowWriter):
             raise ConfigError(
                 "streaming sink", None, f"Spark set neither {_QUERY_ID} nor {_BATCH_ID} in the task"
             )
-        return write_task(
-            self._options, self._options.writer or query, task.partitionId(), int(batch), iterator
-        )
+        claim = _claim(self._options, self._options.writer or query, int(batch), self._execution)
+        return write_task(self._options, claim, task.partitionId(), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """All tasks have committed: refuse the batch if an earlier attempt had others."""
+        check_attempt(self._options.connection, cast(Sequence[TaskReport], messages))
 
 
 class OrderedBatchWriter(DataSourceArrowWriter):
@@ -67,14 +67,14 @@ class OrderedBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._fresh_name = uuid.uuid4().hex
-        check_target(options.connection, options.topic)
+        self._execution = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
         task = _task()
         if self._options.writer is None:
-            return write_task(self._options, self._fresh_name, task.partitionId(), 0, iterator)
+            claim = Claim(self._execution, 0, replayable=False)
+            return write_task(self._options, claim, task.partitionId(), iterator)
         batch = task.getLocalProperty(_BATCH_ID)
         if batch is None:
             raise ConfigError(
@@ -82,17 +82,25 @@ class OrderedBatchWriter(DataSourceArrowWriter):
                 self._options.writer,
                 "only a write inside foreachBatch has a batch id; leave it out",
             )
-        return write_task(self._options, self._options.writer, task.partitionId(), int(batch), iterator)
+        claim = _claim(self._options, self._options.writer, int(batch), self._execution)
+        return write_task(self._options, claim, task.partitionId(), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """All tasks have committed: refuse the write if an earlier attempt had others."""
+        check_attempt(self._options.connection, cast(Sequence[TaskReport], messages))
 
 
-@lru_cache(maxsize=64)
-def check_target(connection: Connection, topic: str | None) -> None:
-    """Ask for the topic when the query is planned, so that a wrong one fails there and not in a task.
+def check_target(connection: Connection, topic: str | None, *, once: bool) -> None:
+    """Ask for the topic when a write is planned, so that a wrong one, or a controller that does not answer, fails it there
+    and not in a task.
 
-    Spark makes the writer anew for each micro-batch, in the same process: one check of a target is enough there.
+    ``once``: in this process; enough where tasks keep their producers, and so their layouts, between micro-batches.
     """
-    check_properties(connection)
-    cluster_id = LogRanges(connection).cluster_id()
+    (_ask_once if once else _ask)(connection, topic)
+
+
+def _ask(connection: Connection, topic: str | None) -> None:
+    cluster_id = _cluster_id(connection)
     with ControllerClient.of(connection) as controller:
         if topic is None:
             controller.topics()
@@ -100,17 +108,34 @@ def check_target(connection: Connection, topic: str | None) -> None:
             check_cluster(connection, controller.topic(topic).cluster_id, cluster_id)
 
 
+_ask_once = lru_cache(maxsize=64)(_ask)
+
+
+@lru_cache(maxsize=64)
+def _cluster_id(connection: Connection) -> str:
+    check_properties(connection)
+    return LogRanges(connection).cluster_id()
+
+
 def write_task(
-    options: SinkOptions, writer: str, task: int, sequence: int, batches: Iterator[pa.RecordBatch]
+    options: SinkOptions, claim: Claim, task: int, batches: Iterator[pa.RecordBatch]
 ) -> TaskReport:
     """Write all rows of a task; a transaction per topic, all committed at its end."""
-    context = _context(options.connection)
+    worker = _worker(options.connection)
+    context = replace(worker.context, controller_timeout=options.controller_timeout)
     transactions: dict[str, TaskTransaction] = {}
 
     def transaction(topic: str) -> TaskTransaction:
         if topic not in transactions:
-            name = transactional_id(topic, writer, task)
-            transactions[topic] = TaskTransaction(context, topic, name, sequence, options.replay_buffer_bytes)
+            transactions[topic] = TaskTransaction(
+                context,
+                topic,
+                transactional_id(topic, claim.writer, task),
+                claim.sequence,
+                options.replay_buffer_bytes,
+                origin=claim.origin,
+                accepted=claim.accepted,
+            )
         return transactions[topic]
 
     if options.topic is not None:
@@ -121,6 +146,12 @@ def write_task(
             for topic, rows in by_topic(batch, options.topic):
                 if rows.num_rows:
                     transaction(topic).write(rows)
+        # All that can be told before the first commit: it could not be taken back.
+        for pending in transactions.values():
+            pending.check()
+        settled = any(pending.settled for pending in transactions.values())
+        if claim.replayable and claim.origin.by_column and not settled:
+            worker.look.check(claim, task, transactions)
         for pending in transactions.values():
             pending.commit()
     except BaseException as error:  # noqa: BLE001 - raised below: see kafka.writer for why not here
@@ -133,6 +164,9 @@ def write_task(
         task,
         sum(done.rows for done in transactions.values()),
         sum(done.replays for done in transactions.values()),
+        claim,
+        frozenset(transactions),
+        any(done.settled for done in transactions.values()),
     )
 
 
@@ -157,11 +191,34 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
         yield topic_name("column topic", name), rows.filter(pc.equal(topics, name))
 
 
+@dataclass(frozen=True)
+class _Worker:
+    """What outlives a task in a worker process: connections, producers, and what was looked at."""
+
+    context: WriterContext
+    look: TaskLook
+
+
 @lru_cache(maxsize=4)
-def _context(connection: Connection) -> WriterContext:
-    # One per worker process and configuration: connections and producers outlive the task.
+def _worker(connection: Connection) -> _Worker:
     controller = ControllerClient.of(connection)
-    return WriterContext(connection, controller.wait_for_layout, ProducerPool())
+    return _Worker(
+        WriterContext(connection, controller.wait_for_layout, ProducerPool()), TaskLook(connection)
+    )
+
+
+def _claim(options: SinkOptions, writer: str, batch: int, execution: str) -> Claim:
+    query, run = (_identity(name) for name in (_QUERY_ID, _RUN_ID))
+    origin = Origin(query, run, execution, by_column=options.topic is None)
+    return Claim(writer, batch, origin, accepted=options.accepted_mismatch == (writer, batch))
+
+
+def _identity(name: str) -> str:
+    """A local property of the task as a plain UUID; empty where it is none, as where a job sets a group of its own."""
+    try:
+        return uuid.UUID(_task().getLocalProperty(name) or "").hex
+    except ValueError:
+        return ""
 
 
 def _task() -> TaskContext:

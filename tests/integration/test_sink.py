@@ -201,19 +201,21 @@ def test_foreach_batch_with_a_writer_name_is_exactly_once(
     sink = options(cluster, topic=target, writer=f"job-{topic_name}")
 
     def copy(rows: DataFrame, _batch: int) -> None:
-        for _ in range(2):
-            rows.select("key", "value").write.format(FORMAT).options(**sink).mode("append").save()
+        rows.select("key", "value").write.format(FORMAT).options(**sink).mode("append").save()
 
-    query = (
-        spark.readStream.format(FORMAT)
-        .options(**options(cluster, subscribe=source, startingOffsets="earliest"))
-        .load()
-        .writeStream.foreachBatch(copy)
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
+    for _ in range(2):
+        query = (
+            spark.readStream.format(FORMAT)
+            .options(**options(cluster, subscribe=source, startingOffsets="earliest"))
+            .load()
+            .writeStream.foreachBatch(copy)
+            .option("checkpointLocation", str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        for entry in (tmp_path / "commits").iterdir():
+            entry.unlink()
     assert collected(spark, cluster, target).report(200).violations == 0
 
 

@@ -1,5 +1,7 @@
 """Replay buffer, fingerprint and ledger entry: pure parts of the sink."""
 
+import uuid
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.buffer import RowBuffer
-from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry
+from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
 from spark_ordered_kafka.kafka.producer import has_retries
 
 rows = st.lists(st.tuples(st.none() | st.binary(max_size=6), st.none() | st.binary(max_size=6)), max_size=20)
@@ -48,13 +50,43 @@ def test_null_and_empty_differ() -> None:
     assert fingerprint([(b"", None)]) != fingerprint([(b"", b"")])
 
 
-@given(st.integers(0, 2**62), rows)
-def test_ledger_entry_round_trip(sequence: int, pairs: list[tuple[bytes | None, bytes | None]]) -> None:
-    entry = LedgerEntry(sequence, fingerprint(pairs))
+def of_headers(*headers: tuple[str, bytes | None] | None) -> Fingerprint:
+    """The fingerprint of a row with these headers; None: with a null for headers."""
+    packed = None if headers == (None,) else [{"key": h[0], "value": h[1]} for h in headers if h is not None]
+    return Fingerprint().add([b"k"], [b"v"], [packed])
+
+
+def test_headers_belong_to_the_fingerprint() -> None:
+    told_apart = [
+        of_headers(),
+        of_headers(("a", b"1")),
+        of_headers(("a", b"2")),
+        of_headers(("a", None)),
+        of_headers(("a", b"")),
+        of_headers(("b", b"1")),
+        of_headers(("a", b"1"), ("b", b"2")),
+        of_headers(("b", b"2"), ("a", b"1")),
+        of_headers(("ab", b"1"), ("", b"2")),
+    ]
+    assert len(set(told_apart)) == len(told_apart)
+    assert of_headers() == of_headers(None) == fingerprint([(b"k", b"v")]), "Kafka knows no difference"
+
+
+@given(st.integers(0, 2**62), rows, st.booleans())
+def test_ledger_entry_round_trip(
+    sequence: int, pairs: list[tuple[bytes | None, bytes | None]], by_column: bool
+) -> None:
+    entry = LedgerEntry(sequence, fingerprint(pairs), Origin("q", "r", "e", by_column))
     assert LedgerEntry.parse(sequence, entry.metadata()) == entry
+    ids = Origin(uuid.uuid4().hex, uuid.uuid4().hex, uuid.uuid4().hex, by_column=True)
+    assert len(LedgerEntry(sequence, entry.fingerprint, ids).metadata()) < 200, "Kafka takes 4,096 by default"
 
 
-@pytest.mark.parametrize("metadata", [None, "", "2:1:00", "hello", "1:x:00"])
+def test_entries_of_the_version_before_are_read() -> None:
+    assert LedgerEntry.parse(3, "1:5:00000000000000ff") == LedgerEntry(3, Fingerprint(5, 255), version=1)
+
+
+@pytest.mark.parametrize("metadata", [None, "", "2:1:00", "hello", "1:x:00", "3:1:00::::"])
 def test_foreign_ledger_metadata_is_refused(metadata: str | None) -> None:
     with pytest.raises(ConfigError, match="ledger entry"):
         LedgerEntry.parse(3, metadata)

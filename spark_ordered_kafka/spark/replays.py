@@ -1,0 +1,97 @@
+"""Looking for what an earlier attempt of a micro-batch has written where this one does not: it was distributed otherwise.
+
+A task compares its rows with what it has committed itself. What other tasks have committed, of which there may have been
+more, and what it has committed to topics that it has no rows for now, is looked for once per run of a query, in its first
+micro-batch: a run writes each batch once, so that only that one can be a replay.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import ReplayMismatchError
+from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ledger import entries_at, writer_places
+from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, complaint, refusal, strays
+
+_LOG = logging.getLogger(__name__)
+_TIMEOUT = 60.0
+
+
+@dataclass
+class TaskReport(WriterCommitMessage):
+    """What a task did: rows given, and restarts by partition changes.
+
+    ``topics``: those whose ledgers it wrote or compared. ``settled``: see TaskTransaction.
+    """
+
+    task: int
+    rows: int
+    replays: int
+    claim: Claim
+    topics: frozenset[str]
+    settled: bool
+
+
+class _Look(NamedTuple):
+    run: str
+    first: int
+    execution: str
+    places: frozenset[Place]
+
+
+class TaskLook:
+    """How the tasks of a worker process look for what they have written to other topics."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._looks: dict[str, _Look] = {}
+
+    def check(self, claim: Claim, task: int, topics: Collection[str]) -> None:
+        """Raises ReplayMismatchError if the task has committed rows of the batch to other topics than ``topics``."""
+        origin, look = claim.origin, self._looks.get(claim.writer)
+        # Without a run's id there is no telling which batch is the first.
+        same_run = look is not None and look.run == origin.run != ""
+        first = look.first if look is not None and same_run else claim.sequence
+        if claim.sequence != first:
+            return
+        if look is None or look.execution != origin.execution:
+            places = writer_places(self._connection, claim.writer, _TIMEOUT)
+            look = self._looks[claim.writer] = _Look(origin.run, first, origin.execution, places)
+        own = [place for place in look.places if place.task == task and place.topic not in topics]
+        _check(self._connection, claim, own, topics)
+
+
+def check_attempt(connection: Connection, reports: Sequence[TaskReport]) -> None:
+    """Raises ReplayMismatchError if tasks that are not among ``reports`` have committed rows of the same batch, or those
+    that are to other topics.
+    """
+    if not reports or not reports[0].claim.replayable or any(report.settled for report in reports):
+        return
+    claim = reports[0].claim
+    topics = {topic for report in reports for topic in report.topics}
+    covered = {Place(topic, claim.writer, report.task) for report in reports for topic in report.topics}
+    _check(connection, claim, writer_places(connection, claim.writer, _TIMEOUT) - covered, topics)
+
+
+def _check(connection: Connection, claim: Claim, places: Collection[Place], topics: Collection[str]) -> None:
+    if not claim.origin.by_column:
+        places = [place for place in places if place.topic in topics]
+    for place, entry in sorted(strays(entries_at(connection, places, _TIMEOUT), topics, claim).items()):
+        if (why := refusal(entry, place.name, claim)) is not None:
+            raise ReplayMismatchError(why)
+        if not claim.accepted:
+            raise ReplayMismatchError(complaint(place, entry, claim))
+        _LOG.warning(
+            "%s: batch %d of task %s: the %d rows committed before stay, this attempt has none for it",
+            ACCEPT_OPTION,
+            claim.sequence,
+            place.name,
+            entry.fingerprint.rows,
+        )

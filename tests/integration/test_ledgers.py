@@ -1,0 +1,51 @@
+"""Finding the ledgers of a writer with no rights beyond those that a writer needs."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin, entries_at, writer_places
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.acls import Acls, acl
+from tests.servers import TIMEOUT, unique_name
+
+
+def test_a_writer_finds_its_ledgers_and_no_others(secure_cluster: LocalCluster) -> None:
+    as_admin, as_alice = secure_cluster.kafka_properties(), secure_cluster.kafka_properties("alice")
+    admin = AdminClient({**as_admin, "log_level": 3})
+    topics = [unique_name("ledgers") for _ in range(2)]
+    for created in admin.create_topics([NewTopic(topic, 1) for topic in topics]).values():
+        created.result(TIMEOUT)
+    prefix = f"ordered:{topics[0]}:"
+    Acls(admin).add(
+        acl("User:alice", "WRITE", "TOPIC", topics[0]),
+        acl("User:alice", "READ", "TOPIC", topics[0]),
+        acl("User:alice", "WRITE", "TRANSACTIONAL_ID", prefix, prefixed=True),
+        acl("User:alice", "READ", "GROUP", prefix, prefixed=True),
+    )
+    entry = LedgerEntry(3, Fingerprint(2, 5), Origin("query", "run", "execution"))
+    places = [Place(topic, "w", task) for topic in topics for task in (0, 7)]
+    for place in (*places, Place(topics[0], "other", 0)):
+        commit(as_admin, place, entry)
+    alice = Connection(as_alice, secure_cluster.controller_url)
+    assert writer_places(alice, "w", TIMEOUT) == set(places[:2]), "of the topic that she may write"
+    assert entries_at(alice, places[:2], TIMEOUT) == dict.fromkeys(places[:2], entry)
+    everybody = Connection(as_admin, secure_cluster.controller_url)
+    assert writer_places(everybody, "w", TIMEOUT) == set(places)
+    assert writer_places(everybody, "nobody", TIMEOUT) == frozenset()
+
+
+def commit(properties: dict[str, str], place: Place, entry: LedgerEntry) -> None:
+    """Commit an entry, and nothing else."""
+    producer = Producer({**properties, "transactional.id": place.name, "log_level": 3})
+    ledger = Consumer({**properties, "group.id": place.name, "log_level": 3})
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    offset = TopicPartition(place.topic, 0, entry.sequence, entry.metadata())
+    producer.send_offsets_to_transaction([offset], ledger.consumer_group_metadata(), TIMEOUT)
+    producer.commit_transaction(TIMEOUT)
+    ledger.close()
