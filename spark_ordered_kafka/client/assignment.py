@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -12,9 +12,9 @@ from spark_ordered_kafka.client.committing import Commits
 from spark_ordered_kafka.client.delivery import Delivery, Place
 from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, tell_lost
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
+from spark_ordered_kafka.client.losses import Losses
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
-from spark_ordered_kafka.client.schemas import TruncationsRequest
 from spark_ordered_kafka.client.strays import tell_strays
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError
@@ -36,7 +36,6 @@ _MOST_HELD = 10_000
 # Seconds in which members take up new partitions before they call for another rebalance; each time twice as many.
 _FIRST_CLAIM, _LAST_CLAIM = 1.0, 16.0
 _STRAYS_INTERVAL = 60.0
-_TRUNCATION_INTERVAL = 10.0
 
 
 class Assignment:
@@ -78,12 +77,17 @@ class Assignment:
         self._joining = Joining(offsets, directory, options.reset, keeps_state=listener is not None)
         self._topics: dict[str, TopicProgress] = {}
         self._unsettled: dict[str, list[int]] = {}
+        # Of which the listener let go, and whose records come again all the same.
+        self._let_go: set[Place] = set()
         self._out_of_range: set[Place] = set()
+        self._range_at = 0.0
+        # Whose end was met before a record that was dropped came again.
+        self._doubtful: set[Place] = set()
         self._strays = StrayCounter("warn")
         self.delivery = Delivery(self._topics, self._strays)
+        self._losses = Losses(consumer, directory, self._topics, options.reset, clock)
         self._layout_at = self._group_at = self._settle_at = clock()
         self._strays_at = clock() + _STRAYS_INTERVAL
-        self._truncation_at = clock() + _TRUNCATION_INTERVAL
         self.commits = Commits(self._topics, offsets, listener, self._look_at_group)
         self._claim_at = 0.0
         self._claim_interval = _FIRST_CLAIM
@@ -111,6 +115,9 @@ class Assignment:
         self._topics.clear()
         self._unsettled = {}
         self._out_of_range.clear()
+        self._doubtful.clear()
+        self.commits.take_leaving()
+        self._let_go = set()
 
     def stop_delivery(self) -> None:
         """Forget what was fetched and not delivered."""
@@ -122,7 +129,9 @@ class Assignment:
     def rewind(self) -> None:
         """Begin again at the committed offsets."""
         self._consumer.assign([])
+        let_go = self._let_go | self.commits.take_leaving()
         self.assigned([TopicPartition(*place) for place in self.places()])
+        self._let_go = let_go
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -137,8 +146,10 @@ class Assignment:
         if self.delivery.held:
             wait = min(wait, max(0.0, self._layout_at - self._clock()))
         self._receive(most, wait)
-        if self._out_of_range:
+        if self._out_of_range and self._clock() >= self._range_at:
             self._patiently(self._find_range)
+        if self._doubtful:
+            self._fetch_again()
         self._sort()
         now = self._clock()
         if self.delivery.held and (now >= self._layout_at or self.delivery.held >= _MOST_HELD):
@@ -147,6 +158,8 @@ class Assignment:
             self._patiently(lambda: self._check_layouts(set(self._topics)))
         if now >= self._group_at:
             self._patiently(self._check_group)
+        if now >= self._losses.look_at:
+            self._patiently(self._look_for_losses)
         if now >= self._strays_at:
             self.tell_strays()
 
@@ -168,9 +181,12 @@ class Assignment:
         for name in list(self._unsettled):
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
             self._list_topic(name)
-            self._topics[name] = self._joining.join(name, self._unsettled[name])
+            self._topics[name] = topic = self._joining.join(name, self._unsettled[name])
+            for p, progress in topic.own.items():
+                progress.is_let_go = (name, p) in self._let_go
         self._claim_at = self._clock() + self._claim_interval
         self._unsettled = {}
+        self._let_go = set()
         self._assign()
 
     def _assign(self) -> None:
@@ -211,7 +227,13 @@ class Assignment:
     def _take_event(self, message: Message, error: KafkaError) -> None:
         progress = progress_of(self._topics, message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
-            if progress is not None and progress.meet_end(offset_of(message)) and self._options.show_ends:
+            if progress is None or progress.paused:
+                return
+            if progress.dropped is not None:
+                self._doubtful.add((cast(str, message.topic()), cast(int, message.partition())))
+                return
+            progress.end = offset_of(message)
+            if self._options.show_ends:
                 self.delivery.event(message)
         elif error.code() in OUT_OF_RANGE:
             if progress is not None:
@@ -227,26 +249,28 @@ class Assignment:
             _LOG.warning("%s", translated)
 
     def _find_range(self) -> None:
-        """Go on where the logs begin whose start has overtaken what was read of them."""
-        for name, p in sorted(self._out_of_range):
-            progress = self._topics[name].own[p]
-            low, high = self._log_range(name, p)
-            if progress.received > high:
-                raise DataLossError(
-                    f"the log of {name}-{p} was truncated: it ends at {high}, the group has read to"
-                    f" {progress.received}; reset the group's offset to go on"
-                )
-            if progress.received < low:
-                tell_lost(name, p, progress.received, low, self._options.reset)
-                progress.received, progress.dropped = low, None
-        self._out_of_range.clear()
+        """Go on where the logs begin whose start has overtaken what was read of them, or end before it."""
+        self._range_at = self._clock() + _RETRY_INTERVAL
+        found = {place for place in sorted(self._out_of_range) if self._losses.find_range(*place)}
+        self._out_of_range -= found
+        if found:
+            self._assign()
+
+    def _fetch_again(self) -> None:
+        """Fetch anew where the log's end was met although a record that was there is to come again.
+
+        The end may be that of before the record was dropped, or compaction has removed the record meanwhile. After an
+        assignment it can only be the end.
+        """
+        doubtful, self._doubtful = self._doubtful, set()
+        for name, p in doubtful:
+            self._topics[name].own[p].dropped = None
         self._assign()
 
-    def _log_range(self, topic: str, partition: int) -> tuple[int, int]:
-        try:
-            return self._consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT)
-        except KafkaException as error:
-            raise translate(error.args[0], f"asking for the log range of {topic}-{partition}") from error
+    def _look_for_losses(self) -> None:
+        if self._losses.look():
+            for name in self._topics:
+                self._open(name)
 
     def _sort(self) -> None:
         closed = self.delivery.sort()
@@ -311,21 +335,7 @@ class Assignment:
             awaited = topic.awaited()
             if awaited:
                 topic.learn(self._offsets.read(name, awaited))
-                self._check_truncation(name, awaited)
             self._open(name)
-
-    def _check_truncation(self, name: str, awaited: Collection[int]) -> None:
-        """A boundary beyond what an unclean election left of a log would be waited for until it is wrong."""
-        if self._clock() < self._truncation_at:
-            return
-        self._truncation_at = self._clock() + _TRUNCATION_INTERVAL
-        found = self._directory.controller.truncations(name, TruncationsRequest()).truncations
-        for one in found:
-            if one.layout_epoch is not None and one.partition in awaited:
-                raise DataLossError(
-                    f"offsets {one.end_offset} to {one.offset - 1} of {name}-{one.partition}, which others wait for, were"
-                    " lost in a leader election: their keys' order is unknown; reset the group's offsets to go on"
-                )
 
     def _open(self, name: str) -> None:
         topic = self._topics[name]

@@ -130,7 +130,7 @@ def _sizes(contents: Iterable[bytes | Extra | None]) -> Iterable[int]:
 class CommitRequest:
     """A caller's wish that all accepted so far be committed, with ``read`` if given; ``error``: why it was not."""
 
-    read: TransactionOffsets | None = None
+    read: tuple[TransactionOffsets, ...] = ()
     done: bool = False
     error: BaseException | None = None
 

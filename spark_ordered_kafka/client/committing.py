@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -10,8 +11,10 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.progress import TopicProgress, progress_of
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
 from spark_ordered_kafka.ordering.handover import Release
+
+_LOG = logging.getLogger(__name__)
 
 Releases = Mapping[str, Mapping[int, Release]]
 """Per topic and partition what is to be committed."""
@@ -38,6 +41,8 @@ class Commits:
         self._offsets = offsets
         self._listener = listener
         self._on_committed = on_committed
+        # Partitions of which the listener was told that keys may go, in a commit that is not done yet.
+        self._leaving: set[tuple[str, int]] = set()
 
     def is_dirty(self) -> bool:
         """Whether something was delivered and not committed."""
@@ -55,7 +60,7 @@ class Commits:
             due = [p for p in topic.due() if processed or not topic.own[p].dirty]
             if due:
                 found[name] = {p: topic.release(p) for p in due}
-        return found
+        return self._in_order(found)
 
     def releases(self, wanted: Sequence[TopicPartition] | None) -> Releases:
         """What to commit when everything delivered is processed, or everything below the offsets ``wanted``.
@@ -67,12 +72,12 @@ class Commits:
             for one in wanted:
                 self._check_wanted(one)
                 found[one.topic][one.partition] = self._topics[one.topic].release(one.partition, one.offset)
-            return found
+            return self._in_order(found)
+        # A successor that goes on behind all that was delivered goes on in order.
         return {name: topic.uncommitted() for name, topic in self._topics.items()}
 
     def let_go(self, releases: Releases) -> list[TopicPartition]:
         """What is to be committed, after the listener was told which keys may go."""
-        releases = {name: self._topics[name].in_order(wanted) for name, wanted in releases.items()}
         leaving = [
             TopicPartition(name, p)
             for name, wanted in releases.items()
@@ -80,6 +85,7 @@ class Commits:
         ]
         if leaving and self._listener is not None:
             self._listener.on_partition_key_maybe_revoked(leaving)
+            self._leaving.update((one.topic, one.partition) for one in leaving)
         return [
             self._committable(name, p, release)
             for name, wanted in releases.items()
@@ -101,7 +107,16 @@ class Commits:
             topic = self._topics.get(one.topic)
             if topic is not None and one.partition in topic.own:
                 topic.committed({one.partition: Release.parse(one.offset, one.metadata)})
+                self._leaving.discard((one.topic, one.partition))
         self._on_committed()
+
+    def take_leaving(self) -> set[tuple[str, int]]:
+        """The partitions whose keys the listener let go of, and which did not go; they are forgotten."""
+        leaving, self._leaving = self._leaving, set()
+        return leaving
+
+    def _in_order(self, releases: Releases) -> Releases:
+        return {name: self._topics[name].in_order(wanted) for name, wanted in releases.items()}
 
     def _check_wanted(self, one: TopicPartition) -> None:
         progress = progress_of(self._topics, one.topic, one.partition)
@@ -120,3 +135,47 @@ class Commits:
         return TopicPartition(
             topic, partition, release.offset, metadata=release.metadata(), leader_epoch=epoch
         )
+
+
+class AutoCommit:
+    """Commits what others wait for at once, and from time to time everything that is processed.
+
+    Args:
+        interval: seconds between two commits of everything; None: only others' needs are seen to.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, interval: float | None, clock: Callable[[], float]) -> None:
+        self._interval = interval
+        self._clock = clock
+        self._committed_at = clock()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether what was delivered counts as processed at the next call."""
+        return self._interval is not None
+
+    def see_to(self, commits: Commits) -> None:
+        """Commit what is due."""
+        due = commits.due(processed=self.is_on)
+        if self._interval is not None and self._clock() - self._committed_at >= self._interval:
+            due = commits.releases(None)
+        if not due:
+            return
+        self._committed_at = self._clock()
+        self._commit_or_wait(commits, due)
+
+    def processed(self, commits: Commits) -> None:
+        """Commit everything delivered, if that is this object's to do."""
+        if self.is_on:
+            self._commit_or_wait(commits, commits.releases(None))
+
+    @staticmethod
+    def _commit_or_wait(commits: Commits, releases: Releases) -> None:
+        try:
+            commits.commit(releases)
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+            # It is tried again at the next interval, or the records are delivered again.
+            _LOG.warning("%s", error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from spark_ordered_kafka.client.assignment import Assignment
-from spark_ordered_kafka.client.committing import Releases
+from spark_ordered_kafka.client.committing import AutoCommit
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options
@@ -22,7 +22,6 @@ from spark_ordered_kafka.parsing import topic_name
 
 OnRebalance = Callable[["OrderedConsumer", list[TopicPartition]], Any]
 
-_LOG = logging.getLogger(__name__)
 _FOREVER = float("inf")
 # A round of a longer wait, so that signals and what is due are seen to.
 _ROUND = 0.1
@@ -48,8 +47,9 @@ class OrderedConsumer:
     which its committed offsets tell. Until then the partition is paused.
 
     Delivery is at least once with offsets committed after processing. With ``enable.auto.commit`` (the default) a
-    record counts as processed when the next call of :meth:`poll`, :meth:`consume` or :meth:`close` begins; without it,
-    call :meth:`commit`, or :meth:`OrderedProducer.send_offsets` for exactly once.
+    record counts as processed when the next call of :meth:`poll`, :meth:`consume` or :meth:`close` begins, unless
+    :meth:`rewind` is called or an exception is on its way; without it, call :meth:`commit`, or
+    :meth:`OrderedProducer.send_offsets` for exactly once.
 
     Not to be shared between threads.
 
@@ -80,18 +80,17 @@ class OrderedConsumer:
         self._user: dict[str, OnRebalance | None] = {}
         self._failure: BaseException | None = None
         self._is_closed = False
+        self._auto_commit = AutoCommit(self._options.commit_interval, clock)
         self._commits_on_revoke = True
-        self._lost_unsent = False
-        self._committed_at = clock()
+        # Whether something delivered belongs to others before it was committed; when everything was to come again.
+        self._is_lost = False
+        self._rewound_at = float("-inf")
         self._served_at = clock()
 
     def __enter__(self) -> OrderedConsumer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            # What was delivered last is not processed.
-            self._commits_on_revoke = False
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- subscription -------------------------------------------------------------------------------------------
@@ -120,6 +119,7 @@ class OrderedConsumer:
         names = _topic_names(topics)
         for name in names:
             self._directory.refresh(name)
+        self._give_up_assignment()
         self._subscription = names
         self._assignment = self._new_assignment(partition_key_listener)
         self._user = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
@@ -128,7 +128,7 @@ class OrderedConsumer:
     def unsubscribe(self) -> None:
         """Leave the group."""
         self._check_usable()
-        self._commit_processed()
+        self._give_up_assignment()
         self._consumer.unsubscribe()
         self._subscription = []
         self._assignment = self._new_assignment(None)
@@ -181,7 +181,7 @@ class OrderedConsumer:
     def _take(self, count: int, timeout: float | None) -> list[Message]:
         self._check_usable()
         try:
-            self._see_to_commits()
+            self._auto_commit.see_to(self._assignment.commits)
             now = self._clock()
             if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
                 self._await(count, _FOREVER if timeout is None or timeout < 0 else now + timeout)
@@ -201,7 +201,7 @@ class OrderedConsumer:
             if self._assignment.delivery.ready >= count or self._clock() >= deadline:
                 return
             # Positions have moved without a record being delivered: the ends of partitions, a new layout.
-            self._see_to_commits()
+            self._auto_commit.see_to(self._assignment.commits)
 
     # -- offsets ------------------------------------------------------------------------------------------------
 
@@ -257,53 +257,52 @@ class OrderedConsumer:
         self._check_usable()
         return self._consumer.memberid()
 
-    def _see_to_commits(self) -> None:
-        """Commit what others wait for, and with ``enable.auto.commit`` from time to time everything processed."""
-        interval = self._options.commit_interval
-        due = self._assignment.commits.due(processed=interval is not None)
-        if interval is not None and self._clock() - self._committed_at >= interval:
-            due = self._assignment.commits.releases(None)
-        if not due:
-            return
-        self._committed_at = self._clock()
-        self._commit_or_wait(due)
+    def rewind(self) -> None:
+        """Go back to what the group has committed: what was delivered since comes again, here or to others.
 
-    def _commit_or_wait(self, releases: Releases) -> None:
-        try:
-            self._assignment.commits.commit(releases)
-        except OrderedKafkaError as error:
-            if not error.retriable:
-                raise
-            # It is tried again at the next interval, or the records are delivered again.
-            _LOG.warning("%s", error)
+        For records whose processing failed, and before :meth:`OrderedProducer.send_offsets` was ever called with this
+        consumer; from then on :meth:`OrderedProducer.abort` does it as well. Takes effect with the next :meth:`poll` or
+        :meth:`consume`. State that was made of those records has to be loaded again, as of the last commit.
+        """
+        self._check_usable()
+        self._rewind()
+
+    def _rewind(self) -> None:
+        if self._is_lost or self._assignment.commits.is_dirty():
+            self._is_lost, self._rewound_at = False, self._clock()
+            self._assignment.rewind()
 
     def _commit_processed(self) -> None:
-        if self._options.commit_interval is not None and self._failure is None and self._commits_on_revoke:
-            self._commit_or_wait(self._assignment.commits.releases(None))
+        if self._failure is None and self._commits_on_revoke:
+            self._auto_commit.processed(self._assignment.commits)
 
     # -- transactions -------------------------------------------------------------------------------------------
 
-    def transaction_offsets(self) -> TransactionOffsets:
+    def transaction_offsets(self, oldest: float | None = None) -> TransactionOffsets:
         """What :meth:`OrderedProducer.send_offsets` commits: everything delivered. A listener is told before.
 
-        Raises RebalancedError when something delivered belongs to others by now, so that it must not be committed.
+        Raises RebalancedError when a transaction whose ``oldest`` record was produced then (``time.monotonic()``) is to be
+        ended by :meth:`transaction_aborted`: something delivered belongs to others by now, or comes again since.
         """
         self._check_usable()
-        if self._options.commit_interval is not None:
-            raise ConfigError(
-                "enable.auto.commit", True, "set it to false: the producer's transaction commits"
-            )
-        if self._lost_unsent:
-            self._lost_unsent = False
-            raise RebalancedError(
-                "the group gave partitions to others while their records were being processed"
-            )
+        if self._auto_commit.is_on:
+            raise ConfigError("enable.auto.commit", True, "set it to false: the transaction commits")
+        if self._is_lost:
+            raise RebalancedError("the group gave partitions to others while their records were processed")
+        if oldest is not None and oldest <= self._rewound_at:
+            raise RebalancedError("records were produced before rewind(): what they were made of comes again")
         try:
             offsets = self._assignment.commits.let_go(self._assignment.commits.releases(None))
         except Exception as error:
             self._end_with(error)
             raise
-        return TransactionOffsets(offsets, self._consumer.consumer_group_metadata())
+        group = self._consumer.consumer_group_metadata()
+        # Asked last: without a member's id the broker would take offsets from anybody.
+        if offsets and not self._consumer.memberid():
+            raise RebalancedError(
+                "the group has taken this consumer for dead and given its partitions to others"
+            )
+        return TransactionOffsets(offsets, group)
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """The transaction with these offsets is committed."""
@@ -311,16 +310,18 @@ class OrderedConsumer:
 
     def transaction_aborted(self) -> None:
         """The transaction is not committed: what it was made from is delivered again."""
-        self._lost_unsent = False
-        self._assignment.rewind()
+        if not self._is_closed and self._failure is None and not self._auto_commit.is_on:
+            self._rewind()
 
     # -- the group ----------------------------------------------------------------------------------------------
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         # Where to begin takes questions that may fail: they are asked outside of librdkafka's callback.
         self._consumer.assign([])
-        self._assignment.assigned(partitions)
-        self._call("assign", partitions)
+        # Of topics that were unsubscribed from meanwhile nothing is read; the group assigns anew.
+        wanted = [one for one in partitions if one.topic in self._subscription]
+        self._assignment.assigned(wanted)
+        self._call("assign", wanted)
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         try:
@@ -339,9 +340,14 @@ class OrderedConsumer:
             self._forget()
 
     def _forget(self) -> None:
-        self._lost_unsent = self._lost_unsent or self._assignment.commits.is_dirty()
+        self._is_lost = self._is_lost or self._assignment.commits.is_dirty()
         self._assignment.clear()
         self._consumer.unassign()
+
+    def _give_up_assignment(self) -> None:
+        """Before another subscription takes its place."""
+        self._commit_processed()
+        self._is_lost = self._is_lost or self._assignment.commits.is_dirty()
 
     def _call(self, name: str, partitions: list[TopicPartition]) -> None:
         callback = self._user.get(name)
@@ -351,9 +357,13 @@ class OrderedConsumer:
     # -- the end ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Commit what is processed, with ``enable.auto.commit``, and leave the group. May be called twice."""
+        """Commit what is processed, with ``enable.auto.commit``, and leave the group. May be called twice.
+
+        While an exception is on its way nothing is committed: what was delivered last is not processed.
+        """
         if self._is_closed:
             return
+        self._commits_on_revoke = self._commits_on_revoke and sys.exc_info()[0] is None
         try:
             # Calls on_revoke, which commits.
             self._consumer.close()

@@ -165,10 +165,10 @@ class Delivery:
             return
         topic = self._topics[run.place[0]]
         progress = topic.own[run.place[1]]
-        if run.epoch > progress.opened:
-            if topic.opens(run.place[1], run.epoch):
+        if run.epoch > progress.opened or progress.is_let_go:
+            if progress.is_let_go or topic.opens(run.place[1], run.epoch):
                 on_opened(*run.place)
-            progress.opened = run.epoch
+            progress.opened, progress.is_let_go = max(progress.opened, run.epoch), False
 
     def _deliver(self, run: _Run, most: int) -> list[Message]:
         messages = run.messages[run.at : run.at + most]

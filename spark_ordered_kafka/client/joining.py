@@ -101,7 +101,8 @@ class Joining:
             log = self._log(topic, [p for p in partitions if p not in group])
             begun = {p: self._left(layouts, p, r.offset) for p, r in group.items() if p in partitions}
             begun |= self._starts(layouts, group, log, since)
-            claims = {p: Release(at, layouts.history.current.epoch, since) for p, at in begun.items()}
+            epoch = layouts.history.current.epoch
+            claims = {p: Release(at, epoch, since, _lost_to(group, p)) for p, at in begun.items()}
             self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
             # An end that was taken under another layout than other members' ends leaves a gap inside a key.
             if self._reset != "latest" or not log.ends or self._directory.refresh(topic) is layouts:
@@ -159,6 +160,10 @@ class Joining:
                     for p, claim in claims.items()
                 ]
             )
+
+
+def _lost_to(group: Mapping[int, Release], partition: int) -> int:
+    return group[partition].lost_to if partition in group else 0
 
 
 def _nothing_missing(partitions: int) -> dict[int, int]:

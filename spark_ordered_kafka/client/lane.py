@@ -161,7 +161,7 @@ class Lane:
         self._hurried = True
         self.wake()
 
-    def request_commit(self, read: TransactionOffsets | None = None) -> CommitRequest:
+    def request_commit(self, read: tuple[TransactionOffsets, ...] = ()) -> CommitRequest:
         """Ask for all accepted so far to be committed, with ``read`` if given; the lock is held."""
         return self._ask(self._requests, CommitRequest(read))
 
@@ -173,6 +173,11 @@ class Lane:
     def pending(self) -> int:
         """Rows that are not committed; the lock is held."""
         return self._taken + len(self.queue)
+
+    @property
+    def oldest(self) -> float | None:
+        """When the first of them was accepted, None without any; the lock is held."""
+        return self._oldest if self.pending else None
 
     def stop(self) -> None:
         """Let the sender commit what is pending, and end; the lock is held."""
@@ -330,9 +335,10 @@ class Lane:
 
     def _commit(self) -> None:
         requests = self._committing
-        read = next((one.read for one in reversed(requests) if one.read is not None), None)
+        # In the order of asking: a consumer's later offsets replace its earlier ones.
+        read = [one for request in requests for one in request.read]
         chunks = self._transaction.chunks
-        if chunks or read is not None:
+        if chunks or read:
             self._outbox.committed(self._transaction.commit(read))
         self._settle(chunks, requests)
 

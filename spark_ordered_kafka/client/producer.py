@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +19,7 @@ from spark_ordered_kafka.client.records import DeliveryCallback, check_partition
 from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.sending import LaneSettings, commit_offsets
 from spark_ordered_kafka.client.topics import check_cluster
-from spark_ordered_kafka.client.transactions import OffsetSource, TransactionOffsets, offset_source
+from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
 from spark_ordered_kafka.config import topic_name
 from spark_ordered_kafka.errors import (
     ClosedError,
@@ -27,6 +29,7 @@ from spark_ordered_kafka.errors import (
     RequestError,
     UnavailableError,
 )
+from spark_ordered_kafka.kafka.attempts import retriable_failure
 from spark_ordered_kafka.kafka.clients import LogRanges
 
 _REQUEST_TIMEOUT = 30.0
@@ -69,9 +72,7 @@ class OrderedProducer:
         self._opening = threading.Lock()
         self._cluster_id: str | None = None
         self._closed = False
-        # Offsets given to send_offsets(): those of the next commit, and those that a commit is under way for.
-        self._read: tuple[OffsetSource, TransactionOffsets] | None = None
-        self._committing: list[tuple[OffsetSource, TransactionOffsets, CommitRequest]] = []
+        self._reads = ReadSide()
 
     def produce(
         self,
@@ -147,7 +148,7 @@ class OrderedProducer:
         return self._outbox.serve()
 
     def flush(self, timeout: float = _FOREVER) -> int:
-        """Commit all records produced so far, and serve their reports; how many are still not committed.
+        """Commit all records produced so far, with the offsets given so far, and serve their reports; how many are left.
 
         Waits up to ``timeout`` seconds (-1: until done). Raises the error that ended a topic's transactions.
         """
@@ -160,15 +161,18 @@ class OrderedProducer:
 
         Waits up to ``timeout`` seconds (-1: until done), raises UnavailableError then: the commit goes on, and a
         further call waits for it. Raises RebalancedError when the group of the offsets has given what was read to
-        others: records and offsets are dropped then, for they will be made again. Raises the error that ended a
-        topic's transactions.
+        others: as after :meth:`abort`, go on with the consumer. Raises the error that ended a topic's transactions.
         """
         self._check_open()
         if not self._commit(timeout):
             raise UnavailableError(f"{len(self)} records were not committed within {timeout:g} s")
 
     def abort(self) -> None:
-        """Drop all that is not committed; its reports have the error ``_PURGE_QUEUE``."""
+        """Drop all that is not committed; its reports have the error ``_PURGE_QUEUE``.
+
+        Every OrderedConsumer that was ever given to :meth:`send_offsets` goes back to what its group has committed:
+        what was delivered since comes again, here or to others. For one that was not, call its ``rewind()``.
+        """
         self._check_open()
         self._abort()
         self._outbox.serve()
@@ -178,10 +182,12 @@ class OrderedProducer:
 
         That is exactly-once processing (KIP-98, KIP-447): call it after producing what was made of the records read,
         then :meth:`commit`. ``consumer`` is an OrderedConsumer, or a Consumer of confluent-kafka, whose positions
-        count. Without records the offsets are committed on their own.
+        count. Several consumers may be given, one after the other. Without records the offsets are committed on their
+        own.
 
         Raises ConfigError unless ``commit.interval.ms`` is 0; RequestError when records went to several topics
-        since the last commit, as an atomic transaction spans one topic; RebalancedError as :meth:`commit` does.
+        since the last commit, as an atomic transaction spans one topic; RebalancedError as :meth:`commit` does, also
+        for records that were produced before the consumer's ``rewind()``, for what they were made of comes again.
         """
         self._check_open()
         if not self._backlog.manual:
@@ -191,17 +197,31 @@ class OrderedProducer:
             )
             raise ConfigError("commit.interval.ms", f"{(interval or 0) * 1000:g}", hint)
         source = offset_source(consumer)
+        # Whatever comes of it, an abort concerns the consumer from here on.
+        self._reads.meet(source)
         self._only_lane()
-        self._read = (source, source.transaction_offsets())
+        failure = retriable_failure(partial(self._ask, source))
+        if isinstance(failure, RebalancedError):
+            # Made of what others have by now, or of what comes again: never to be committed.
+            self._abort()
+        if failure is not None:
+            raise failure
 
     def close(self) -> None:
-        """Commit all, and end. Raises the error of records that could not be committed, once all is ended."""
+        """Commit all, and end. Raises the error of records that could not be committed, once all is ended.
+
+        With ``commit.interval.ms`` 0, what was produced since the last :meth:`send_offsets` is dropped as by :meth:`abort`,
+        and so is everything while an exception is on its way. Before the first, call :meth:`abort` to end in the middle.
+        """
         if self._closed:
             return
         try:
+            if self._is_unfinished():
+                self._await([request for _, request in self._reads.committing], _FOREVER)
+                self._abort()
             self._commit(_FOREVER, tell_again=False)
         finally:
-            if self._read is not None:
+            if self._reads.sent:
                 # They were refused, and the records must not be committed without them.
                 self._abort()
             self._end()
@@ -271,19 +291,32 @@ class OrderedProducer:
             )
         return busy[0] if busy else next(iter(self._lanes.values()), None)
 
+    def _ask(self, source: OffsetSource) -> None:
+        with self._backlog.lock:
+            times = [lane.oldest for lane in self._lanes.values()]
+        oldest = min((time for time in times if time is not None), default=None)
+        self._reads.sent[source] = source.transaction_offsets(oldest)
+
+    def _is_unfinished(self) -> bool:
+        """Whether what was produced last must not be committed: its offsets are missing."""
+        in_exception = sys.exc_info()[0] is not None
+        return self._backlog.manual and not self._reads.sent and (self._reads.has_met or in_exception)
+
     # -- commits ------------------------------------------------------------------------------------------------
 
     def _commit(self, timeout: float, *, tell_again: bool = True) -> bool:
         """Whether all is committed; raises the first error, one that was raised before only if ``tell_again``."""
         with_read = None
-        if self._read is not None and (with_read := self._only_lane()) is None:
-            self._commit_offsets(*self._read)
+        if self._reads.sent and (with_read := self._only_lane()) is None:
+            self._commit_offsets()
         with self._backlog.lock:
             lanes = [lane for lane in self._lanes.values() if tell_again or not lane.told]
             requests = [self._request(lane, with_offsets=lane is with_read) for lane in lanes]
-        requests += [request for _, _, request in self._committing if request not in requests]
+        requests += [request for _, request in self._reads.committing if request not in requests]
         done = self._await(requests, timeout)
-        self._conclude()
+        if self._reads.conclude():
+            # What was produced meanwhile was made of what comes again.
+            self._abort()
         for lane in lanes:
             lane.told = lane.error is not None
         for request in requests:
@@ -292,12 +325,10 @@ class OrderedProducer:
         return done
 
     def _request(self, lane: Lane, *, with_offsets: bool) -> CommitRequest:
-        if not with_offsets or self._read is None:
+        if not with_offsets:
             return lane.request_commit()
-        source, sent = self._read
-        request = lane.request_commit(sent if sent.offsets else None)
-        self._committing.append((source, sent, request))
-        self._read = None
+        request = lane.request_commit(self._reads.offsets())
+        self._reads.begin(request)
         return request
 
     def _await(self, requests: list[CommitRequest], timeout: float) -> bool:
@@ -315,31 +346,16 @@ class OrderedProducer:
         self._outbox.serve()
         return True
 
-    def _conclude(self) -> None:
-        """Tell the consumers what became of their offsets."""
-        waiting, self._committing = self._committing, []
-        for source, sent, request in waiting:
-            if not request.done:
-                self._committing.append((source, sent, request))
-            elif request.error is None:
-                source.transaction_committed(sent)
-            else:
-                source.transaction_aborted()
-
-    def _commit_offsets(self, source: OffsetSource, sent: TransactionOffsets) -> None:
+    def _commit_offsets(self) -> None:
         """Commit offsets without a topic to commit them with, since nothing was produced yet."""
-        self._read = None
-        failure = None
-        if sent.offsets:
-            failure = commit_offsets(self._settings, sent)
+        offsets = self._reads.offsets()
+        failure = commit_offsets(self._settings, offsets) if offsets else None
         if failure is None:
-            source.transaction_committed(sent)
+            self._reads.committed()
             return
         if isinstance(failure, RebalancedError):
-            source.transaction_aborted()
-        else:
-            # The next commit tries again.
-            self._read = (source, sent)
+            self._abort()
+        # After any other failure the next commit tries again.
         raise failure
 
     def _abort(self) -> None:
@@ -347,10 +363,9 @@ class OrderedProducer:
             requests = [lane.request_abort() for lane in self._lanes.values()]
             while not all(request.done for request in requests):
                 self._backlog.progress.wait()
-        read, self._read = self._read, None
-        if read is not None:
-            read[0].transaction_aborted()
-        self._conclude()
+        # A commit in doubt was settled before the rest was dropped.
+        self._reads.conclude()
+        self._reads.aborted()
 
     def _end(self) -> None:
         self._closed = True

@@ -21,13 +21,15 @@ class Progress:
         received: behind the last record taken from librdkafka.
         validated: records below it lie in layouts that are known.
         limit: records below it may be delivered; behind ``validated`` where the gate is closed.
-        end: the log's end, when it was met last.
+        end: the log's end, when it was met last; -1 if it was not met since reading began here.
         dropped: the first record beyond the closed gate, which will be fetched again; None if there is none.
         pending: records received and not delivered yet.
         following: the offset of the first of them.
         dirty: whether something was delivered and not committed.
         paused: whether the gate keeps librdkafka from fetching.
         leader_epoch: that of the last record delivered (KIP-320), if known.
+        is_let_go: whether the application let go of keys that are still here.
+        lost_to: what lies between here and there was lost (see :class:`Release`).
     """
 
     position: int
@@ -36,24 +38,46 @@ class Progress:
     received: int
     validated: int = 0
     limit: int = 0
-    end: int = 0
+    end: int = -1
     dropped: int | None = None
     pending: int = 0
     following: int = 0
     dirty: bool = False
     paused: bool = False
     leader_epoch: int | None = None
+    is_let_go: bool = False
+    lost_to: int = 0
 
     @classmethod
     def starting(cls, position: int, committed: Release, opened: int) -> Progress:
         """Nothing is delivered yet."""
-        return cls(position, committed, opened, received=position, validated=position, limit=position)
+        return cls(
+            position,
+            committed,
+            opened,
+            received=position,
+            validated=position,
+            limit=position,
+            lost_to=committed.lost_to,
+        )
 
     @property
     def reached(self) -> int:
         """Below it no record is left to deliver: the position, or what markers, gaps and dropped records follow it."""
         ahead = (self.following,) if self.pending else (self.received, self.end)
         return max(self.position, *ahead)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the log's end was met, and nothing is left to deliver before it."""
+        return self.pending == 0 and self.end >= self.received and not self.paused
+
+    def cut(self, end: int) -> None:
+        """The log was truncated to ``end``, below what was received of it: go on there."""
+        self.lost_to = max(self.lost_to, self.received)
+        self.position, self.received, self.end = min(self.position, end), end, -1
+        self.committed = replace(self.committed, offset=min(self.committed.offset, end))
+        self.dropped = None
 
     def receive(self, first: int, last: int, count: int) -> None:
         """Take ``count`` records, the offsets of the first and the last of which are given."""
@@ -63,22 +87,15 @@ class Progress:
         self.pending += count
         self.dropped = None
 
-    def meet_end(self, end: int) -> bool:
-        """Whether librdkafka, which met the log's end, has handed out all before it. No: it was to go back first."""
-        if self.paused or self.dropped is not None:
-            return False
-        self.end = end
-        return True
-
     def close_gate(self, pending: int, dropped: int) -> None:
         """What was received beyond the limit has been dropped; ``pending`` records before it are left."""
         self.pending, self.dropped = pending, dropped
-        self.received, self.end = self.limit, 0
+        self.received, self.end = self.limit, -1
 
     def forget_pending(self) -> None:
         """What was received and not delivered has been dropped."""
         if self.pending:
-            self.received, self.end, self.pending = self.position, 0, 0
+            self.received, self.end, self.pending = self.reached, -1, 0
 
 
 class TopicProgress:
@@ -148,13 +165,17 @@ class TopicProgress:
             return []
         return [p for p, progress in self.own.items() if progress.limit < progress.validated]
 
-    def awaited(self) -> set[int]:
-        """The partitions of other members that blocked ones wait for."""
+    def waits(self) -> dict[int, list[tuple[int, int]]]:
+        """For each blocked partition those it waits for, its own or others', and the offsets they must reach."""
         stopped = {p: self.own[p].limit for p in self.blocked()}
         if not stopped:
-            return set()
+            return {}
         waits = blockers(self.layouts.history, {**self._released(), **stopped})
-        return {q for p in stopped for q, _ in waits.get(p, ())} - self.own.keys()
+        return {p: waits[p] for p in stopped if p in waits}
+
+    def awaited(self) -> set[int]:
+        """The partitions of other members that blocked ones wait for."""
+        return {q for needed in self.waits().values() for q, _ in needed} - self.own.keys()
 
     def unclaimed(self) -> list[int]:
         """Partitions that no member has taken up yet."""
@@ -175,20 +196,20 @@ class TopicProgress:
         progress = self.own[partition]
         if offset is None or offset == progress.position:
             offset = max(progress.reached, progress.committed.offset)
-        return Release(offset, self.epoch, self.since)
+        return Release(offset, self.epoch, self.since, progress.lost_to)
 
     def in_order(self, releases: Mapping[int, Release]) -> dict[int, Release]:
         """The releases, cut back to where a successor would not get a key's later records before its earlier ones."""
         if self._keeps_state or not self.layouts.ordered or not self._unreleased:
             return dict(releases)
-        committed = {p: release.offset for p, release in self._group.items()}
-        committed |= {p: progress.committed.offset for p, progress in self.own.items()}
+        committed = {p: release.reached for p, release in self._group.items()}
+        committed |= {p: progress.committed.reached for p, progress in self.own.items()}
         while True:
             # As a reader would go on from what is committed: each round may open what the next one reads.
-            ends = {p: max(release.offset, committed[p]) for p, release in releases.items()}
+            ends = {p: max(release.reached, committed[p]) for p, release in releases.items()}
             reached = readable(self.layouts.history, committed, ends)
             if all(committed[p] == offset for p, offset in reached.items()):
-                return {p: replace(releases[p], offset=offset) for p, offset in reached.items()}
+                return {p: _cut_back(releases[p], offset) for p, offset in reached.items()}
             committed |= reached
 
     def uncommitted(self) -> dict[int, Release]:
@@ -197,7 +218,9 @@ class TopicProgress:
         return {
             p: release
             for p, release in found.items()
-            if release.offset != self.own[p].committed.offset or p in self._unreleased
+            if release.offset != self.own[p].committed.offset
+            or release.lost_to != self.own[p].committed.lost_to
+            or p in self._unreleased
         }
 
     def due(self) -> list[int]:
@@ -234,6 +257,12 @@ class TopicProgress:
         """Whether records of ``epoch`` may have keys that the application does not know to be in ``partition``."""
         layouts = self.layouts
         return gains(layouts.history, partition, self.own[partition].opened, epoch, layouts.hands_over)
+
+
+def _cut_back(release: Release, reached: int) -> Release:
+    if reached == release.reached:
+        return release
+    return replace(release, offset=min(release.offset, reached), lost_to=0)
 
 
 def progress_of(

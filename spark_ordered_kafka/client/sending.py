@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,10 +80,10 @@ class OpenTransaction:
         """Begin, if need be, and send the chunks that were not sent yet."""
         self._send_by(self._producer or self._begin())
 
-    def commit(self, read: TransactionOffsets | None) -> Attempt:
-        """Commit, with the offsets ``read`` if given; the delivery reports.
+    def commit(self, read: Sequence[TransactionOffsets]) -> Attempt:
+        """Commit, with the offsets ``read``; the delivery reports.
 
-        Raises RebalancedError when the group of ``read`` has moved on: :meth:`abort` then.
+        Raises RebalancedError when a group of ``read`` has moved on: :meth:`abort` then.
         """
         producer = self._producer
         if producer is None:
@@ -188,12 +188,12 @@ class OpenTransaction:
         return rows
 
 
-def commit_offsets(settings: LaneSettings, read: TransactionOffsets) -> Exception | None:
+def commit_offsets(settings: LaneSettings, read: Sequence[TransactionOffsets]) -> Exception | None:
     """Commit nothing but offsets, in a transaction of its own; the error if that failed.
 
     No partition change minds such a transaction, hence the other prefix of its id. An attempt in doubt may be repeated.
     """
-    topic, name = read.offsets[0].topic, f"ordered-offsets:{settings.writer}"
+    topic, name = read[0].offsets[0].topic, f"ordered-offsets:{settings.writer}"
     producer = TransactionalProducer(settings.connection, topic, name, settings.timeout, predecessors=False)
 
     def attempt() -> None:

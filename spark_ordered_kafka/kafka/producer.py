@@ -238,13 +238,13 @@ class TransactionalProducer:
             )
         self._undelivered_bytes = 0
 
-    def commit(self, entry: LedgerEntry, read: TransactionOffsets | None = None) -> None:
-        """Commit the transaction together with its ledger entry and, if given, the offsets of what was read for it.
+    def commit(self, entry: LedgerEntry, read: Sequence[TransactionOffsets] = ()) -> None:
+        """Commit the transaction together with its ledger entry and the offsets of what was read for it.
 
-        Raises RebalancedError, for which the transaction must be aborted, when the reader's group has moved on.
+        Raises RebalancedError, for which the transaction must be aborted, when a reader's group has moved on.
         """
-        if read is not None:
-            self._run("committing offsets", self._send_offsets, read)
+        for one in read:
+            self._run("committing offsets", self._send_offsets, one)
         offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
         self._run("committing the ledger", self._send_offsets, TransactionOffsets([offset], self.group))
         # Before the end of the transaction is asked for, nothing can have been committed.

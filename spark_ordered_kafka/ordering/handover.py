@@ -28,28 +28,41 @@ _Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Release:
-    """A committed offset. ``since`` is the newest layout epoch when the group began to read the topic."""
+    """A committed offset. ``since`` is the newest layout epoch when the group began to read the topic.
+
+    ``lost_to``: what lay between the offset and this one was lost, and nobody waits for it. What is written there later
+    is read all the same, so the offset stays where the log goes on.
+    """
 
     offset: int
     layout_epoch: int = UNKNOWN_EPOCH
     since: int = 0
+    lost_to: int = 0
+
+    @property
+    def reached(self) -> int:
+        """Below it nothing is waited for."""
+        return max(self.offset, self.lost_to)
 
     def metadata(self) -> str:
         """The metadata to commit with the offset."""
-        return json.dumps({"layout_epoch": self.layout_epoch, "since": self.since}, separators=(",", ":"))
+        said = {"layout_epoch": self.layout_epoch, "since": self.since}
+        if self.lost_to > self.offset:
+            said["lost_to"] = self.lost_to
+        return json.dumps(said, separators=(",", ":"))
 
     @classmethod
     def parse(cls, offset: int, metadata: str | None) -> Release:
         """The inverse of :meth:`metadata`; of anything else the layout epoch is unknown."""
         try:
             said = json.loads(metadata or "")
-            return cls(offset, int(said["layout_epoch"]), int(said["since"]))
+            return cls(offset, int(said["layout_epoch"]), int(said["since"]), int(said.get("lost_to", 0)))
         except (ValueError, TypeError, KeyError):
             return cls(offset)
 
     def level(self, history: LayoutHistory, partition: int) -> int:
         """The epoch whose keys the committer holds at most: those of all earlier ones were let go."""
-        return max(min(history.epoch_of(partition, self.offset), self.layout_epoch), 0)
+        return max(min(history.epoch_of(partition, self.reached), self.layout_epoch), 0)
 
 
 def released(history: LayoutHistory, releases: Mapping[int, Release]) -> dict[int, int]:
@@ -57,12 +70,12 @@ def released(history: LayoutHistory, releases: Mapping[int, Release]) -> dict[in
     newest = history.current.epoch
     positions = {}
     for partition, release in releases.items():
-        positions[partition] = release.offset
+        positions[partition] = release.reached
         if release.layout_epoch < newest:
             level = release.level(history, partition)
-            if level < history.epoch_of(partition, release.offset):
+            if level < history.epoch_of(partition, release.reached):
                 boundary = history.start(level + 1, partition)
-                positions[partition] = min(release.offset, max(boundary - 1, 0))
+                positions[partition] = min(release.reached, max(boundary - 1, 0))
     return positions
 
 

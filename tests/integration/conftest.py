@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process
+from tests.integration.members import Room
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +46,10 @@ def secure_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCl
     """
     with LocalCluster(tmp_path_factory.mktemp("secure"), controllers=1, secure=True) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def room(cluster: LocalCluster) -> Iterator[Room]:
+    """Opens consumers of one group and closes them at the end."""
+    with ExitStack() as stack:
+        yield Room(cluster, stack)

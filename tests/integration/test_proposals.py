@@ -15,7 +15,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process, several
-from tests.integration.test_ordered_consumer import Member, conf, read_until
+from tests.integration.members import Member, conf, read_until
 from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import NumberedWriter, change, create
 

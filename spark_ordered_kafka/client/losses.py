@@ -1,0 +1,161 @@
+"""What the logs have lost of what an ordered consumer or its group still needs, and where it goes on without that."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from spark_ordered_kafka.client.delivery import Place
+from spark_ordered_kafka.client.joining import TIMEOUT, tell_lost
+from spark_ordered_kafka.client.options import Reset
+from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.schemas import TruncationsRequest
+from spark_ordered_kafka.client.topics import TopicDirectory
+from spark_ordered_kafka.errors import DataLossError
+from spark_ordered_kafka.kafka.clients import translate
+
+_LOG = logging.getLogger(__name__)
+
+INTERVAL = 10.0
+"""Seconds between two looks for what was lost, and for which a log has to end too early before that is believed."""
+
+
+class Losses:
+    """Finds out why what is waited for does not come, and follows ``auto.offset.reset``: ``error`` raises DataLossError.
+
+    With any other value reading goes on without what is gone. Of a log that was truncated the rest counts as read,
+    so that nobody waits for it; what is written in its place is read.
+
+    ``look_at`` is when to call :meth:`look` again.
+
+    Args:
+        consumer: librdkafka's.
+        directory: layouts of topics, and the controller.
+        topics: the progress of the current assignment, by topic.
+        reset: ``auto.offset.reset``.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        directory: TopicDirectory,
+        topics: Mapping[str, TopicProgress],
+        reset: Reset,
+        clock: Callable[[], float],
+    ) -> None:
+        self._consumer = consumer
+        self._directory = directory
+        self._topics = topics
+        self._reset = reset
+        self._clock = clock
+        self.look_at = clock() + INTERVAL
+        # Since when a log ends before what was read of it; what was waited for at the last look.
+        self._short_since: dict[Place, float] = {}
+        self._waits: dict[str, dict[int, list[tuple[int, int]]]] = {}
+
+    # -- positions out of range ---------------------------------------------------------------------------------
+
+    def find_range(self, name: str, partition: int) -> bool:
+        """Find where to go on with a position that the log does not hold; False: it is not known yet."""
+        progress = self._topics[name].own[partition]
+        # What an old leader says of its log is no news; brokers that know better are heard first.
+        self._refresh(name)
+        low, high = self._log_range(name, partition)
+        place = (name, partition)
+        if progress.received > high and self._clock() < self._since(place, progress, high) + INTERVAL:
+            return False
+        self._short_since.pop(place, None)
+        if progress.received > high:
+            self._tell_truncated(name, partition, high, progress.received)
+            progress.cut(high)
+        elif progress.received < low:
+            tell_lost(name, partition, progress.received, low, self._reset)
+            progress.received, progress.dropped = low, None
+        return True
+
+    def _since(self, place: Place, progress: Progress, high: int) -> float:
+        if place not in self._short_since:
+            self._short_since[place] = self._clock()
+            _LOG.warning(
+                "%s-%d ends at offset %d, but the group has read to %d: waiting %g s for a leader that has it",
+                *place,
+                high,
+                progress.received,
+                INTERVAL,
+            )
+        return self._short_since[place]
+
+    def _refresh(self, name: str) -> None:
+        try:
+            self._consumer.list_topics(name, TIMEOUT)
+        except KafkaException as error:
+            raise translate(error.args[0], f"asking for topic {name!r}") from error
+
+    def _log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        try:
+            return self._consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT)
+        except KafkaException as error:
+            raise translate(error.args[0], f"asking for the log range of {topic}-{partition}") from error
+
+    # -- boundaries that will not be reached --------------------------------------------------------------------
+
+    def look(self) -> bool:
+        """Say what is waited for, and give up what was lost; whether something was. To be called at ``look_at``."""
+        self.look_at = self._clock() + INTERVAL
+        given_up = False
+        for name, topic in self._topics.items():
+            awaited = topic.awaited()
+            short = {p for p, progress in topic.own.items() if _is_short(topic, p, progress)}
+            if awaited or short:
+                given_up |= self._give_up(name, short, awaited)
+            self._tell_waiting(name, topic)
+        return given_up
+
+    def _give_up(self, name: str, short: Collection[int], awaited: Collection[int]) -> bool:
+        """Count as read what was lost before the boundaries of partitions that end before them."""
+        found = self._directory.controller.truncations(name, TruncationsRequest()).truncations
+        # By partition, the last of the layouts whose start is gone.
+        lost = {
+            one.partition: one
+            for one in sorted(found, key=lambda one: one.offset)
+            if one.layout_epoch is not None
+        }
+        given_up = False
+        for p, one in lost.items():
+            # Of an awaited partition the owner goes on without what is lost.
+            if p in short or (p in awaited and self._reset == "error"):
+                self._tell_truncated(name, p, one.end_offset, one.offset)
+            if p in short:
+                self._topics[name].own[p].lost_to = one.offset
+                given_up = True
+        return given_up
+
+    def _tell_truncated(self, name: str, partition: int, end: int, before: int) -> None:
+        lost = f"offsets {end} to {before - 1} of {name}-{partition}, which are waited for or were read, were lost"
+        if self._reset == "error":
+            raise DataLossError(
+                f"{lost} with their log's end (an unclean leader election, or a disk): set auto.offset.reset to earliest"
+                " to go on without them"
+            )
+        _LOG.warning("%s with their log's end; going on without them", lost)
+
+    def _tell_waiting(self, name: str, topic: TopicProgress) -> None:
+        """Of what was waited for at the last look already."""
+        waits, before = topic.waits(), self._waits.get(name)
+        self._waits[name] = waits
+        if waits != before:
+            return
+        for p, needed in sorted(waits.items()):
+            shown = ", ".join(
+                f"{name}-{q} to be processed up to offset {offset}" for q, offset in needed[:10]
+            )
+            _LOG.warning("%s-%d waits for %s", name, p, shown)
+
+
+def _is_short(topic: TopicProgress, partition: int, progress: Progress) -> bool:
+    """Whether the log ends before the newest layout begins."""
+    start = topic.layouts.history.current.start(partition)
+    return progress.is_at_end and max(progress.reached, progress.lost_to) < start

@@ -1,0 +1,115 @@
+"""Members of a consumer group in the test's own process, and what they deliver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, cast
+
+import numpy as np
+from confluent_kafka import Message, TopicPartition
+
+from spark_ordered_kafka import OrderedConsumer, PartitionKeyRebalanceListener
+from spark_ordered_kafka.checker import check
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, unique_name
+
+
+def conf(cluster: LocalCluster, group: str, **more: Any) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "controller.url": cluster.controller_url,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 200,
+    } | {name.replace("_", "."): value for name, value in more.items()}
+
+
+class Recorder(PartitionKeyRebalanceListener):
+    """Notes what it is told, in order, with whatever else the test notes."""
+
+    def __init__(self, story: list[Any]) -> None:
+        self.story = story
+
+    def on_partition_key_maybe_revoked(self, partitions: list[TopicPartition]) -> None:
+        self.story.append(("revoked", sorted(one.partition for one in partitions)))
+
+    def on_partition_key_assigned(self, partitions: list[TopicPartition]) -> None:
+        self.story.append(("assigned", sorted(one.partition for one in partitions)))
+
+
+class Member:
+    """A consumer and all it has delivered."""
+
+    def __init__(self, consumer: OrderedConsumer) -> None:
+        self.consumer = consumer
+        self.messages: list[Message] = []
+
+    def read(self, timeout: float = 0.05, count: int = 100) -> list[Message]:
+        found = self.consumer.consume(count, timeout)
+        self.messages += found
+        return found
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted(one.partition for one in self.consumer.assignment())
+
+
+class Room:
+    """Opens consumers of one group and closes them at the end."""
+
+    def __init__(self, cluster: LocalCluster, stack: ExitStack) -> None:
+        self.cluster = cluster
+        self.group = unique_name("group")
+        self._stack = stack
+
+    def member(self, *topics: str, listener: Any = None, **more: Any) -> Member:
+        consumer = OrderedConsumer(conf(self.cluster, self.group, **more))
+        self._stack.callback(consumer.close)
+        if topics:
+            consumer.subscribe(list(topics), partition_key_listener=listener)
+        return Member(consumer)
+
+
+def read_until(members: Sequence[Member], done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not done():
+        assert time.monotonic() < deadline, what
+        for member in members:
+            member.read()
+
+
+def settle(members: Sequence[Member], partitions: int) -> None:
+    """Until all partitions are assigned, some to everyone."""
+
+    def settled() -> bool:
+        shares = [member.partitions for member in members]
+        return sum(map(bool, shares)) == min(len(members), partitions) and sorted(
+            p for share in shares for p in share
+        ) == list(range(partitions))
+
+    read_until(members, settled, f"{partitions} partitions are not assigned")
+
+
+def distinct(members: Sequence[Member]) -> int:
+    """Records delivered, those again after a rebalance counted once."""
+    return len({(m.topic(), m.partition(), m.offset()) for member in members for m in member.messages})
+
+
+def numbers(messages: Sequence[Message]) -> tuple[Any, Any]:
+    rows = [cast(bytes, message.value()).decode().split(":") for message in messages]
+    return np.array([key for key, _ in rows]), np.array([int(number) for _, number in rows])
+
+
+def exact(messages: Sequence[Message], written: int) -> None:
+    report = check(*numbers(messages), written)
+    assert report.violations == 0, report
+
+
+def committed(room: Room, topic: str, partitions: int) -> list[int]:
+    found = room.member(enable_auto_commit=False).consumer.committed(
+        [TopicPartition(topic, p) for p in range(partitions)]
+    )
+    return [one.offset for one in found]

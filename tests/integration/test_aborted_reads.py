@@ -1,0 +1,245 @@
+"""What was delivered for a transaction that is not committed comes again, once: one case after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, TopicPartition
+
+from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.errors import RebalancedError, RequestError
+from tests.integration.members import Member, Recorder, Room, committed, exact, read_until, settle
+from tests.queries import await_stable
+from tests.servers import await_true
+from tests.streams import NumberedWriter, change, create, raw_records
+
+MANUAL: dict[str, Any] = {"enable_auto_commit": False}
+
+
+class Desk:
+    """A source with records, a target, and a producer that commits on request."""
+
+    def __init__(self, room: Room, name: str, stack: ExitStack) -> None:
+        self.room = room
+        self.source = create(room.cluster, name, 2)
+        self.target = create(room.cluster, f"{name}-out", 1)
+        self.writer = NumberedWriter(room.cluster, self.source, keys=8, step=5)
+        self.writer.write()
+        self._stack = stack
+
+    def producer(self) -> OrderedProducer:
+        """Dropped at the end of the test."""
+        conf = {
+            "bootstrap.servers": self.room.cluster.bootstrap_servers,
+            "controller.url": self.room.cluster.controller_url,
+            "commit.interval.ms": 0,
+        }
+        producer = OrderedProducer(conf)
+        # As if the test had raised: dropped, if it is not closed by then.
+        self._stack.callback(producer.__exit__, AssertionError, None, None)
+        return producer
+
+    def member(self, **more: Any) -> Member:
+        return self.room.member(self.source, **(MANUAL | more))
+
+    def copy(self, member: Member, producer: OrderedProducer, count: int = 10) -> list[Message]:
+        """Read and produce ``count`` records, one call at a time."""
+        found: list[Message] = []
+
+        def some() -> list[Message]:
+            taken = member.read(count=count - len(found))
+            for message in taken:
+                producer.produce(self.target, message.value(), message.key())
+            found.extend(taken)
+            return found
+
+        await_true(lambda: len(some()) >= count, f"{count} records")
+        return found
+
+    def copy_rest(self, producer: OrderedProducer, *members: Member) -> None:
+        """Until the copy has everything, or more."""
+
+        def done() -> bool:
+            found = [self._some(member, producer) for member in members]
+            return not any(found) and self.copied() >= self.writer.written
+
+        await_true(done, "everything copied")
+        exact(self.records(), self.writer.written)
+
+    def _some(self, member: Member, producer: OrderedProducer) -> bool:
+        found = member.read()
+        for message in found:
+            producer.produce(self.target, message.value(), message.key())
+        producer.send_offsets(member.consumer)
+        producer.commit()
+        return bool(found)
+
+    def copied(self) -> int:
+        return len(self.records())
+
+    def records(self) -> list[Message]:
+        await_stable(self.room.cluster, self.target)
+        return list(raw_records(self.room.cluster, self.target, 1))
+
+
+@pytest.fixture
+def desk(room: Room, topic_name: str) -> Iterator[Desk]:
+    with ExitStack() as stack:
+        yield Desk(room, topic_name, stack)
+
+
+@pytest.mark.parametrize("aborts", [False, True])
+@pytest.mark.parametrize("has_met", [False, True])
+def test_a_rebalance_between_two_calls_of_consume(desk: Desk, has_met: bool, aborts: bool) -> None:
+    producer, first = desk.producer(), desk.member()
+    if has_met:
+        desk.copy(first, producer)
+        producer.send_offsets(first.consumer)
+        producer.commit()
+    desk.copy(first, producer)
+    second = desk.member()
+    settle([first, second], 2)
+    # Of the old assignment and of the new one, in one transaction.
+    desk.writer.write()
+    desk.copy(first, producer, 3)
+    with pytest.raises(RebalancedError):
+        producer.send_offsets(first.consumer)
+    if aborts:
+        producer.abort()
+    assert len(producer) == 0
+    second.consumer.rewind()  # what settle() has read of it
+    desk.copy_rest(producer, first, second)
+
+
+@pytest.mark.parametrize("way", ["rewind, abort", "abort, rewind", "abort", "rewind"])
+def test_a_transform_that_fails(desk: Desk, way: str) -> None:
+    producer, member = desk.producer(), desk.member()
+    if way in ("abort", "rewind"):
+        # From here on the producer knows whom an abort concerns.
+        producer.send_offsets(member.consumer)
+    desk.copy(member, producer)
+    desk.copy(member, producer)
+    for step in way.split(", "):
+        producer.abort() if step == "abort" else member.consumer.rewind()
+    if way == "rewind":
+        # What was produced before must not be committed; the error drops it.
+        with pytest.raises(RebalancedError, match=r"produced before rewind\(\)"):
+            producer.send_offsets(member.consumer)
+    desk.copy_rest(producer, member)
+
+
+def test_offsets_that_are_refused_are_not_forgotten(desk: Desk, topic_name: str) -> None:
+    other = create(desk.room.cluster, f"{topic_name}-other", 1)
+    producer, member = desk.producer(), desk.member()
+    desk.copy(member, producer)
+    producer.produce(other, b"elsewhere")
+    with pytest.raises(RequestError, match="spans one topic"):
+        producer.send_offsets(member.consumer)
+    producer.abort()
+    desk.copy_rest(producer, member)
+
+
+@pytest.mark.parametrize("ends", ["producer, consumer", "consumer, producer"])
+def test_the_end_comes_in_the_middle(desk: Desk, ends: str) -> None:
+    producer, member = desk.producer(), desk.member()
+    desk.copy(member, producer)
+    producer.send_offsets(member.consumer)
+    producer.commit()
+    desk.copy(member, producer)
+    steps: dict[str, Callable[[], None]] = {"producer": producer.close, "consumer": member.consumer.close}
+    for end in ends.split(", "):
+        steps[end]()
+    assert desk.copied() == 10
+    successor = desk.producer()
+    desk.copy_rest(successor, desk.member())
+
+
+@pytest.mark.parametrize("rebalanced", [False, True])
+def test_two_consumers_of_one_transaction(desk: Desk, topic_name: str, rebalanced: bool) -> None:
+    producer, first = desk.producer(), desk.member()
+    other = Desk(desk.room, f"{topic_name}-2", desk._stack)
+    other.target = desk.target
+    elsewhere = Room(desk.room.cluster, desk._stack)
+    second = elsewhere.member(other.source, **MANUAL)
+    for member, at in ((first, desk), (second, other)):
+        at.copy(member, producer)
+        if not rebalanced or member is second:
+            producer.send_offsets(member.consumer)
+    if rebalanced:
+        third = desk.member()
+        settle([first, third], 2)
+        with pytest.raises(RebalancedError):
+            producer.send_offsets(first.consumer)
+        third.consumer.close()
+    producer.commit()
+    done = [
+        sum(max(at, 0) for at in committed(room, source.source, 2))
+        for room, source in ((desk.room, desk), (elsewhere, other))
+    ]
+    assert [at > 0 for at in done] == [not rebalanced] * 2
+    assert desk.copied() == (0 if rebalanced else 20)
+
+
+def test_a_member_that_was_taken_for_dead(desk: Desk) -> None:
+    producer, sleeper = desk.producer(), desk.member(max_poll_interval_ms=6000)
+    desk.copy(sleeper, producer)
+    successor = desk.member()
+    # It does not call, so it is not told either.
+    read_until([successor], lambda: len(successor.partitions) == 2, "all partitions with the successor")
+    with pytest.raises(RebalancedError):
+        producer.send_offsets(sleeper.consumer)
+    sleeper.consumer.close()
+    successor.consumer.rewind()
+    desk.copy_rest(producer, successor)
+
+
+def test_keys_that_were_let_go_of_in_vain_are_told_again(desk: Desk, topic_name: str) -> None:
+    story: list[Any] = []
+
+    def has_first() -> bool:
+        """All records from before the change; of those behind it, some may be there."""
+        rows = {(m.value() or b"").decode() for m in member.messages}
+        return {f"k{key}:{number}" for key in range(8) for number in range(5)} <= rows
+
+    producer = desk.producer()
+    member = desk.room.member(desk.source, listener=Recorder(story), **MANUAL)
+    read_until([member], lambda: len(member.messages) == desk.writer.written, "the records")
+    change(desk.room.cluster, desk.source, 4)
+    desk.writer.write()
+    settle([member], 4)
+    member.consumer.rewind()
+    del story[:], member.messages[:]
+    read_until([member], has_first, "the records again")
+    producer.send_offsets(member.consumer)
+    revoked = [sorted(partitions) for what, partitions in story if what == "revoked"]
+    assert [0, 1] in revoked
+    producer.abort()
+    story.append("aborted")
+    member.messages.clear()
+    read_until([member], has_first, "the records once more")
+    # Their state was flushed and may be gone: it is asked for again before the first record.
+    again = story[story.index("aborted") :]
+    assert {p for what, partitions in again[1:] if what == "assigned" for p in partitions} >= {0, 1}
+    producer.send_offsets(member.consumer)
+    producer.commit()
+    read_until([member], lambda: len(member.messages) == 80, "the records behind the change")
+    exact(member.messages, desk.writer.written)
+
+
+def test_a_rewind_closes_the_gate_again(desk: Desk) -> None:
+    """The newer records of a key, in hand already, wait for its older ones to come again."""
+    producer, member = desk.producer(), desk.member()
+    desk.writer.write(4)
+    change(desk.room.cluster, desk.source, 4)
+    desk.writer.write(4)
+    change(desk.room.cluster, desk.source, 2)
+    desk.writer.write(4)
+    for count in (1, 150, 7, 250, 300):
+        desk.copy(member, producer, count)
+        producer.send_offsets(member.consumer)
+        producer.abort()
+        assert member.consumer.position([TopicPartition(desk.source, 0)])[0].offset < 0
+    desk.copy_rest(producer, member)
