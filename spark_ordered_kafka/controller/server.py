@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 
 from spark_ordered_kafka.controller.api import create_app
+from spark_ordered_kafka.controller.api.connections import make_room
 from spark_ordered_kafka.controller.api.peers import PeerProtocol
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import TlsSettings
@@ -50,7 +51,13 @@ def serve(service: ControllerService, listener: socket.socket) -> None:
     address = listener.getsockname()[0]
     if service.settings.tls is None and service.settings.authentication.required and not is_loopback(address):
         _log.warning("passwords and tokens reach this controller unencrypted: set ssl.certificate.location")
-    config = uvicorn.Config(
+    PeerProtocol.most_connections = make_room()
+    _Server(server_config(service), service).run(sockets=[listener])
+
+
+def server_config(service: ControllerService) -> uvicorn.Config:
+    """How requests to ``service`` are taken."""
+    return uvicorn.Config(
         create_app(service),
         http=PeerProtocol,
         log_config=None,
@@ -61,7 +68,6 @@ def serve(service: ControllerService, listener: socket.socket) -> None:
         timeout_graceful_shutdown=_GRACE,
         **_tls_options(service.settings.tls),
     )
-    _Server(config, service).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):

@@ -35,6 +35,7 @@ from spark_ordered_kafka.controller.observer import ChangeObserver
 from spark_ordered_kafka.controller.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.policy import load_policy
 from spark_ordered_kafka.controller.positions import GroupPositions
+from spark_ordered_kafka.controller.probing import Probe
 from spark_ordered_kafka.controller.reassign.observer import ReassignmentObserver
 from spark_ordered_kafka.controller.reassign.pending import PendingMoves
 from spark_ordered_kafka.controller.reassign.store import REASSIGNMENT_PATHS, ReassignmentStore
@@ -223,6 +224,7 @@ class ControllerService:
         )
         self.drain = Drain(self.admin, self.topics, self._retirement, settings.request_timeout)
         self.leader.watch(self._session.client)
+        self.kafka_probe = Probe(self._ask_kafka, time.monotonic)
         self.metrics.watch(
             ControllerCollector(
                 leads=lambda: self.active,
@@ -254,6 +256,7 @@ class ControllerService:
             self.workers.shutdown(wait=False, cancel_futures=True)
             self.deleter.close()
             self.authenticator.close()
+            self.kafka_probe.close()
             self._rights.close()
             self._session.close()
             self.admin.close()
@@ -285,19 +288,24 @@ class ControllerService:
         self._session.verify()
 
     def readiness(self) -> schemas.Readiness:
-        """The part that this process plays. Raises the error that says why it cannot serve: ZooKeeper, Kafka, its end."""
+        """The part that this process plays, without asking anybody; whether Kafka answers, :attr:`kafka_probe` tells.
+
+        Raises UnavailableError: ZooKeeper is away, or this process ends.
+        """
         if self.stopping:
             raise UnavailableError("this process is about to end")
         if not self._session.connected:
             raise UnavailableError(f"ZooKeeper at {self.settings.zookeeper.connect} does not answer")
-        if not self.admin.brokers():
-            raise UnavailableError(f"Kafka at {self.settings.bootstrap_servers} shows no brokers")
         active, leader = self.active, self.leader.record
         if leader is None or (leader.id == self.id and not active):
             return schemas.Readiness(role="follower")
         return schemas.Readiness(
             role="leader" if leader.id == self.id else "follower", leader=leader.url, epoch=leader.epoch
         )
+
+    def _ask_kafka(self) -> None:
+        if not self.admin.brokers():
+            raise UnavailableError(f"Kafka at {self.settings.bootstrap_servers} shows no brokers")
 
     def controllers(self) -> schemas.ControllerList:
         """All controllers, from ZooKeeper."""

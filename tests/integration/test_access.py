@@ -276,7 +276,7 @@ def test_a_request_about_several_topics_is_answered_topic_by_topic(service: Serv
         return [row["error"] for row in answer["topics"]]
 
     await_true(lambda: errors()[1] not in DENIED, "the ACL counts")
-    assert errors() == ["TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PARTITION"]
+    assert errors() == ["TOPIC_AUTHORIZATION_FAILED", "INVALID_TOPIC_EXCEPTION"]
 
 
 def test_topics_that_may_not_be_described_are_hidden(service: Service, acls: Acls) -> None:

@@ -206,7 +206,8 @@ def test_a_reason_that_is_none_is_refused_wherever_it_is_given(
 
 def test_two_reasons_are_refused(audited: InProcess) -> None:
     answer = audited.http.delete("/v1/topics/t/change?reason=a&reason=b")
-    assert (answer.status_code, answer.json()["error_message"][:20]) == (400, "reason has 2 values:")
+    assert answer.status_code == 400
+    assert "'reason' is there twice" in answer.json()["error_message"]
 
 
 def test_the_audit_log_says_who_asked_for_what_why_and_what_became_of_it(

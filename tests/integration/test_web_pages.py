@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,29 @@ def test_ipv6_loopback_and_further_names(kafka_cluster: LocalCluster) -> None:
         finally:
             server.should_exit = True
             thread.join(TIMEOUT)
+
+
+def test_a_follower_judges_pages_by_its_own_name(kafka_cluster: LocalCluster) -> None:
+    """The leader, which has another one, takes its word."""
+    chroot, ports = unique_name("pages"), (free_port(), free_port())
+    with ExitStack() as ends:
+        leader, follower = (
+            ends.enter_context(
+                in_process(kafka_cluster, chroot=chroot, url=f"http://127.0.0.1:{port}", await_active=first)
+            )
+            for first, port in zip((True, False), ports, strict=True)
+        )
+        for running, port in zip((leader, follower), ports, strict=True):
+            ends.enter_context(served(running, port))
+        assert not follower.service.active
+        name = unique_name("handed-on")
+        body = json.dumps({"topic": name}).encode()
+        post = f"POST /v1/topics HTTP/1.1\r\nHost: localhost:{ports[1]}\r\nContent-Type: {JSON}"
+        for origin, status in (("http://evil.example", 403), (f"http://localhost:{ports[1]}", 201)):
+            assert (
+                said(ports[1], f"{post}\r\nOrigin: {origin}\r\nSec-Fetch-Site: same-origin", body) == status
+            )
+        assert leader.topic(name).topic == name
 
 
 def test_a_token_file_alone_lets_nobody_in_without_a_token(

@@ -102,3 +102,5 @@ def test_the_table_judges_as_kafka_does(
     expected = judged(rules, principal, host, operation, resource, if_none)
     table = AclTable(rules, allow_if_none=if_none)
     assert table.allows(principal, host, operation, resource) == expected
+    # Who may do it to this may do it to something.
+    assert table.allows_somewhere(principal, host, operation, resource.type) or not expected

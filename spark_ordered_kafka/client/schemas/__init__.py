@@ -7,6 +7,7 @@ ignore them, so that a newer controller may say more than an older client knows.
 from __future__ import annotations
 
 from spark_ordered_kafka.client.schemas.base import (
+    MAX_ITEMS,
     Answer,
     ChangeKind,
     ChangeOutcome,
@@ -107,6 +108,7 @@ from spark_ordered_kafka.client.schemas.topics import (
 )
 
 __all__ = [
+    "MAX_ITEMS",
     "AdoptTopicRequest",
     "AlterTopicRequest",
     "Answer",

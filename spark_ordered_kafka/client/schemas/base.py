@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -12,6 +12,13 @@ ChangeKind = Literal["expand", "shrink", "order", "unorder"]
 ChangeStep = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]
 ChangeOutcome = Literal["done", "cancelled", "failed"]
 
+MAX_ITEMS = 200_000
+"""Of a list or map in a request: as many as partitions that a topic may be created with."""
+
+MAX_CONFIGS = 1000
+"""Of a topic in a request; Kafka 4 knows 30."""
+
+_ItemT = TypeVar("_ItemT")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,99}")
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
@@ -33,7 +40,11 @@ def _canonical(name: object) -> object:
 
 Number = Annotated[int, BeforeValidator(_canonical)]
 """A number that is text where it comes from: a name in JSON, a part of a path."""
-Assignments = dict[Number, list[int]]
+Many = Annotated[list[_ItemT], Field(max_length=MAX_ITEMS)]
+"""A list in a request. What is too long is refused before its items are looked at."""
+Replicas = Annotated[list[_ItemT], Field(max_length=1000, fail_fast=True)]
+"""What is said of each replica of a partition: brokers, or log directories."""
+Assignments = Annotated[dict[Number, Replicas[int]], Field(max_length=MAX_ITEMS)]
 """Partition -> broker ids, preferred leader first."""
 
 

@@ -8,6 +8,7 @@ from spark_ordered_kafka.client.schemas.base import (
     ChangeKind,
     ChangeOutcome,
     ChangeStep,
+    Many,
     Request,
     Result,
     TimeoutMs,
@@ -41,7 +42,7 @@ class TopicPartitionCount(Request):
 class PartitionCountsRequest(Request):
     """``POST /v1/partition-counts`` (KIP-179 alterPartitionCounts, KIP-253)."""
 
-    topics: list[TopicPartitionCount]
+    topics: Many[TopicPartitionCount]
     force: bool = False
     validate_only: bool = False
     timeout_ms: TimeoutMs | None = None
@@ -58,7 +59,7 @@ class TopicReplicationFactor(Request):
 class ReplicationFactorsRequest(Request):
     """``POST /v1/replication-factors`` (KIP-179 alterReplicationFactors)."""
 
-    topics: list[TopicReplicationFactor]
+    topics: Many[TopicReplicationFactor]
     validate_only: bool = False
     timeout_ms: TimeoutMs | None = None
 

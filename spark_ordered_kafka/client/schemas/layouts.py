@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from spark_ordered_kafka.client.schemas.base import Answer, HashName, Request
+from spark_ordered_kafka.client.schemas.base import Answer, HashName, Many, Request
 
 
 class LayoutView(Answer):
@@ -77,7 +77,7 @@ class PositionCheck(Request):
 class TruncationsRequest(Request):
     """``POST /v1/topics/{t}/truncations``: which of these positions, and of the layouts' starts, the logs have lost."""
 
-    positions: list[PositionCheck] = Field(default_factory=list)
+    positions: Many[PositionCheck] = Field(default_factory=list)
 
 
 class TruncationView(Answer):

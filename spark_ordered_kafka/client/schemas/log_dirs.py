@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from spark_ordered_kafka.client.schemas.base import Answer, Int32, Request, Result, TimeoutMs
+from spark_ordered_kafka.client.schemas.base import Answer, Int32, Many, Request, Result, TimeoutMs
 
 
 class LogDirReplica(Answer):
@@ -59,7 +59,7 @@ class ReplicaLogDir(Request):
 class ReplicaLogDirsRequest(Request):
     """``POST /v1/replica-log-dirs`` (KIP-113 alterReplicaLogDirs). ``timeout_ms``: how long brokers may take to begin."""
 
-    replicas: list[ReplicaLogDir]
+    replicas: Many[ReplicaLogDir]
     validate_only: bool = False
     timeout_ms: TimeoutMs | None = None
 

@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_serializer
 
-from spark_ordered_kafka.client.schemas.base import Answer, Int32, Int64, Request, Result, TimeoutMs
+from spark_ordered_kafka.client.schemas.base import (
+    Answer,
+    Int32,
+    Int64,
+    Many,
+    Replicas,
+    Request,
+    Result,
+    TimeoutMs,
+)
 
 Rate = Annotated[Int64, Field(ge=1)]
 """Bytes per second."""
@@ -25,8 +34,8 @@ class PartitionReassignment(Request):
 
     topic: str
     partition: Int32
-    replicas: list[Int32]
-    log_dirs: list[str] | None = None
+    replicas: Replicas[Int32]
+    log_dirs: Replicas[str] | None = None
 
 
 class ReassignmentRequest(Request):
@@ -39,7 +48,7 @@ class ReassignmentRequest(Request):
     """
 
     version: Literal[1] = 1
-    partitions: list[PartitionReassignment] | None = None
+    partitions: Many[PartitionReassignment] | None = None
     rollback: Int32 | None = None
     throttle: Rate | None = None
     replica_alter_log_dirs_throttle: Rate | None = None
@@ -172,10 +181,10 @@ class ReassignmentPlanRequest(Request):
     """
 
     goal: PlanGoal
-    brokers: list[Int32] | None = None
-    topics: list[str] | None = None
+    brokers: Many[Int32] | None = None
+    topics: Many[str] | None = None
     replication_factor: Int32 | None = None
-    log_dirs: list[str] | None = None
+    log_dirs: Many[str] | None = None
 
 
 class BrokerLoad(Answer):
@@ -215,7 +224,7 @@ class VerifyRequest(Request):
     """``POST /v1/reassignments/verify``: whether partitions have come to what Kafka's JSON says."""
 
     version: Literal[1] = 1
-    partitions: list[PartitionReassignment]
+    partitions: Many[PartitionReassignment]
 
 
 class VerifiedReplica(Answer):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from spark_ordered_kafka.client.schemas.base import (
+    MAX_CONFIGS,
     Answer,
     Assignments,
     HashName,
     Int64,
+    Many,
     Request,
     Result,
     TimeoutMs,
@@ -28,7 +30,7 @@ class NewTopic(Request):
     assignments: Assignments | None = None
     hash: str = "murmur3"
     ordered_delivery: bool = True
-    configs: dict[str, str] = Field(default_factory=dict)
+    configs: Annotated[dict[str, str], Field(max_length=MAX_CONFIGS)] = Field(default_factory=dict)
 
 
 class CreateTopicRequest(NewTopic):
@@ -41,7 +43,7 @@ class CreateTopicRequest(NewTopic):
 class CreateTopicsRequest(Request):
     """``POST /v1/topics`` of several topics, which is answered with TopicResults."""
 
-    topics: list[NewTopic]
+    topics: Many[NewTopic]
     validate_only: bool = False
     timeout_ms: TimeoutMs | None = None
 
@@ -49,7 +51,7 @@ class CreateTopicsRequest(Request):
 class DeleteTopicsRequest(Request):
     """``POST /v1/topic-deletions``."""
 
-    topics: list[str]
+    topics: Many[str]
     validate_only: bool = False
     timeout_ms: TimeoutMs | None = None
 
@@ -66,7 +68,7 @@ class AlterTopicRequest(Request):
     """``PATCH /v1/topics/{t}``. What is None stays as it is; a config of None goes back to Kafka's default."""
 
     ordered_delivery: bool | None = None
-    configs: dict[str, str | None] = Field(default_factory=dict)
+    configs: Annotated[dict[str, str | None], Field(max_length=MAX_CONFIGS)] = Field(default_factory=dict)
     force: bool = False
     validate_only: bool = False
 
@@ -141,7 +143,7 @@ class MisroutedReport(Request):
 class DeleteRecordsRequest(Request):
     """``POST /v1/topics/{t}/delete-records``. ``partitions`` None: all that are marked for deletion."""
 
-    partitions: list[int] | None = None
+    partitions: Many[int] | None = None
     force: bool = False
     validate_only: bool = False
 

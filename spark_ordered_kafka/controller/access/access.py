@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from spark_ordered_kafka.controller.access import roles
@@ -67,15 +67,33 @@ class Access:
         """Whether the caller may do it."""
         return bool(self.among(caller, operation, [resource]))
 
+    def check_any(self, caller: Caller, kinds: Sequence[tuple[Operation, ResourceType]]) -> None:
+        """Raises RequestError unless the caller may do one of ``kinds`` to something, as Kafka's
+        ``authorizeByResourceType`` (KIP-679) asks; what exactly is left to the other checks."""
+        if caller.principal in self._super_users:
+            return
+        table = self._table()
+        if table is None:
+            allowed = not self._authenticated
+        else:
+            allowed = any(
+                table.allows_somewhere(caller.principal, caller.host, operation, kind)
+                for operation, kind in kinds
+            )
+        if not allowed:
+            operation, kind = kinds[0]
+            raise RequestError(
+                _CODES[kind],
+                f"{caller.principal} has no right to {operation.value} on any {kind.value.lower()}",
+            )
+
     def among(
         self, caller: Caller, operation: Operation, resources: Iterable[Resource | str]
     ) -> list[Resource | str]:
         """Those of ``resources`` to which the caller may do it, by the rights of one moment."""
         if caller.principal in self._super_users:
             return list(resources)
-        table = self._acls()
-        if table is None and self._roles is not None:
-            table = self._roles.get()
+        table = self._table()
         if table is None:
             # Nothing says who may do what. Where callers are known, that somebody is known is not enough.
             return [] if self._authenticated else list(resources)
@@ -84,6 +102,10 @@ class Access:
             for resource in resources
             if table.allows(caller.principal, caller.host, operation, _resource(resource))
         ]
+
+    def _table(self) -> AclTable | None:
+        table = self._acls()
+        return self._roles.get() if table is None and self._roles is not None else table
 
     def refusals(
         self, caller: Caller, operation: Operation, topics: Iterable[str]

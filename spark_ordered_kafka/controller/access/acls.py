@@ -89,6 +89,10 @@ class Acl:
             return resource.name.startswith(self.name)
         return self.name in (WILDCARD, resource.name)
 
+    def grants(self, operation: Operation) -> bool:
+        """Whether it allows ``operation``, given that it is one that allows."""
+        return self.operation is Operation.ALL or self.operation in _IMPLIED_BY.get(operation, (operation,))
+
 
 # An ALLOW for one of these allows the key, too; a DENY for one of them does not deny it.
 _IMPLIED_BY: Final = {
@@ -138,9 +142,25 @@ class AclTable:
             if not acl.allow:
                 if acl.operation in (operation, Operation.ALL):
                     return False
-            elif acl.operation is Operation.ALL or acl.operation in _IMPLIED_BY.get(operation, (operation,)):
+            elif acl.grants(operation):
                 allowed = True
         return allowed
+
+    def allows_somewhere(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> bool:
+        """Whether any ACL allows ``principal`` at ``host`` to do ``operation`` to something of that kind.
+
+        One that denies is not looked at: then what is asked for in the end is refused.
+        """
+        principals = self._names_of(principal)
+        return self._allow_if_none or any(
+            acl.type is kind
+            and acl.principal in principals
+            and acl.host in (host, WILDCARD)
+            and acl.allow
+            and acl.grants(operation)
+            for acls in (*self._named.values(), *self._prefixed.values())
+            for acl in acls
+        )
 
     def _names_of(self, principal: str) -> tuple[str, ...]:
         if principal == ANONYMOUS and not self._anonymous_is_anyone:

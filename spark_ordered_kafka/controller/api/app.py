@@ -20,6 +20,7 @@ from spark_ordered_kafka.controller.api import (
     rights,
     topics,
 )
+from spark_ordered_kafka.controller.api.admission import Admission
 from spark_ordered_kafka.controller.api.authentication import Authentication
 from spark_ordered_kafka.controller.api.forwarding import Forwarding
 from spark_ordered_kafka.controller.api.governance import Governance
@@ -68,6 +69,7 @@ def _wrap(app: FastAPI, service: ControllerService) -> None:
     app.add_middleware(Keys)
     app.add_middleware(Governance, service=service, fastapi=app)
     app.add_middleware(Forwarding, service=service)
+    app.add_middleware(Admission)
     app.add_middleware(Authentication, service=service)
     app.add_middleware(Limits)
     app.add_middleware(Origins, url=service.settings.url, allowed_hosts=service.settings.allowed_hosts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from fastapi import Request
 from fastapi.routing import APIRoute
@@ -15,12 +15,20 @@ from starlette.types import Receive
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.errors import ContentTypeError, described
+from spark_ordered_kafka.controller.api.lanes import BODIES
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 _BodyT = TypeVar("_BodyT", bound=BaseModel)
+_ResultT = TypeVar("_ResultT")
+_Params = ParamSpec("_Params")
 _JSON = "application/json"
 _MAX_DESCRIBED = 10_000
 _SHOWN = 100
+_BOUNDS = (("values", (b",", b"[", b"{"), 1_000_000), ("names", (b":",), 400_000))
+"""What may be in a body, how its bytes tell, and how much of it. Explicit replicas of 100,000 partitions are 400,000 values and
+100,000 names; a plan of 90,000 partitions, which is as long as a body may be, has 990,000 and 360,000."""
+_SMALL = 64 * 1024
+"""Bytes that are looked at in no time."""
 COMPONENTS = "#/components/schemas/"
 
 
@@ -30,19 +38,42 @@ def reader(kind: type[_BodyT]) -> Callable[[Request], Awaitable[_BodyT]]:
     async def read(request: Request) -> _BodyT:
         require_json(request.headers.get("content-type"))
         content = await request.body()
-        parsed_json(content)
-        try:
-            return kind.model_validate_json(content)
-        except ValidationError as error:
-            raise RequestError(ErrorCode.INVALID_REQUEST, _described(error)) from error
+        return await looked_at(content, _validated, kind, content)
 
     return read
 
 
+async def looked_at(
+    body: bytes, look: Callable[_Params, _ResultT], *args: _Params.args, **named: _Params.kwargs
+) -> _ResultT:
+    """What ``look`` makes of ``body``; unless that is small, in a thread: the event loop answers others meanwhile."""
+    if len(body) <= _SMALL:
+        return look(*args, **named)
+    return await BODIES.run(look, *args, **named)
+
+
+def _validated(kind: type[_BodyT], content: bytes) -> _BodyT:
+    parsed_json(content)
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        raise RequestError(ErrorCode.INVALID_REQUEST, _described(error)) from error
+
+
 def parsed_json(body: bytes) -> Any:
     """The JSON of a body. Raises RequestError INVALID_REQUEST for what is none, and for an object with two members of one
-    name: which of them counts depends on who reads it (RFC 8259, section 4), so one might be checked and the other done.
+    name: which of them counts depends on who reads it (RFC 8259, section 4), so one might be checked and the other done. Also
+    for one that would take much more memory than its bytes.
     """
+    # Before it is parsed, which takes memory, and time in which no other thread runs. Those in texts are counted, too, which
+    # does not matter at such numbers.
+    for what, signs, most in _BOUNDS:
+        there = sum(map(body.count, signs))
+        if there > most:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"the body has about {there} {what}: at most {most} are taken, divide the request",
+            )
     try:
         parsed = from_json(body, allow_inf_nan=False)
         # Of what is JSON, and not too deep, by now. Numbers are not looked at.
@@ -53,6 +84,11 @@ def parsed_json(body: bytes) -> Any:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > schemas.MAX_ITEMS:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"the body has an object with {len(pairs)} members: at most {schemas.MAX_ITEMS} are taken, divide the request",
+        )
     members = dict(pairs)
     if len(members) < len(pairs):
         ((doubled, _),) = Counter(name for name, _ in pairs).most_common(1)

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
 from spark_ordered_kafka.controller.api.bodies import body, reader
 from spark_ordered_kafka.controller.api.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.items import begun_results, bounded, each, seconds
@@ -28,7 +28,10 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.post(
         "/v1/partition-counts",
-        dependencies=[*active, by_item("ALTER on each topic")],
+        dependencies=[
+            *active,
+            by_item(service, "ALTER on each topic", (Operation.ALTER, ResourceType.TOPIC)),
+        ],
         **body(schemas.PartitionCountsRequest),
     )
     async def alter_partition_counts(

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
 from spark_ordered_kafka.controller.api.bodies import body, reader
 from spark_ordered_kafka.controller.api.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.items import each, only, seconds, topic_results
@@ -44,7 +44,10 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.post(
         "/v1/topic-deletions",
-        dependencies=[*active, by_item("DELETE on each topic")],
+        dependencies=[
+            *active,
+            by_item(service, "DELETE on each topic", (Operation.DELETE, ResourceType.TOPIC)),
+        ],
         **body(schemas.DeleteTopicsRequest),
     )
     async def delete_topics(

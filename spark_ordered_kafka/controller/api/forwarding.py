@@ -48,9 +48,11 @@ _HOP_BY_HOP: Final = frozenset(
         *(b"te", b"trailer", b"transfer-encoding", b"upgrade"),
     }
 )
-# The caller's credentials stay here: the token vouches for what was found by them.
+# The caller's credentials stay here: the token vouches for what was found by them. So does the page that it is, which was judged
+# by this controller's name.
 _NOT_HANDED_ON: Final = _HOP_BY_HOP | {
     *(b"host", b"content-length", b"authorization", b"expect", _REQUEST_ID),
+    *(b"origin", b"sec-fetch-site"),
     *(CALLER_HEADER.encode(), FORWARDED_HEADER.encode()),
 }
 _NOT_PASSED_ON: Final = _HOP_BY_HOP | {b"date", b"server", _REQUEST_ID}

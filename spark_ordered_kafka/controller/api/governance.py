@@ -11,9 +11,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spark_ordered_kafka.controller.api.bodies import read_body
+from spark_ordered_kafka.controller.api.admission import RIGHTLESS
+from spark_ordered_kafka.controller.api.bodies import looked_at, read_body
 from spark_ordered_kafka.controller.api.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.errors import answer
+from spark_ordered_kafka.controller.api.lanes import AUDIT
 from spark_ordered_kafka.controller.api.mutations import Mutation
 from spark_ordered_kafka.controller.api.outcomes import Outcome
 from spark_ordered_kafka.controller.api.replay import Replay
@@ -32,6 +34,8 @@ _WITHOUT_REVIEW = frozenset(
         ("POST", "/v1/reviews/{review_id}/discard"),
     }
 )
+
+_AUDITED_PATH = 1000
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Governance:
         try:
             # Otherwise this process might begin to lead just now, and the request pass all of what follows.
             self._service.require_active()
-            mutation = Mutation.of(scope, route, body, caller_of(Request(scope)))
+            mutation = await looked_at(body, Mutation.of, scope, route, body, caller_of(Request(scope)))
             checks_only, reason = mutation.checks_only, mutation.reason
         except OrderedKafkaError as error:
             await answer(error)(scope, receive, send)
@@ -85,6 +89,13 @@ class Governance:
         if checks_only:
             await self._app(scope, _replayed(mutation.body, receive), send)
             return
+        if scope["state"].get(RIGHTLESS, False):
+            # Nothing comes of it, so it is answered as a check, and not audited: whoever may do nothing would fill the disk.
+            denied = await self._checked(mutation, mutation.caller)
+            if denied is not None and denied.refused:
+                answered = Response(denied.content, denied.status, media_type="application/json")
+                await answered(scope, receive, send)
+                return
         approval = scope["state"].get("approval")
         refusal = None
         try:
@@ -148,7 +159,7 @@ class Governance:
                     "reason is missing: say why in the query parameter reason (--reason of ordered-kafka)",
                 )
             requested = {**governed.fields, "body": mutation.shown_body()}
-            await run_in_threadpool(self._service.audit.require, "requested", requested)
+            await AUDIT.run(self._service.audit.require, "requested", requested)
             if refusal is not None:
                 raise refusal
             if (
@@ -211,7 +222,7 @@ class Governance:
 
     async def _audit_answer(self, governed: _Governed, outcome: Outcome) -> None:
         fields = {**governed.fields, **outcome.audited()}
-        await run_in_threadpool(self._service.audit.add, "answered", fields)
+        await AUDIT.run(self._service.audit.add, "answered", fields)
 
 
 def _fields(
@@ -223,8 +234,8 @@ def _fields(
         "host": mutation.caller.host,
         "method": mutation.method,
         "route": mutation.route.path,
-        "path": mutation.path,
-        "topics": mutation.topics(),
+        "path": mutation.path[:_AUDITED_PATH],
+        **mutation.shown_topics(),
         "reason": reason,
         "review_id": None if approval is None else approval.review_id,
         "approver": None if approval is None else approval.approver,

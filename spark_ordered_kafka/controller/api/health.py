@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import Depends, FastAPI, Response
+from fastapi import FastAPI, Request, Response
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.caller import ANONYMOUS, Caller, caller_of
+from spark_ordered_kafka.controller.api.caller import ANONYMOUS, caller_of
 from spark_ordered_kafka.controller.api.rights import anyone, on_cluster
 from spark_ordered_kafka.controller.metrics import CONTENT_TYPE
 from spark_ordered_kafka.controller.service import ControllerService
@@ -25,12 +25,15 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         return schemas.Result()
 
     @app.get("/readyz", dependencies=[anyone()])
-    def readyz(caller: Annotated[Caller, Depends(caller_of)]) -> schemas.Readiness:
+    async def readyz(request: Request) -> schemas.Readiness:
         """This process serves, as leader or as follower, and Kafka and ZooKeeper answer."""
+        # On the event loop: anybody may ask, and Kafka may take long.
         try:
-            return service.readiness()
+            service.readiness()
+            await asyncio.shield(asyncio.wrap_future(service.kafka_probe.outcome()))
+            return service.readiness()  # of now: Kafka may have taken long
         except OrderedKafkaError as error:
-            if service.settings.authentication.required and caller.principal == ANONYMOUS:
+            if service.settings.authentication.required and caller_of(request).principal == ANONYMOUS:
                 # The reason names servers.
                 hidden = "this process cannot serve; callers who show credentials are told why"
                 raise UnavailableError(hidden) from error

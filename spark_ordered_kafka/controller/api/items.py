@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
-from fastapi.concurrency import run_in_threadpool
-
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
 from spark_ordered_kafka.controller.api.caller import Caller
+from spark_ordered_kafka.controller.api.lanes import RIGHTS
 from spark_ordered_kafka.controller.batches import check_named, in_order
 from spark_ordered_kafka.controller.election import ZooKeeperError
 from spark_ordered_kafka.controller.service import ControllerService
@@ -76,7 +75,7 @@ async def each(
     topics = [topic for topic, _ in work]
     refused = check_named(topics)
     if operation is not None:
-        refused |= await run_in_threadpool(service.access.refusals, caller, operation, topics)
+        refused |= await RIGHTS.run(service.access.refusals, caller, operation, topics)
     done = await outcomes(service.workers, [call for topic, call in work if topic not in refused], timeout)
     for one in done:
         if isinstance(one, ZooKeeperError):

@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI, Query
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
 from spark_ordered_kafka.controller.api.bodies import body, reader
+from spark_ordered_kafka.controller.api.lanes import LAYOUTS
 from spark_ordered_kafka.controller.api.rights import on_topic
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import ErrorCode, RequestError
@@ -23,13 +24,13 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     described = [on_topic(service, Operation.DESCRIBE)]
 
     @app.get("/v1/topics/{topic}/layout", dependencies=described)
-    def get_layout(
+    async def get_layout(
         topic: str, from_epoch: Annotated[int, Query(ge=0)] = 0, writer: bool = False
     ) -> schemas.LayoutHistoryView | schemas.WriterLayoutView:
         """The layout history, or for ``writer=true`` what a writer needs; a linearizable read."""
         if writer:
-            return service.topics.writer_layout(topic)
-        return service.topics.layouts(topic, from_epoch)
+            return await LAYOUTS.run(service.topics.writer_layout, topic)
+        return await LAYOUTS.run(service.topics.layouts, topic, from_epoch)
 
     @app.get("/v1/topics/{topic}/leader-epochs", dependencies=described)
     def get_leader_epochs(topic: str, partitions: str | None = None) -> schemas.LeaderEpochsView:

@@ -27,6 +27,9 @@ MAX_REASON = 1000
 
 _TRUTH = TypeAdapter(bool)
 _AUDITED_BYTES = 16 * 1024
+_AUDITED_TOPICS = 100
+_LONGEST_NAME = 249
+"""Characters of a topic's name in Kafka."""
 _SHOWN = 100
 
 
@@ -139,6 +142,14 @@ class Mutation:
                 if isinstance(name, str):
                     named.append(name)
         return list(dict.fromkeys(named))
+
+    def shown_topics(self) -> dict[str, Any]:
+        """For the audit log: the topics, or of many the first ones and how many there are."""
+        topics = self.topics()
+        first = [topic[:_LONGEST_NAME] for topic in topics[:_AUDITED_TOPICS]]
+        return (
+            {"topics": first} if len(first) == len(topics) else {"topics": first, "topic_count": len(topics)}
+        )
 
     def shown_body(self) -> Any:
         """For the audit log: the whole body, or of a long one its beginning, length and hash."""

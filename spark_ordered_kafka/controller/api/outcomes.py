@@ -18,6 +18,7 @@ _AUTHORIZATION = frozenset(
     }
 )
 _AUDITED_RESULTS = 100
+_AUDITED_TEXT = 1000
 _AUDITED_FIELDS = ("topic", "partition", "broker", "error", "error_message", "change_id", "review_id")
 
 
@@ -75,7 +76,11 @@ class Outcome:
             "status": self.status,
             **({} if begun is None else {"reassignment": begun}),
             "results": [
-                {name: result[name] for name in _AUDITED_FIELDS if result.get(name) is not None}
+                {name: _shown(result[name]) for name in _AUDITED_FIELDS if result.get(name) is not None}
                 for result in results[:_AUDITED_RESULTS]
             ],
         }
+
+
+def _shown(value: Any) -> Any:
+    return value[:_AUDITED_TEXT] if isinstance(value, str) else value

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from spark_ordered_kafka.controller.access.certificates import principal_of
 from spark_ordered_kafka.controller.api.authentication import PEER_PRINCIPAL
+from spark_ordered_kafka.controller.api.connections import BoundedProtocol
 
 _log = logging.getLogger(__name__)
 
 
-class PeerProtocol(H11Protocol):
+class PeerProtocol(BoundedProtocol):
     """A connection whose requests have the principal of its TLS client in ``scope["state"]``."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override, unused-ignore]
         """Called when the handshake is done: a certificate that is there was checked against ``ssl.ca.location``."""
         super().connection_made(transport)
         connection = transport.get_extra_info("ssl_object")

@@ -8,7 +8,6 @@ from urllib.parse import unquote
 
 import httpx
 from fastapi import FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spark_ordered_kafka.client.transport import IDEMPOTENCY_KEY
@@ -58,7 +57,7 @@ class Replay:
         request = Request({**scope, **matched, "state": {"caller": mutation.caller}})
         for declared in rights.declared(mutation.route):
             if isinstance(declared, rights.Right):
-                await run_in_threadpool(declared, request)
+                await declared(request)
 
     def _scope(self, method: str, path: str, query: str, key: str | None) -> dict[str, Any]:
         headers = [(b"content-type", b"application/json")]

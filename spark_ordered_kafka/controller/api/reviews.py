@@ -38,7 +38,8 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         return review_view(review_id, *service.reviews.get(review_id))
 
     @app.post(
-        "/v1/reviews/{review_id}/approve", dependencies=[active, by_item("what the request itself needs")]
+        "/v1/reviews/{review_id}/approve",
+        dependencies=[active, by_item(service, "what the request itself needs")],
     )
     async def approve_review(review_id: ReviewId, request: Request, caller: CallerOf) -> schemas.ReviewView:
         """Carry a request out as its requester's; nobody can approve a request of their own."""
@@ -56,7 +57,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.post(
         "/v1/reviews/{review_id}/discard",
-        dependencies=[active, by_item("what the request itself needs, or to have asked for it")],
+        dependencies=[active, by_item(service, "what the request itself needs, or to have asked for it")],
     )
     async def discard_review(review_id: ReviewId, request: Request, caller: CallerOf) -> schemas.ReviewView:
         """Give a request up, or clear one away that is in doubt."""

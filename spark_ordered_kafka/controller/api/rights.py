@@ -5,13 +5,21 @@ Every route has exactly one declaration among its dependencies. Which rights the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute
 
-from spark_ordered_kafka.controller.access.acls import CLUSTER, Operation, Resource, group_resource
+from spark_ordered_kafka.controller.access.acls import (
+    CLUSTER,
+    Operation,
+    Resource,
+    ResourceType,
+    group_resource,
+)
 from spark_ordered_kafka.controller.api.caller import caller_of
+from spark_ordered_kafka.controller.api.lanes import RIGHTS
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, TlsSettings
 
@@ -33,23 +41,36 @@ class Right:
         self._on = on
         self.text = [f"{operation.value} on the {on}"]
 
-    def __call__(self, request: Request) -> None:
+    async def __call__(self, request: Request) -> None:
         """Raises RequestError *_AUTHORIZATION_FAILED; the topic or group is the path's."""
         resource: Resource | str = CLUSTER
         if self._on == "topic":
             resource = request.path_params["topic"]
         elif self._on == "group":
             resource = group_resource(request.path_params["group"])
-        self._service.access.check(caller_of(request), self._operation, resource)
+        await RIGHTS.run(self._service.access.check, caller_of(request), self._operation, resource)
+
+    async def admit(self, request: Request) -> None:
+        """The same, before the request's body is read."""
+        await self(request)
 
 
-class _CheckedByItem:
-    """The route itself checks each item of the request, and answers per item."""
+class CheckedByItem:
+    """The route itself checks each item of the request, and answers per item; ``kinds`` are the rights that it looks for."""
 
-    def __init__(self, *text: str) -> None:
-        self.text = list(text)
+    def __init__(
+        self, service: ControllerService, text: str, kinds: Sequence[tuple[Operation, ResourceType]]
+    ) -> None:
+        self._service = service
+        self.text = [text]
+        self._kinds = kinds
 
-    def __call__(self) -> None:
+    async def admit(self, request: Request) -> None:
+        """Raises RequestError *_AUTHORIZATION_FAILED for a caller without any of them for anything."""
+        if self._kinds:
+            await RIGHTS.run(self._service.access.check_any, caller_of(request), self._kinds)
+
+    async def __call__(self) -> None:
         """Nothing to do before the route."""
 
 
@@ -58,8 +79,11 @@ class _Anyone:
 
     text: tuple[str, ...] = ()
 
-    def __call__(self) -> None:
-        """Nothing to do."""
+    async def admit(self, _: Request) -> None:
+        """Whoever it is."""
+
+    async def __call__(self) -> None:
+        """Nothing to do; on the event loop, where no other work keeps it waiting."""
 
 
 def on_topic(service: ControllerService, operation: Operation) -> Any:
@@ -77,12 +101,13 @@ def on_cluster(service: ControllerService, operation: Operation) -> Any:
     return Depends(Right(service, operation, "cluster"))
 
 
-def by_item(*text: str) -> Any:
+def by_item(service: ControllerService, text: str, *kinds: tuple[Operation, ResourceType]) -> Any:
     """A dependency that says which rights the route checks itself, since they depend on what the request holds.
 
-    Such a route uses :meth:`~spark_ordered_kafka.controller.access.access.Access.refusals`, ``among`` or ``check``.
+    Such a route uses :meth:`~spark_ordered_kafka.controller.access.access.Access.refusals`, ``among`` or ``check``. ``kinds``
+    are the rights of which a caller needs one for something; none: anybody may ask.
     """
-    return Depends(_CheckedByItem(*text))
+    return Depends(CheckedByItem(service, text, kinds))
 
 
 def anyone() -> Any:
@@ -90,10 +115,10 @@ def anyone() -> Any:
     return Depends(_Anyone())
 
 
-def declared(route: APIRoute) -> list[Right | _CheckedByItem | _Anyone]:
+def declared(route: APIRoute) -> list[Right | CheckedByItem | _Anyone]:
     """The declarations of a route; one, or somebody has forgotten it."""
     calls = (dependency.dependency for dependency in route.dependencies)
-    return [call for call in calls if isinstance(call, (Right, _CheckedByItem, _Anyone))]
+    return [call for call in calls if isinstance(call, (Right, CheckedByItem, _Anyone))]
 
 
 def document(app: FastAPI, authentication: AuthenticationSettings, tls: TlsSettings | None) -> None:

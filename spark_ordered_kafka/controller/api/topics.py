@@ -11,10 +11,11 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic_core import from_json
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.bodies import body, reader
+from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
+from spark_ordered_kafka.controller.api.bodies import body, looked_at, reader
 from spark_ordered_kafka.controller.api.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.items import each, only, seconds, topic_results
+from spark_ordered_kafka.controller.api.lanes import RIGHTS
 from spark_ordered_kafka.controller.api.rights import by_item, on_topic
 from spark_ordered_kafka.controller.api.waiting import MAX_WAIT, await_changes
 from spark_ordered_kafka.controller.service import ControllerService
@@ -28,7 +29,15 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         "/v1/topics",
         status_code=HTTPStatus.CREATED,
         responses={HTTPStatus.OK.value: {"model": schemas.TopicResults, "description": "Of several topics"}},
-        dependencies=[*active, by_item("CREATE on the topic or on the cluster")],
+        dependencies=[
+            *active,
+            by_item(
+                service,
+                "CREATE on the topic or on the cluster",
+                (Operation.CREATE, ResourceType.TOPIC),
+                (Operation.CREATE, ResourceType.CLUSTER),
+            ),
+        ],
         **body(schemas.CreateTopicRequest, schemas.CreateTopicsRequest),
     )
     async def create_topics(
@@ -60,7 +69,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         """Take a topic that exists in Kafka under management, with what it holds."""
         return service.adopter.adopt(topic, request)
 
-    @app.get("/v1/topics", dependencies=[by_item("DESCRIBE on each topic that is shown")])
+    @app.get("/v1/topics", dependencies=[by_item(service, "DESCRIBE on each topic that is shown")])
     def list_topics(caller: Annotated[Caller, Depends(caller_of)]) -> schemas.TopicList:
         """The topics under management that the caller may describe."""
         found = service.topics.summaries(service.changes.current)
@@ -81,7 +90,15 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.patch(
         "/v1/topics/{topic}",
-        dependencies=[*active, by_item("ALTER on the topic for ordered_delivery, ALTER_CONFIGS for configs")],
+        dependencies=[
+            *active,
+            by_item(
+                service,
+                "ALTER on the topic for ordered_delivery, ALTER_CONFIGS for configs",
+                (Operation.ALTER, ResourceType.TOPIC),
+                (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+            ),
+        ],
         **body(schemas.AlterTopicRequest),
     )
     async def alter_topic(
@@ -91,7 +108,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
     ) -> schemas.TopicResult:
         """Alter ordered delivery or Kafka's configuration; ``wait`` waits so many seconds for the end of the change."""
-        await run_in_threadpool(check_alteration, caller, topic, request)
+        await RIGHTS.run(check_alteration, caller, topic, request)
         alter = partial(service.alteration.alter, principal=caller.principal)
         item, future = await run_in_threadpool(alter, topic, request)
         return item if wait is None else (await await_changes([item], [future], wait))[0]
@@ -110,10 +127,15 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
 
 async def _read_creation(request: Request) -> schemas.CreateTopicRequest | schemas.CreateTopicsRequest:
-    try:
-        parsed = from_json(await request.body())
-    except ValueError:
-        parsed = None  # the reader says what is wrong with it
-    if isinstance(parsed, dict) and "topics" in parsed:
+    content = await request.body()
+    if await looked_at(content, _names_several, content):
         return await reader(schemas.CreateTopicsRequest)(request)
     return await reader(schemas.CreateTopicRequest)(request)
+
+
+def _names_several(content: bytes) -> bool:
+    try:
+        parsed = from_json(content)
+    except ValueError:
+        return False  # the reader says what is wrong with it
+    return isinstance(parsed, dict) and "topics" in parsed

@@ -1,0 +1,134 @@
+"""What a connection may take of time and room, which uvicorn bounds only between two requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from spark_ordered_kafka.controller.api.errors import answer_with
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+_log = logging.getLogger(__name__)
+_MOST_CONNECTIONS = 5000
+_RESERVED_FILES = 500
+"""For Kafka, ZooKeeper, followers' requests and files."""
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection that is closed when its client takes too long to say a request or to take an answer, or when there are
+    too many others.
+
+    Attributes:
+        request_deadline: seconds from the connection, or from the first byte of a later request, to the last one of the
+            request.
+        answer_deadline: seconds for what is left of an answer once the client's buffers are full.
+        most_connections: at a time.
+    """
+
+    request_deadline: ClassVar[float] = 30.0
+    answer_deadline: ClassVar[float] = 60.0
+    most_connections: ClassVar[int] = _MOST_CONNECTIONS
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._answer_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Called when a client has connected, with TLS after the handshake."""
+        super().connection_made(transport)
+        if len(self.connections) > self.most_connections:
+            transport.abort()
+            return
+        self._watch_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called when it is closed, by whomever."""
+        super().connection_lost(exc)
+        for timer in (self._request_timer, self._answer_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Called with what the client has sent."""
+        super().data_received(data)
+        self._watch_request()
+
+    def on_response_complete(self) -> None:
+        """Called when an answer is on its way."""
+        super().on_response_complete()
+        self._watch_request()
+
+    def pause_writing(self) -> None:
+        """Called when the client does not take what it is sent."""
+        super().pause_writing()
+        self._answer_timer = self.loop.call_later(self.answer_deadline, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Called when it has taken nearly all of it."""
+        super().resume_writing()
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+
+    def _watch_request(self) -> None:
+        if self._is_request_awaited():
+            if self._request_timer is None:
+                self._request_timer = self.loop.call_later(self.request_deadline, self._end)
+        elif self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
+
+    def _is_request_awaited(self) -> bool:
+        """Whether a request is there in part, or the first one not at all."""
+        state = self.conn.their_state
+        if state is h11.SEND_BODY:
+            return True
+        return state is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
+
+    def _end(self) -> None:
+        if self.transport.is_closing():
+            return
+        begun = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
+        unanswered = self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
+        if begun and unanswered:
+            self._say_late()
+        if self.cycle is not None:  # which must not answer any more
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+    def _say_late(self) -> None:
+        late = RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"the request was not there as a whole after {self.request_deadline:g} s",
+        )
+        answer = answer_with(late, HTTPStatus.REQUEST_TIMEOUT, {"Connection": "close"})
+        _log.info("%s, sent from %s", late, self.client)
+        for event in (
+            h11.Response(
+                status_code=answer.status_code, headers=answer.raw_headers, reason=b"Request Timeout"
+            ),
+            h11.Data(data=bytes(answer.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+
+
+def make_room() -> int:
+    """Let this process have as many files as it may, and return how many of them clients' connections may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_CONNECTIONS + _RESERVED_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return (
+        _MOST_CONNECTIONS
+        if soft == resource.RLIM_INFINITY
+        else min(_MOST_CONNECTIONS, max(soft - _RESERVED_FILES, soft // 2))
+    )

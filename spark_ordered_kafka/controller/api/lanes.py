@@ -1,0 +1,40 @@
+"""Threads by kind of work, so that work that hangs, or that anybody may ask for, cannot keep other work waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
+
+_Params = ParamSpec("_Params")
+_ResultT = TypeVar("_ResultT")
+
+
+class Lane:
+    """Threads for one kind of work; they are made when they are needed first.
+
+    Everything else that may wait for a server runs in the one pool of the framework, which slow servers can fill.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    async def run(
+        self, function: Callable[_Params, _ResultT], *args: _Params.args, **named: _Params.kwargs
+    ) -> _ResultT:
+        """What ``function`` returns or raises; it runs in a thread, in the caller's context."""
+        work = partial(contextvars.copy_context().run, partial(function, *args, **named))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+
+RIGHTS: Final = Lane("rights", 40)
+"""Waits for Kafka while its ACLs are not known."""
+LAYOUTS: Final = Lane("layouts", 40)
+"""What writers wait for in each transaction."""
+AUDIT: Final = Lane("audit", 1)
+"""Lines are written one after another anyway, and a disk may be slow."""
+BODIES: Final = Lane("bodies", 1)
+"""Of large bodies one is looked at at a time: what that takes of memory is many times their size."""
