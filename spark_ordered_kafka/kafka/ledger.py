@@ -28,6 +28,8 @@ _MASK = (1 << 64) - 1
 _NULL = b"\x00"
 _PRESENT = b"\x01"
 _READERS = 8
+# Seconds for one listing: a broker that has just died answers none, and is gone from the metadata a little later.
+_LISTING = 10.0
 
 RowHeaders = Sequence[Mapping[str, Any]] | None
 """The headers of a row: a key (text) and a value (bytes or None) each."""
@@ -163,7 +165,7 @@ def writer_places(connection: Connection, writer: str, timeout: float) -> frozen
     UnavailableError where they do not all answer in time, RequestError where one refuses.
     """
     admin = AdminClient(client_properties({**connection.kafka, "log_level": "3"}))
-    listed = partial(_retrying(timeout), _groups, admin, timeout)
+    listed = partial(_retrying(timeout), _groups, admin, min(timeout, _LISTING))
     # A group whose coordinator moves from a broker that is asked later to one that has answered would be missed.
     names = listed() | listed()
     places = (Place.of(name) for name in names)
@@ -199,5 +201,5 @@ def _groups(admin: AdminClient, timeout: float) -> frozenset[str]:
     doing = "listing the ledgers of a writer"
     listing = wait_for(admin.list_consumer_groups(request_timeout=timeout), timeout, doing)
     for error in listing.errors:
-        raise translate(error.args[0], doing)
+        raise translate(error, doing)
     return frozenset(group.group_id for group in listing.valid)

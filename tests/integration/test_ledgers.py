@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -11,7 +12,7 @@ from spark_ordered_kafka.kafka.ids import Place
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin, entries_at, writer_places
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.acls import Acls, acl
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, create_topic, unique_name
 
 
 def test_a_writer_finds_its_ledgers_and_no_others(secure_cluster: LocalCluster) -> None:
@@ -37,6 +38,24 @@ def test_a_writer_finds_its_ledgers_and_no_others(secure_cluster: LocalCluster) 
     everybody = Connection(as_admin, secure_cluster.controller_url)
     assert writer_places(everybody, "w", TIMEOUT) == set(places)
     assert writer_places(everybody, "nobody", TIMEOUT) == frozenset()
+
+
+@pytest.mark.long
+def test_ledgers_are_found_while_a_broker_dies(three_brokers: LocalCluster) -> None:
+    topic = create_topic(three_brokers.bootstrap_servers, unique_name("ledgers"))
+    entry = LedgerEntry(3, Fingerprint(2, 5))
+    places = [Place(topic, "w", task) for task in range(6)]
+    for place in places:
+        commit({"bootstrap.servers": three_brokers.bootstrap_servers}, place, entry)
+    connection = Connection(
+        {"bootstrap.servers": three_brokers.bootstrap_servers}, three_brokers.controller_url
+    )
+    three_brokers.kill_broker(3)
+    try:
+        assert writer_places(connection, "w", 2 * TIMEOUT) == set(places)
+        assert entries_at(connection, places, 2 * TIMEOUT) == dict.fromkeys(places, entry)
+    finally:
+        three_brokers.start_broker(3)
 
 
 def commit(properties: dict[str, str], place: Place, entry: LedgerEntry) -> None:
