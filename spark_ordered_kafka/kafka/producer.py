@@ -11,13 +11,16 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypedDict, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.clients import client_properties, translate
+from spark_ordered_kafka.kafka.keeper import KEEPER
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.bulk import Contents, Partitions, best_bulk
@@ -33,6 +36,8 @@ _DEFAULTS = {
 }
 _DRAIN_RECORDS = 200_000
 _DRAIN_BYTES = 256 * 1024 * 1024
+# Seconds for which a producer needs nobody but its owner to serve it. An owner waits less than that for a report.
+_SERVED = 1.0
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -108,10 +113,13 @@ class _Statistics:
     def __init__(self) -> None:
         self.fresh = False
         self.retried = False
+        self.idle = False
 
     def take(self, text: str) -> None:
         """A report, as JSON."""
-        self.retried = self.retried or has_retries(json.loads(text))
+        # After the first one behind a commit nothing of a transaction is left to be told.
+        if not (self.idle and self.fresh):
+            self.retried = self.retried or has_retries(json.loads(text))
         self.fresh = True
 
 
@@ -151,6 +159,9 @@ class TransactionalProducer:
         self._topic = topic
         self._timeout = timeout
         self._statistics = _Statistics()
+        self._serving = threading.Lock()
+        self._served_at = time.monotonic()
+        self._found: Exception | None = None
         self._undelivered_bytes = 0
         self._producer = Producer(
             client_properties(
@@ -162,6 +173,7 @@ class TransactionalProducer:
             )
             | {"stats_cb": self._statistics.take}
         )
+        KEEPER.add(self)
         self.last: LedgerEntry | None = None
         if group is not None and not predecessors:
             self.group = group
@@ -194,6 +206,7 @@ class TransactionalProducer:
     def begin(self) -> None:
         """Start a transaction."""
         self._undelivered_bytes = 0
+        self._statistics.idle = False
         self._run("beginning a transaction", self._producer.begin_transaction)
 
     def send(self, partition: int, rows: list[Row], size: int) -> None:
@@ -219,6 +232,15 @@ class TransactionalProducer:
     def serve(self) -> None:
         """Take the reports of what is acknowledged. Raises the instance's fatal error, such as having been fenced."""
         self._poll(0)
+
+    def keep(self) -> None:
+        """As :meth:`serve`, by the keeper's thread; does nothing if the owner has served a moment ago.
+
+        What it finds is raised by the owner's next call: librdkafka tells a fatal error once.
+        """
+        with self._serving:
+            if self._found is None and time.monotonic() >= self._served_at + _SERVED:
+                self._found = failure_of(partial(self._poll, 0))
 
     def has_room(self, rows: int, size: int) -> bool:
         """Whether :meth:`send` takes that many rows of ``size`` bytes without waiting."""
@@ -255,9 +277,11 @@ class TransactionalProducer:
         self.last = entry
         if self.tombstones is not None:
             self.tombstones.committed()
-        # Serves the reports queued so far: the next one was made after the commit.
-        self._poll(0)
-        self._statistics.fresh = False
+        with self._serving:
+            # Serves the reports queued so far: the next one was made after the commit.
+            self._poll(0)
+            self._statistics.fresh = False
+            self._statistics.idle = True
 
     def abort(self) -> None:
         """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance."""
@@ -318,6 +342,7 @@ class TransactionalProducer:
             done.set_result(None)
 
     def _poll(self, timeout: float) -> None:
+        self._served_at = time.monotonic()
         # It raises the instance's fatal error, such as having been fenced, if there is one.
         self._run("polling", self._producer.poll, timeout)
 
@@ -333,6 +358,9 @@ class TransactionalProducer:
             produce(self._topic, partition=partition, **row)
 
     def _run(self, doing: str, call: Any, *arguments: Any) -> None:
+        found, self._found = self._found, None
+        if found is not None:
+            raise found
         try:
             call(*arguments)
         except KafkaException as error:
