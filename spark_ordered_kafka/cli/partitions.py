@@ -56,6 +56,10 @@ def describe(
         last = view.last_change
         reason = "" if last.error is None else f": {last.error.error}: {last.error.error_message}"
         typer.echo(f"last change {shown(last)}: {last.outcome}{reason}")
+    if (ids := view.transactional_ids) is not None and ids.known > 0:
+        typer.echo(
+            f"transactional ids of writers {ids.known}  idle {ids.idle}  of these fenced and not used since {ids.fenced}"
+        )
     columns = ("PARTITION", "STATUS", "LEADER", "REPLICAS", "ISR", "OFFSETS", "SIZE", "WAITS FOR")
     print_table(columns, [_row(partition) for partition in view.partitions])
 

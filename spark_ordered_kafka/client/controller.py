@@ -241,6 +241,18 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
         body = schemas.MisroutedReport(records=records)
         self._call(schemas.Result, "POST", _topic_path(topic, "misrouted"), body=body)
 
+    # -- writers ------------------------------------------------------------------------------------------------
+
+    def take_writer_name(self, topic: str | None) -> schemas.WriterName:
+        """A name for a one-off writer to ``topic`` (None: to several); asked for once, since nobody has to have one."""
+        body = schemas.WriterNameRequest(topic=topic)
+        return self._call(schemas.WriterName, "POST", "/v1/writer-names", body=body, retry_for=0.0)
+
+    def release_writer_name(self, topic: str | None, writer: str, nonce: str) -> None:
+        """Give the name back, once nobody writes under it any more."""
+        body = schemas.WriterNameRelease(topic=topic, writer=writer, nonce=nonce)
+        self._call(schemas.Result, "POST", "/v1/writer-names/release", body=body, retry_for=0.0)
+
     # -- changes ------------------------------------------------------------------------------------------------
 
     def alter_partition_counts(

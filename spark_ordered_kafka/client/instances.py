@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
@@ -19,10 +20,10 @@ class Instances:
     transactions are rare one instance is enough.
     """
 
-    def __init__(self, connection: Connection, topic: str, writer: str, timeout: float) -> None:
+    def __init__(self, connection: Connection, topic: str, name: LeasedName, timeout: float) -> None:
         self._connection = connection
         self._topic = topic
-        self._writer = writer
+        self._name = name
         self._timeout = timeout
         # The one that was used longest ago first.
         self._idle: dict[int, TransactionalProducer] = {}
@@ -48,10 +49,10 @@ class Instances:
     ) -> TransactionalProducer:
         """A new instance of that id; what a predecessor left open is aborted.
 
-        ``in_doubt``: it also reads from the ledger what the predecessor committed, since nobody else writes under the
-        id. ``await_others``: see TransactionalProducer.
+        ``in_doubt``: it also reads from the ledger what the predecessor committed, since nobody else has this ledger.
+        ``await_others``: see TransactionalProducer.
         """
-        name = transactional_id(self._topic, self._writer, number)
+        name = transactional_id(self._topic, self._name.writer, number)
         producer = TransactionalProducer(
             self._connection,
             self._topic,
@@ -60,6 +61,8 @@ class Instances:
             predecessors=in_doubt,
             group=self._groups.get(number),
             await_others=await_others,
+            # Of its own: the ids may have been another producer's before.
+            ledger=transactional_id(self._topic, self._name.ledger, number),
         )
         self._groups[number] = producer.group
         return producer

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError
 from spark_ordered_kafka.client.backlog import SMALL_BYTES, Backlog, Chunk, CommitRequest, Extra, Queue
 from spark_ordered_kafka.client.reports import Outbox, kafka_error
 from spark_ordered_kafka.client.sending import LaneSettings, OpenTransaction
+from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.errors import (
     ClosedError,
     ErrorCode,
@@ -54,7 +55,9 @@ class Lane:
     others by :meth:`accept`. ``error``: what ended the lane for good; ``told``: it was raised to a caller.
     """
 
-    def __init__(self, topic: str, settings: LaneSettings, backlog: Backlog, outbox: Outbox) -> None:
+    def __init__(
+        self, topic: str, name: LeasedName, settings: LaneSettings, backlog: Backlog, outbox: Outbox
+    ) -> None:
         self.topic = topic
         self.small = min(SMALL_BYTES, settings.max_message_bytes)
         self.queue = Queue()
@@ -80,7 +83,7 @@ class Lane:
         self._failure: BaseException | None = None
         # The sender's own:
         self._committing: list[CommitRequest] = []
-        self._transaction = OpenTransaction(topic, settings)
+        self._transaction = OpenTransaction(topic, name, settings)
         with backlog.lock:
             backlog.queues.append(self.queue)
         self._thread = threading.Thread(target=self._run, name=f"sender of {topic}", daemon=True)

@@ -20,6 +20,7 @@ from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.sending import LaneSettings, commit_offsets
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
+from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.config import topic_name
 from spark_ordered_kafka.errors import (
     ClosedError,
@@ -69,6 +70,7 @@ class OrderedProducer:
         self._outbox = Outbox()
         self._settings = _settings(options, self._controller)
         self._lanes: dict[str, Lane] = {}
+        self._names: list[LeasedName] = []
         self._opening = threading.Lock()
         self._cluster_id: str | None = None
         self._closed = False
@@ -268,7 +270,9 @@ class OrderedProducer:
                 self._cluster_id = LogRanges(connection).cluster_id()
             check_cluster(connection, managed, self._cluster_id)
             self._check_open()
-            lane = Lane(topic, self._settings, self._backlog, self._outbox)
+            name = lease_name(self._controller, topic)
+            lane = Lane(topic, name, self._settings, self._backlog, self._outbox)
+            self._names.append(name)
             # Replaced, not changed: other threads look into it without a lock.
             self._lanes = {**self._lanes, topic: lane}
             return lane
@@ -375,6 +379,8 @@ class OrderedProducer:
                 lane.stop()
         for lane in lanes.values():
             lane.join()
+        for name in self._names:
+            return_name(self._controller, name)
         self._controller.close()
 
 

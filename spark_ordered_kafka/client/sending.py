@@ -10,6 +10,7 @@ from functools import partial
 from spark_ordered_kafka.client.backlog import Chunk, Queue
 from spark_ordered_kafka.client.instances import Instances
 from spark_ordered_kafka.client.reports import Attempt
+from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError
 from spark_ordered_kafka.kafka.attempts import failure_of
@@ -26,6 +27,7 @@ _PART_ROWS = 2_000
 class LaneSettings:
     """What all lanes of a producer share.
 
+    ``writer`` names what belongs to no topic.
     ``commit_interval``: seconds from a transaction's first record to its commit; None: on request only.
     ``commit_records``: records after which it is committed anyway. ``message_timeout``: seconds that a record may wait
     for its commit. ``timeout`` (seconds) bounds each call to a server. ``max_message_bytes``: of key, value and headers.
@@ -49,12 +51,12 @@ class OpenTransaction:
     commit, so only the ledger knows whether it succeeded.
     """
 
-    def __init__(self, topic: str, settings: LaneSettings) -> None:
+    def __init__(self, topic: str, name: LeasedName, settings: LaneSettings) -> None:
         self.chunks: list[Chunk] = []
         self.in_doubt = False
         self._topic = topic
         self._settings = settings
-        self._instances = Instances(settings.connection, topic, settings.writer, settings.timeout)
+        self._instances = Instances(settings.connection, topic, name, settings.timeout)
         self._number: int | None = None
         self._producer: TransactionalProducer | None = None
         self._attempt = Attempt()

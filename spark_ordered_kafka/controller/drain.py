@@ -8,6 +8,7 @@ from functools import partial
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.described import described
+from spark_ordered_kafka.controller.idle_writers import count_ids
 from spark_ordered_kafka.controller.records import TopicRecord
 from spark_ordered_kafka.controller.retirement import Retirement
 from spark_ordered_kafka.controller.tails import behind
@@ -16,6 +17,7 @@ from spark_ordered_kafka.controller.views import result
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
+from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.groups import ConsumerGroups
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leader_logs import LeaderLogs
@@ -45,6 +47,7 @@ class Drain:
         self._patience = min(timeout, _PATIENCE)
         self._leader_logs = LeaderLogs(admin.requests, timeout=self._patience)
         self._patient_groups = ConsumerGroups(admin.requests, timeout=self._patience)
+        self._fencer = Fencer(admin)
 
     def delete_records(self, topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
         """Delete what removed partitions hold, up to the log ends of this moment.
@@ -75,7 +78,8 @@ class Drain:
         return schemas.DeletedRecords(topic=topic, partitions=rows)
 
     def detailed(self, view: schemas.TopicView) -> schemas.TopicView:
-        """``view`` with the log of every partition whose leader answers, and who waits for the removed ones.
+        """``view`` with the log of every partition whose leader answers, who waits for the removed ones, and how many
+        transactional ids its writers have.
 
         None is what is not known: one broker that is down takes nothing from the partitions of the others.
         """
@@ -104,7 +108,8 @@ class Drain:
             else row
             for row in view.partitions
         ]
-        return view.model_copy(update={"partitions": partitions})
+        ids = count_ids(self._fencer, view.topic, self._patience)
+        return view.model_copy(update={"partitions": partitions, "transactional_ids": ids})
 
     def waiting_groups(self, topic: str, logs: Logs) -> dict[int, list[schemas.GroupPosition]]:
         """The groups that have committed offsets for the topic and have not read a partition of ``logs`` to its end."""

@@ -10,7 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.fence import Fencer, WriterId
 from spark_ordered_kafka.kafka.ids import id_prefix
 
@@ -55,3 +56,16 @@ def fence_idle(fencer: Fencer, topic: str, seconds: float, goes_on: Callable[[],
             if not goes_on():
                 raise UnavailableError(f"topic {topic!r}: idle writers are not fenced any further")
             fencer.fence(idle[first : first + _PART], time.monotonic() + seconds, lambda _: None)
+
+
+def count_ids(fencer: Fencer, topic: str, seconds: float) -> schemas.TransactionalIds | None:
+    """How many ids the topic's writers have; None when not all brokers answer within ``seconds``, or may not say."""
+    try:
+        writers = fencer.list_writers(id_prefix(topic), time.monotonic() + seconds).values()
+    except OrderedKafkaError as error:
+        _log.info("topic %s: the transactional ids of its writers are not known: %s", topic, error)
+        return None
+    idle = [writer for writer in writers if writer.is_idle]
+    return schemas.TransactionalIds(
+        known=len(writers), idle=len(idle), fenced=sum(writer.is_left for writer in idle)
+    )

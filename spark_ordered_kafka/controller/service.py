@@ -49,6 +49,7 @@ from spark_ordered_kafka.controller.scraping import ControllerCollector, Sampled
 from spark_ordered_kafka.controller.settings import ControllerSettings
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.truncation import TruncationCheck
+from spark_ordered_kafka.controller.writer_names import WriterNames
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -98,6 +99,7 @@ class ControllerService:
         self.leader = Leader()
         # Held by whoever takes a topic under management.
         self._registering = threading.Lock()
+        self.writer_names = WriterNames(uuid4().hex[:16])
         self._stop = threading.Event()
         # Set with whatever may end this process's leadership.
         self._wake = threading.Event()

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topics import check_cluster
+from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import LogRanges, check_properties
@@ -33,6 +34,8 @@ _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
 # Spark runs the jobs of a query in a group named like the query's run.
 _RUN_ID = "spark.jobGroup.id"
+# Seconds. A write goes on without a name of the controller's.
+_NAME_TIMEOUT = 3.0
 
 
 class OrderedStreamWriter(DataSourceStreamArrowWriter):
@@ -61,22 +64,24 @@ class OrderedStreamWriter(DataSourceStreamArrowWriter):
 class OrderedBatchWriter(DataSourceArrowWriter):
     """Spark's batch writer.
 
-    A fresh writer name per write, because two writes of one batch must not take each other for a replay. With the
+    A ledger per write, because two writes of one batch must not take each other for a replay; its transactional ids have
+    the name of an earlier write that has ended. With the
     option ``writer`` inside ``foreachBatch`` the name is kept and the batch id is the sequence: exactly once, too.
     """
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._execution = uuid.uuid4().hex
+        self._name = None if options.writer is not None else _leased_name(options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
         task = _task()
-        if self._options.writer is None:
-            claim = Claim(self._execution, 0, replayable=False)
-            return write_task(self._options, claim, task.partitionId(), iterator)
+        if self._name is not None:
+            claim = Claim(self._name.ledger, 0, replayable=False)
+            return write_task(self._options, claim, task.partitionId(), iterator, ids=self._name.writer)
         batch = task.getLocalProperty(_BATCH_ID)
-        if batch is None:
+        if self._options.writer is None or batch is None:
             raise ConfigError(
                 "option writer",
                 self._options.writer,
@@ -86,8 +91,19 @@ class OrderedBatchWriter(DataSourceArrowWriter):
         return write_task(self._options, claim, task.partitionId(), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All tasks have committed: refuse the write if an earlier attempt had others."""
+        """All tasks have committed: refuse the write if an earlier attempt had others, and let the next have the name.
+
+        After a failure nobody gets it, since some tasks may still be under way.
+        """
         check_attempt(self._options.connection, cast(Sequence[TaskReport], messages))
+        if self._name is not None:
+            with ControllerClient.of(self._options.connection, timeout=_NAME_TIMEOUT) as controller:
+                return_name(controller, self._name)
+
+
+def _leased_name(options: SinkOptions) -> LeasedName:
+    with ControllerClient.of(options.connection, timeout=_NAME_TIMEOUT) as controller:
+        return lease_name(controller, options.topic)
 
 
 def check_target(connection: Connection, topic: str | None, *, once: bool) -> None:
@@ -118,11 +134,21 @@ def _cluster_id(connection: Connection) -> str:
 
 
 def write_task(
-    options: SinkOptions, claim: Claim, task: int, batches: Iterator[pa.RecordBatch]
+    options: SinkOptions,
+    claim: Claim,
+    task: int,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    ids: str | None = None,
 ) -> TaskReport:
-    """Write all rows of a task; a transaction per topic, all committed at its end."""
+    """Write all rows of a task; a transaction per topic, all committed at its end.
+
+    ``ids``: the name in the transactional ids of a writer whose producers nobody uses again; by default the claim's.
+    """
     worker = _worker(options.connection)
     context = replace(worker.context, controller_timeout=options.controller_timeout)
+    if ids is not None:
+        context = replace(context, pool=ProducerPool(capacity=0))
     transactions: dict[str, TaskTransaction] = {}
 
     def transaction(topic: str) -> TaskTransaction:
@@ -130,9 +156,10 @@ def write_task(
             transactions[topic] = TaskTransaction(
                 context,
                 topic,
-                transactional_id(topic, claim.writer, task),
+                transactional_id(topic, ids or claim.writer, task),
                 claim.sequence,
                 options.replay_buffer_bytes,
+                ledger=transactional_id(topic, claim.writer, task),
                 origin=claim.origin,
                 accepted=claim.accepted,
             )

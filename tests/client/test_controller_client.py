@@ -55,6 +55,8 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("POST", "/v1/topics/{topic}/delete-records"): lambda c: c.delete_records("t", schemas.DeleteRecordsRequest()),
     ("POST", "/v1/topics/{topic}/truncations"): lambda c: c.truncations("t", schemas.TruncationsRequest()),
     ("POST", "/v1/topics/{topic}/misrouted"): lambda c: c.report_misrouted("t", 1),
+    ("POST", "/v1/writer-names"): lambda c: c.take_writer_name("t"),
+    ("POST", "/v1/writer-names/release"): lambda c: c.release_writer_name("t", "w", "n"),
     ("POST", "/v1/partition-counts"): lambda c: c.alter_partition_counts(COUNTS, wait=1),
     ("GET", "/v1/topics/{topic}/change"): lambda c: c.change("t"),
     ("DELETE", "/v1/topics/{topic}/change"): lambda c: c.cancel_change("t"),

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from kafka import KafkaAdminClient
 
+from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller import instructions
 from spark_ordered_kafka.controller.idle_writers import LEFT_FOR_LATER
 from spark_ordered_kafka.controller.instructions import Instruction
@@ -80,6 +81,8 @@ def test_idle_ids_are_fenced_before_writers_wait_and_only_once(
 
     assert controller.alter(topic, 3).error == "NONE"
     assert fences.ids[1] == ()
+    ids = controller.topic(topic, details=True).transactional_ids
+    assert ids == schemas.TransactionalIds(known=DEAD + 1, idle=DEAD + 1, fenced=DEAD + 1)
     assert epochs(kafka_cluster, dead) == fenced
     finished = controller.change(topic).last_change
     assert finished is not None
@@ -104,7 +107,16 @@ def test_whoever_takes_up_an_id_that_a_fence_left_behind_is_fenced_again(
     write(again[0], topic)
     assert controller.alter(topic, 1).error == "NONE"
     assert fences.ids[1] == tuple(names[:2])
-    for producer in [*producers, *again]:
+    producers[0] = new_producer(kafka_cluster, names[0])
+    producers[0].begin_transaction()
+    new_producer(kafka_cluster, names[1])
+    producers[0].produce(topic, b"open", partition=0)
+    assert producers[0].flush(servers.TIMEOUT) == 0
+    ids = controller.topic(topic, details=True).transactional_ids
+    assert ids == schemas.TransactionalIds(known=4, idle=3, fenced=2)
+    producers[0].abort_transaction()
+    assert controller.topic(topic).transactional_ids is None
+    for producer in [*producers[1:], *again]:
         with pytest.raises(KafkaException):
             write(producer, topic)
 

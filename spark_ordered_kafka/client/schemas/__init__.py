@@ -105,7 +105,9 @@ from spark_ordered_kafka.client.schemas.topics import (
     TopicList,
     TopicSummary,
     TopicView,
+    TransactionalIds,
 )
+from spark_ordered_kafka.client.schemas.writers import WriterName, WriterNameRelease, WriterNameRequest
 
 __all__ = [
     "MAX_ITEMS",
@@ -192,6 +194,7 @@ __all__ = [
     "TopicResults",
     "TopicSummary",
     "TopicView",
+    "TransactionalIds",
     "TruncationView",
     "Truncations",
     "TruncationsRequest",
@@ -201,4 +204,7 @@ __all__ = [
     "VerifiedStatus",
     "VerifyRequest",
     "WriterLayoutView",
+    "WriterName",
+    "WriterNameRelease",
+    "WriterNameRequest",
 ]

@@ -99,8 +99,17 @@ class PartitionView(Answer):
     waiting_groups: list[GroupPosition] | None = None
 
 
+class TransactionalIds(Answer):
+    """Of a topic's writers: all that Kafka knows, those without a transaction, and of these those that a change has fenced
+    and nobody has used since. The last expire by themselves (``transactional.id.expiration.ms``)."""
+
+    known: int
+    idle: int
+    fenced: int
+
+
 class TopicView(Answer):
-    """``GET /v1/topics/{t}``."""
+    """``GET /v1/topics/{t}``. ``transactional_ids``: of a request with ``details``, unless a broker does not answer."""
 
     topic: str
     topic_id: str
@@ -113,6 +122,7 @@ class TopicView(Answer):
     change: ChangeView | None
     last_change: FinishedChangeView | None = None
     partitions: list[PartitionView]
+    transactional_ids: TransactionalIds | None = None
 
 
 class TopicSummary(Answer):

@@ -19,6 +19,7 @@ from spark_ordered_kafka.controller.api import (
     reviews,
     rights,
     topics,
+    writer_names,
 )
 from spark_ordered_kafka.controller.api.admission import Admission
 from spark_ordered_kafka.controller.api.authentication import Authentication
@@ -55,6 +56,7 @@ def create_app(service: ControllerService) -> FastAPI:
         reassignments,
         plans,
         reviews,
+        writer_names,
     ):
         routes.add_routes(app, service)
     settings = service.settings

@@ -128,6 +128,9 @@ EXAMPLES: Final[dict[str, Any]] = {
     "DeleteRecordsRequest": {"partitions": [6, 7], "force": False, "validate_only": False},
     "GuardRailsRequest": {"max_partitions": 1000, "validate_only": False},
     "MisroutedReport": {"records": 3},
+    "WriterNameRequest": {"topic": "orders"},
+    "WriterName": {"writer": "5f1c7a90b2d34e68-4", "nonce": "9d0c5f3b7a1e2468"},
+    "WriterNameRelease": {"topic": "orders", "writer": "5f1c7a90b2d34e68-4", "nonce": "9d0c5f3b7a1e2468"},
     "TruncationsRequest": {"positions": [{"partition": 0, "offset": 1500, "leader_epoch": 3}]},
     "PartitionCountsRequest": _COUNTS,
     "ReplicationFactorsRequest": {

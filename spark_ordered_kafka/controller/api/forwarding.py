@@ -22,7 +22,7 @@ from spark_ordered_kafka.controller.api.bodies import read_body
 from spark_ordered_kafka.controller.api.caller import caller_of
 from spark_ordered_kafka.controller.api.errors import answer, answer_with
 from spark_ordered_kafka.controller.api.observing import REQUEST_ID
-from spark_ordered_kafka.controller.api.routing import is_mutating, route_of
+from spark_ordered_kafka.controller.api.routing import ASKED_OF_THE_LEADER, is_mutating, route_of
 from spark_ordered_kafka.controller.api.waiting import MAX_WAIT
 from spark_ordered_kafka.controller.leadership import Leader
 from spark_ordered_kafka.controller.records import LeaderRecord
@@ -271,6 +271,8 @@ def _is_forwardable(scope: Scope) -> bool:
     route = route_of(scope)
     if route is None or scope["method"] not in (route.methods or ()):
         return False
+    if route.path in ASKED_OF_THE_LEADER:
+        return True
     return route.path.startswith("/v1/") and is_mutating(scope["method"], route.path)
 
 

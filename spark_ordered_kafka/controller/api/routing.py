@@ -8,8 +8,11 @@ from starlette.types import Scope
 
 READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Those that change nothing (RFC 9110, section 9.2.1)."""
+ASKED_OF_THE_LEADER = frozenset({"/v1/writer-names", "/v1/writer-names/release"})
+"""Routes that change nothing that lasts, but whose answers must come from one controller."""
 _READS = frozenset(
     {
+        *ASKED_OF_THE_LEADER,
         "/v1/topics/{topic}/truncations",
         "/v1/topics/{topic}/misrouted",
         "/v1/reassignments/plan",

@@ -1,0 +1,50 @@
+"""Names of one-off writers: batch writes, and OrderedProducer."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.errors import OrderedKafkaError
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LeasedName:
+    """A writer's name, and what gives it back; ``nonce`` None: the writer made it up.
+
+    ``ledger`` names the writer's ledgers, and is nobody else's, ever: an earlier holder of the name has committed, too.
+    """
+
+    topic: str | None
+    writer: str
+    nonce: str | None
+    ledger: str
+
+
+def lease_name(controller: ControllerClient, topic: str | None) -> LeasedName:
+    """A name that was used before, if the controller has one.
+
+    Kafka keeps each transactional id for a week, so a new name for each writer would make many. But no writer has to wait
+    for a name: where the controller is away, is too old or refuses, the writer makes one up.
+    """
+    ledger = uuid.uuid4().hex
+    try:
+        given = controller.take_writer_name(topic)
+    except OrderedKafkaError as error:
+        _LOG.info("a new name for a writer to %s, since the controller gave none: %s", topic, error)
+        return LeasedName(topic, ledger, None, ledger)
+    return LeasedName(topic, given.writer, given.nonce, ledger)
+
+
+def return_name(controller: ControllerClient, name: LeasedName) -> None:
+    """Let others use the name; the caller does not write under it any more. If that fails, Kafka forgets the ids in time."""
+    if name.nonce is None:
+        return
+    try:
+        controller.release_writer_name(name.topic, name.writer, name.nonce)
+    except OrderedKafkaError as error:
+        _LOG.info("the writer's name %s is not used again: %s", name.writer, error)

@@ -1,0 +1,58 @@
+"""Names of one-off writers: handed out to one at a time, and again once they were given back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_ordered_kafka.controller import writer_names
+from spark_ordered_kafka.controller.writer_names import WriterNames
+
+TOPICS = ("a", "b", None)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["take", "release", "again", "wrong"]), st.integers(0, 99))))
+def test_a_name_is_one_writers_at_a_time_and_new_only_if_none_is_free(steps: list[tuple[str, int]]) -> None:
+    names = WriterNames("u")
+    held: dict[tuple[str | None, str], str] = {}
+    ended: list[tuple[str | None, str, str]] = []
+    most = dict.fromkeys(TOPICS, 0)
+    for what, number in steps:
+        topic = TOPICS[number % 3]
+        if what == "take":
+            name, nonce = names.take(topic)
+            assert (topic, name) not in held
+            held[(topic, name)] = nonce
+            most[topic] = max(most[topic], sum(one == topic for one, _ in held))
+        elif what == "release" and held:
+            (topic, name), nonce = list(held.items())[number % len(held)]
+            del held[(topic, name)]
+            names.release(topic, name, nonce)
+            ended.append((topic, name, nonce))
+        elif what == "again" and ended:
+            # A release that is repeated must not free a name that somebody else has by then.
+            names.release(*ended[number % len(ended)])
+        elif what == "wrong" and held:
+            (topic, name), nonce = list(held.items())[number % len(held)]
+            names.release(topic, name, f"{nonce}ü")
+            names.release("c", name, nonce)
+    for topic in TOPICS:
+        own = {name for one, name, _ in ended if one == topic} | {name for one, name in held if one == topic}
+        assert len(own) == most[topic]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    names = WriterNames("u")
+    limit = writer_names._REMEMBERED
+    taken = [(f"t{number}", *names.take(f"t{number}")) for number in range(2 * limit)]
+    for lease in taken:
+        names.release(*lease)
+    assert len(names._free) == limit
+    assert len(names._taken) == 0
+    assert len(names._free_of) == limit
+    # The oldest are forgotten, and the newest are there.
+    assert names.take("t0")[0] not in {name for _, name, _ in taken}
+    assert names.take(f"t{2 * limit - 1}")[0] == taken[-1][1]
+    for number in range(2 * limit):
+        names.take(f"t{number}")
+    assert len(names._taken) == limit
