@@ -297,7 +297,7 @@ class OrderedConsumer:
             self._end_with(error)
             raise
         group = self._consumer.consumer_group_metadata()
-        # Asked last: without a member's id the broker would take offsets from anybody.
+        # Asked last: a broker need not refuse offsets that come without a member's id.
         if offsets and not self._consumer.memberid():
             raise RebalancedError(
                 "the group has taken this consumer for dead and given its partitions to others"

@@ -81,7 +81,8 @@ class ConsumerOptions:
     Attributes:
         connection: the cluster and its controller, with librdkafka's properties, ``group.id`` included.
         group: ``group.id``.
-        reset: where a group that has committed nothing begins (``auto.offset.reset``).
+        reset: where a group that has committed nothing begins, and whether reading goes on when records are gone
+            (``auto.offset.reset``).
         commit_interval: seconds between commits of what is processed (``auto.commit.interval.ms``); None: only by
             ``commit()`` or with a producer's transaction (``enable.auto.commit`` false).
         show_ends: whether the end of a partition is delivered as a message (``enable.partition.eof``).

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, TopicPartition
 
-from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import RebalancedError, RequestError
 from tests.integration.members import Member, Recorder, Room, committed, exact, read_until, settle
 from tests.queries import await_stable
@@ -69,13 +69,18 @@ class Desk:
         await_true(done, "everything copied")
         exact(self.records(), self.writer.written)
 
-    def _some(self, member: Member, producer: OrderedProducer) -> bool:
+    def take(self, member: Member, producer: OrderedProducer) -> bool:
+        """Read and produce what there is."""
         found = member.read()
         for message in found:
             producer.produce(self.target, message.value(), message.key())
+        return bool(found)
+
+    def _some(self, member: Member, producer: OrderedProducer) -> bool:
+        found = self.take(member, producer)
         producer.send_offsets(member.consumer)
         producer.commit()
-        return bool(found)
+        return found
 
     def copied(self) -> int:
         return len(self.records())
@@ -194,6 +199,38 @@ def test_a_member_that_was_taken_for_dead(desk: Desk) -> None:
     sleeper.consumer.close()
     successor.consumer.rewind()
     desk.copy_rest(producer, successor)
+
+
+@pytest.mark.parametrize("way", ["commit", "abort"])
+def test_partitions_are_given_back_in_the_middle(desk: Desk, way: str) -> None:
+    """The application ends its transaction in on_revoke."""
+    producer, other = desk.producer(), desk.producer()
+
+    def end(consumer: OrderedConsumer, _: list[TopicPartition]) -> None:
+        if way == "abort":
+            producer.abort()
+        else:
+            producer.send_offsets(consumer)
+            producer.commit()
+
+    first = desk.room.member(**MANUAL)
+    first.consumer.subscribe([desk.source], on_revoke=end)
+    producer.send_offsets(first.consumer)
+    desk.copy(first, producer)
+    second = desk.member()
+
+    def shared() -> bool:
+        desk.take(first, producer)
+        desk.take(second, other)
+        return len(first.partitions) == len(second.partitions) == 1
+
+    await_true(shared, "a partition each")
+    # The open transactions of both are whole: nothing was lost with the partitions.
+    for member, ends in ((first, producer), (second, other)):
+        ends.send_offsets(member.consumer)
+        ends.commit()
+    desk.copy_rest(producer, first, second)
+    first.consumer.close()  # calls on_revoke, while there is a producer
 
 
 def test_keys_that_were_let_go_of_in_vain_are_told_again(desk: Desk, topic_name: str) -> None:

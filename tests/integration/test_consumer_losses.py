@@ -15,7 +15,7 @@ from spark_ordered_kafka.client import losses
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.members import Member, Room, distinct, numbers, read_until, settle
+from tests.integration.members import Member, Room, committed, distinct, numbers, read_until
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, create
@@ -134,7 +134,7 @@ def test_a_member_says_what_it_waits_for(
 def begin(room: Room, topic: str) -> None:
     """The group begins, and reads nothing."""
     starter = room.member(topic, enable_auto_commit=False)
-    settle([starter], 4)
+    read_until([starter], lambda: min(committed(room, topic, 4)) >= 0, "the group's first offsets")
     starter.consumer.close()
 
 

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from confluent_kafka import Message
 
-from spark_ordered_kafka import OrderedConsumer, OrderedProducer
+from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.checker import check
+from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.errors import RebalancedError
 from spark_ordered_kafka.local import LocalCluster
 from tests.queries import await_stable
@@ -27,7 +28,6 @@ from tests.servers import await_true
 from tests.streams import NumberedWriter, change, create, raw_records
 
 SEEDS = [int(seed) for seed in os.environ.get("PROGRAM_SEED", "").split()] or fresh_seeds(__name__, 1)
-TARGET_PARTITIONS = 2
 CONSUMES = 10
 ACTIONS = (
     "transform",
@@ -41,7 +41,7 @@ ACTIONS = (
     "subscribe",
     "change",
 )
-WEIGHTS = (60, 4, 5, 3, 2, 14, 2, 3, 2, 1)
+WEIGHTS = (60, 4, 5, 3, 2, 14, 2, 3, 2, 3)
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,16 @@ class Copy:
         )
 
     def copied(self) -> list[Message]:
-        """What the copy holds, by partition in the order of writing."""
+        """What the copy holds, each key in the order of writing."""
         await_stable(self.cluster, self.target)
-        return list(raw_records(self.cluster, self.target, TARGET_PARTITIONS))
+        with ControllerClient(self.cluster.controller_url) as controller:
+            history = layout_history(controller.layout(self.target))
+
+        def place(message: Message) -> tuple[int, int]:
+            offset = message.offset() or 0
+            return history.epoch_of(message.partition() or 0, offset), offset
+
+        return sorted(raw_records(self.cluster, self.target, history.partition_count), key=place)
 
     def verdict(self, written: int) -> Any:
         """Every record once, in the order of its key."""
@@ -92,7 +99,7 @@ class Copy:
 @pytest.fixture
 def copy(cluster: LocalCluster, topic_name: str) -> Copy:
     create(cluster, topic_name, 2)
-    return Copy(cluster, topic_name, create(cluster, f"{topic_name}-copy", TARGET_PARTITIONS))
+    return Copy(cluster, topic_name, create(cluster, f"{topic_name}-copy", 2))
 
 
 class TransformError(Exception):
@@ -190,7 +197,7 @@ class Program:
         self.rng = random.Random(seed)
         self.trace: list[str] = []
         self.workers = [Worker(copy, self.rng)]
-        self.count = 2
+        self.counts = {copy.source: 2, copy.target: 2}
 
     def __enter__(self) -> Program:
         return self
@@ -206,8 +213,10 @@ class Program:
         worker = self.rng.choice(self.workers)
         self.trace.append(f"{self.workers.index(worker)} {action}")
         if action == "change":
-            self.count = self.rng.choice([count for count in (2, 3, 5) if count != self.count])
-            change(self.copy.cluster, self.copy.source, self.count)
+            # Of the source readers wait for each other, of the target open transactions are fenced.
+            topic = self.rng.choice(list(self.counts))
+            self.counts[topic] = self.rng.choice([n for n in (2, 3, 5) if n != self.counts[topic]])
+            change(self.copy.cluster, topic, self.counts[topic])
         elif action == "leave" and len(self.workers) > 1:
             self.workers.remove(worker)
             worker.close()
