@@ -43,7 +43,7 @@ _NameT = TypeVar("_NameT", bound=str)
 _ParsedT = TypeVar("_ParsedT")
 _SET_BY_SPARK = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 _REFUSED_KAFKA = {
-    "auto.offset.reset": "set startingOffsets instead",
+    "auto.offset.reset": "startingOffsets of a read says where it begins; leave it out",
     "enable.auto.commit": "positions are kept in the checkpoint; leave it out",
     "enable.auto.offset.store": "positions are kept in the checkpoint; leave it out",
     "enable.partition.eof": "it is needed to see the end of a range; leave it out",

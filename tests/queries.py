@@ -77,9 +77,13 @@ class Query:
 
 
 def await_stable(cluster: LocalCluster, topic: str) -> None:
-    """Wait until no transaction is open: a commit returns before its markers let readers pass."""
+    """Wait until no transaction is open: a commit returns before its markers let readers pass.
+
+    Partitions without a leader are left out.
+    """
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    partitions = admin.list_topics(topic, TIMEOUT).topics[topic].partitions
+    found = admin.list_topics(topic, TIMEOUT).topics[topic].partitions
+    partitions = [p for p, metadata in found.items() if metadata.leader >= 0]
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
     deadline = time.monotonic() + TIMEOUT
     while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
@@ -12,7 +13,8 @@ from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, oldest_since, opened_before
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts
 from spark_ordered_kafka.errors import DataLossError, UnavailableError
-from spark_ordered_kafka.kafka.clients import TopicLog, translate
+from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.kafka.ranges import TopicLog
 from spark_ordered_kafka.ordering import blockers
 from spark_ordered_kafka.ordering.handover import Release, released
 
@@ -98,7 +100,7 @@ class Joining:
             everything = {*range(layouts.history.partition_count), *partitions}
             group = self._offsets.read(topic, everything)
             since = oldest_since(group.values(), layouts.history.current.epoch)
-            log = self._log(topic, [p for p in partitions if p not in group])
+            log = self._log(layouts, [p for p in partitions if p not in group])
             begun = {p: self._left(layouts, p, r.offset) for p, r in group.items() if p in partitions}
             begun |= self._starts(layouts, group, log, since)
             epoch = layouts.history.current.epoch
@@ -113,14 +115,21 @@ class Joining:
                 return TopicProgress(layouts, own, group, since, self._keeps_state)
         raise UnavailableError(f"the layout of {topic!r} changed {_ROUNDS} times while its ends were read")
 
-    def _log(self, topic: str, partitions: Collection[int]) -> TopicLog:
+    def _log(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicLog:
+        topic = layouts.topic
         if not partitions:
             return TopicLog("", {}, {}, {})
         if self._reset == "error":
             raise DataLossError(
                 f"the group has committed no offset of {topic!r}, partition {min(partitions)}, and auto.offset.reset is error"
             )
-        return self._directory.ranges.log(topic, partitions)
+        log = self._directory.log(layouts, partitions)
+        absent = set(partitions) - log.ends.keys()
+        if self._reset != "latest":
+            self._directory.require(layouts, absent, {})
+        # Nothing that a writer was held to lies behind the last start of a removed partition.
+        begin = {p: layouts.history.current.start(p) for p in absent}
+        return replace(log, starts={**log.starts, **begin}, ends={**log.ends, **begin})
 
     def _left(self, layouts: TopicLayouts, partition: int, position: int) -> int:
         """The position, or where the first known layout begins if that is later: what lay before it was deleted."""

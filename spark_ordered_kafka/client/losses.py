@@ -72,7 +72,8 @@ class Losses:
             self._tell_truncated(name, partition, high, progress.received)
             progress.cut(high)
         elif progress.received < low:
-            tell_lost(name, partition, progress.received, low, self._reset)
+            if self._topics[name].layouts.may_hold(partition, progress.received, low):
+                tell_lost(name, partition, progress.received, low, self._reset)
             progress.received, progress.dropped = low, None
         return True
 
@@ -116,7 +117,9 @@ class Losses:
 
     def _give_up(self, name: str, short: Collection[int], awaited: Collection[int]) -> bool:
         """Count as read what was lost before the boundaries of partitions that end before them."""
-        found = self._directory.controller.truncations(name, TruncationsRequest()).truncations
+        # The leaders of all other partitions may be away.
+        request = TruncationsRequest(partitions=sorted({*short, *awaited}))
+        found = self._directory.controller.truncations(name, request).truncations
         # By partition, the last of the layouts whose start is gone.
         lost = {
             one.partition: one

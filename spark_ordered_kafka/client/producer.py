@@ -31,7 +31,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.attempts import retriable_failure
-from spark_ordered_kafka.kafka.clients import LogRanges
+from spark_ordered_kafka.kafka.ranges import LogRanges
 
 _REQUEST_TIMEOUT = 30.0
 _OURS = frozenset(

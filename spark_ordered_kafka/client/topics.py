@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import LayoutHistoryView
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.clients import LogRanges
+from spark_ordered_kafka.kafka.ranges import LogRanges, Reached, TopicLog
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.routing import Routing
 
@@ -22,12 +22,14 @@ class TopicLayouts:
     """What the controller says of a topic. ``ordered``: whether writers are held to the newest layout.
 
     ``routings[i]`` says where the keys of the history's ``layouts[i]`` belong; None for one that writers were not held to.
+    ``leader_epochs`` has by partition the leader epoch that the newest layout's start was read under, where it is known.
     """
 
     topic: str
     topic_id: str
     history: LayoutHistory
     routings: tuple[Routing | None, ...]
+    leader_epochs: tuple[int, ...] = ()
 
     @property
     def ordered(self) -> bool:
@@ -42,24 +44,58 @@ class TopicLayouts:
         """Whether ``epoch`` has its keys handed over in order: its writers were held to it, and the topic is ordered now."""
         return self.ordered and self.routing(epoch) is not None
 
+    @property
+    def removed(self) -> range:
+        """The partitions that a shrink removed, which no ordered writer writes to."""
+        return range(self.history.current.count, self.history.partition_count)
+
+    @property
+    def reached(self) -> dict[int, Reached]:
+        """What the newest layout tells of the logs: its starts are ends that they have had."""
+        starts = self.history.current.starts
+        return {
+            p: Reached(start, epoch)
+            for p, (start, epoch) in enumerate(zip(starts, self.leader_epochs, strict=False))
+        }
+
     def until(self, epoch: int) -> TopicLayouts:
         """As it was when ``epoch`` was the newest layout; of one that was folded the first layout alone."""
         history = self.history.until(epoch)
-        return replace(self, history=history, routings=self.routings[: len(history.layouts)])
+        if history is self.history:
+            return self
+        routings = self.routings[: len(history.layouts)]
+        return replace(self, history=history, routings=routings, leader_epochs=())
+
+    def may_hold(self, partition: int, start: int, end: int) -> bool:
+        """Whether ordered writers can have written offsets ``[start, end)`` of a partition.
+
+        Under a layout that they are held to, a partition beyond its count gets tombstones of a compacted topic at most.
+        """
+        if start < min(end, self.history.first_offset(partition)):
+            return True
+        return any(
+            self.routing(epoch) is None or partition < self.history.count(epoch)
+            for epoch, _, _ in self.history.segments(partition, start, end)
+        )
 
 
 @dataclass(frozen=True)
 class TopicSnapshot:
     """A topic's log ranges, taken first, and its layouts, validated after.
 
-    Everything below ``ends`` was written under one of the layouts: a later one starts at or behind them.
-    ``leader_epochs`` has the leader epoch that a partition's end was read under, where the broker told it.
+    Everything below ``ends`` was written under one of the layouts, and no end lies before the start of the newest one, but
+    of a log that has been truncated. ``leader_epochs`` has the leader epoch that a partition's end was read under, where
+    the broker told it.
+
+    ``absent`` are removed partitions without a leader. Their logs are shown as empty, at the start of the newest layout:
+    see :meth:`TopicDirectory.require`.
     """
 
     layouts: TopicLayouts
     log_starts: Mapping[int, int]
     ends: Mapping[int, int]
     leader_epochs: Mapping[int, int]
+    absent: frozenset[int] = frozenset()
 
     @cached_property
     def starts(self) -> Mapping[int, int]:
@@ -97,6 +133,7 @@ class TopicDirectory:
         self._cluster_id: str | None = None
         self._views: dict[str, LayoutHistoryView] = {}
         self._layouts: dict[str, TopicLayouts] = {}
+        self._deleted: dict[str, tuple[TopicLayouts, frozenset[int]]] = {}
 
     def close(self) -> None:
         """Close the connection to the controller."""
@@ -120,43 +157,62 @@ class TopicDirectory:
             )
         return known.until(epoch)
 
-    def settled_snapshot(self, topic: str) -> TopicSnapshot:
-        """:meth:`snapshot` with all ends in the newest layout, as reading needs that starts at them.
-
-        Ends taken while a layout was committed may lie before its start in one partition, behind it in another: keys
-        that moved between the two would miss what lies between.
-        """
-        for _ in range(_MAX_ROUNDS):
-            committed = self.layouts(topic).history.current.epoch
-            snapshot = self.snapshot(topic)
-            if snapshot.history.current.epoch == committed:
-                return snapshot
-        raise UnavailableError(
-            f"the layout of {topic!r} changed {_MAX_ROUNDS} times while its ends were read"
-        )
-
     def snapshot(self, topic: str) -> TopicSnapshot:
-        """Log ranges first, layouts second; again if these have partitions whose end was not taken.
+        """Log ranges first, layouts second; again if these are newer than those that were known before.
+
+        So all ends are of one layout, as reading needs that starts at them: ends taken while a layout was committed may lie
+        before its start in one partition, behind it in another, and keys that moved between the two would miss what
+        lies between.
 
         Raises UnavailableError when a broker or the controller does not answer, DataLossError when the topic was
         created again and the controller knows the old one only, RequestError UNKNOWN_TOPIC_OR_PARTITION when it is
         not there.
         """
-        partitions = range(self.layouts(topic).history.partition_count)
+        known = self.layouts(topic)
         for _ in range(_MAX_ROUNDS):
-            log = self.ranges.log(topic, partitions)
+            log = self.log(known, range(known.history.partition_count))
             layouts = self.refresh(topic)
-            if layouts.history.partition_count <= len(partitions):
+            if layouts is known:
                 if log.topic_id != layouts.topic_id:
                     raise DataLossError(
                         f"topic {topic!r} was deleted and created again: Kafka has the id {log.topic_id}, the"
                         f" controller manages {layouts.topic_id}; adopt it to read it"
                     )
-                return TopicSnapshot(layouts, log.starts, log.ends, log.leader_epochs)
-            partitions = range(layouts.history.partition_count)
+                absent = frozenset(layouts.removed) - log.ends.keys()
+                empty = {p: layouts.history.current.start(p) for p in absent}
+                return TopicSnapshot(
+                    layouts, {**log.starts, **empty}, {**log.ends, **empty}, log.leader_epochs, absent
+                )
+            known = layouts
         raise UnavailableError(
             f"the layout of {topic!r} changed {_MAX_ROUNDS} times while its ends were read"
         )
+
+    def log(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicLog:
+        """The log ranges of some partitions; removed ones that have no leader are left out: see :meth:`require`."""
+        return self.ranges.log(layouts.topic, partitions, spare=layouts.removed, reached=layouts.reached)
+
+    def require(self, layouts: TopicLayouts, absent: Collection[int], positions: Mapping[int, int]) -> None:
+        """Check that reading from ``positions`` (0 where one is missing) needs nothing of removed partitions without a
+        leader: they are read to the start of the newest layout, or the controller has seen them empty.
+
+        Raises UnavailableError: there may be records.
+        """
+        unread = {p for p in absent if positions.get(p, 0) < layouts.history.current.start(p)}
+        if not unread:
+            return
+        known = self._deleted.get(layouts.topic)
+        if known is None or known[0] is not layouts or not unread <= known[1]:
+            view = self.controller.topic(layouts.topic)
+            deleted = frozenset(one.partition for one in view.partitions if one.status == "deleted")
+            known = layouts, deleted if view.layout_epoch == layouts.history.current.epoch else frozenset()
+            self._deleted[layouts.topic] = known
+        needed = sorted(unread - known[1])
+        if needed:
+            raise UnavailableError(
+                f"{layouts.topic}-{needed[0]} has no leader. A shrink removed it, and it has records up to offset"
+                f" {layouts.history.current.start(needed[0]) - 1} that are not read: its broker has to come back"
+            )
 
     def refresh(self, topic: str) -> TopicLayouts:
         """The layouts as the controller has them now: a linearizable read."""
@@ -226,6 +282,7 @@ def _layouts(view: LayoutHistoryView) -> TopicLayouts:
             Routing(view.hash, initial, one.undeleted_partition_count) if one.ordered_delivery else None
             for one in view.layouts
         ),
+        tuple(view.layouts[-1].leader_epochs),
     )
 
 

@@ -41,7 +41,7 @@ class PartitionsCreated:
 
 @dataclass(frozen=True)
 class LeadersElected:
-    """Every partition that the change needs has a leader, and those taken up again have their replicas in sync."""
+    """Every partition of the topic has a leader, and those taken up again have their replicas in sync."""
 
     at: float
 
@@ -72,7 +72,7 @@ class WritersFenced:
 
 @dataclass(frozen=True)
 class BoundariesRead:
-    """Where the new layout begins in every Kafka partition, by number."""
+    """Log end and leader epoch of every Kafka partition, by number."""
 
     at: float
     boundaries: tuple[Boundary, ...]

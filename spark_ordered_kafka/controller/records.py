@@ -51,8 +51,7 @@ class TopicRecord(Record):
 class LayoutRecord(Record):
     """``/topics/<t>/layouts/<epoch>``; immutable. ``starts[p]`` and ``leader_epochs[p]`` of every Kafka partition.
 
-    ``ordered_delivery``: whether writers were held to this layout until the next one. ``stray_from``: the first of the
-    partitions that it covers though no change has made them (see ``covering``).
+    ``ordered_delivery``: whether writers were held to this layout until the next one.
     """
 
     undeleted_partition_count: int
@@ -60,7 +59,6 @@ class LayoutRecord(Record):
     leader_epochs: list[int]
     committed_at: float
     ordered_delivery: bool = True
-    stray_from: int | None = None
 
 
 class PartitionRecord(Record):

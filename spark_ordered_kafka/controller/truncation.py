@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,13 @@ from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.epochs import UNDEFINED, epoch_ends
-from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
 # Below the timeout of the client, which is to be told which partition has no leader.
 _TIMEOUT = 6.0
 
 # Columns of an array of offsets to be checked; a position that was asked about has no layout.
 _Rows = npt.NDArray[np.int64]
-_PARTITION, _OFFSET, _LEADER_EPOCH, _LAYOUT = range(4)
+_PARTITION, _OFFSET, _LEADER_EPOCH = range(3)
 _GIVEN = -1
 _NO_LIMIT = 2**63 - 1
 _LAST_LEADER_EPOCH = 2**31 - 1
@@ -38,30 +37,24 @@ class TruncationCheck:
         self._topics = topics
 
     def check(self, topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
-        """Those of the request's positions, and of the starts of all layouts, that lie beyond their epoch's log.
+        """Those of the request's positions, and of the starts of all layouts in its partitions, that lie beyond their
+        epoch's log.
 
-        A position without a leader epoch (-1) cannot be judged and is not reported, and neither are layout starts of
-        removed partitions without a leader.
+        A position without a leader epoch (-1) cannot be judged and is not reported.
 
         Raises:
             RequestError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, or LOG_TRUNCATED for a topic that was recreated.
-            UnavailableError: a partition of ``positions``, or a live one, has no leader, or not all brokers answered in time.
+            UnavailableError: a partition has no leader, or not all brokers answered in time.
         """
         record, _ = self._topics.record(topic)
-        partitions = described(self._admin, topic, record.topic_id).partitions
-        _validate(topic, request.positions, len(partitions))
+        count = len(described(self._admin, topic, record.topic_id).partitions)
+        _validate(topic, request, count)
         given = [(row.partition, row.offset, row.leader_epoch, _GIVEN) for row in request.positions]
-        rows = np.concatenate(
-            [_rows(given), *_starts(self._znodes.layouts(topic, record), record.first_layout_epoch)],
-            axis=0,
-            dtype=np.int64,
-        )
+        starts = _starts(self._znodes.layouts(topic, record), record.first_layout_epoch)
+        asked = range(count) if request.partitions is None else request.partitions
+        kept = [found[np.isin(found[:, _PARTITION], asked)] for found in starts]
+        rows = np.concatenate([_rows(given), *kept], axis=0, dtype=np.int64)
         rows = rows[rows[:, _LEADER_EPOCH] != UNDEFINED]
-        # Of a removed partition whose broker is down nothing is known, and perhaps nobody needs it. A position that was
-        # asked about must be judged.
-        removed = partitions[record.undeleted_partition_count :]
-        leaderless = [row.partition for row in removed if row.leader == NO_LEADER]
-        rows = rows[(rows[:, _LAYOUT] == _GIVEN) | ~np.isin(rows[:, _PARTITION], leaderless)]
         pairs, inverse = np.unique(rows[:, [_PARTITION, _LEADER_EPOCH]], axis=0, return_inverse=True)
         wanted = [(int(partition), int(epoch)) for partition, epoch in pairs]
         ends = epoch_ends(self._admin.requests, topic, wanted, time.monotonic() + _TIMEOUT)
@@ -76,14 +69,17 @@ class TruncationCheck:
         )
 
 
-def _validate(topic: str, positions: Iterable[schemas.PositionCheck], count: int) -> None:
-    for index, position in enumerate(positions):
-        field = f"positions.{index}"
-        if not 0 <= position.partition < count:
+def _validate(topic: str, request: schemas.TruncationsRequest, count: int) -> None:
+    named = [(f"positions.{index}.partition", one.partition) for index, one in enumerate(request.positions)]
+    named += [(f"partitions.{index}", partition) for index, partition in enumerate(request.partitions or ())]
+    for field, partition in named:
+        if not 0 <= partition < count:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{field}.partition has the value {position.partition}: topic {topic!r} has partitions 0 to {count - 1}",
+                f"{field} has the value {partition}: topic {topic!r} has partitions 0 to {count - 1}",
             )
+    for index, position in enumerate(request.positions):
+        field = f"positions.{index}"
         if not 0 <= position.offset <= _NO_LIMIT:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,

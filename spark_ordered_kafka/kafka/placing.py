@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import UnavailableError
-from spark_ordered_kafka.kafka.clients import LogRanges
 from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.bulk import Partitions
 from spark_ordered_kafka.ordering import buckets, key_hashes, tombstone_targets

@@ -14,7 +14,8 @@ from spark_ordered_kafka.ordering.routing import Routing
 class Segment:
     """Offsets [start, end) of a partition, all written under layout ``epoch``.
 
-    ``routing`` says where that layout's keys belong; None where writers were not held to it.
+    ``routing`` says where that layout's keys belong; None where writers were not held to it. ``leader_epoch`` is that of
+    the leader whose log was seen to reach ``end``, or further; -1 where it is not known.
     """
 
     topic: str
@@ -23,6 +24,7 @@ class Segment:
     start: int
     end: int
     routing: Routing | None = None
+    leader_epoch: int = -1
 
 
 def offset_of(message: Message) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from spark_ordered_kafka.errors import ConfigError
@@ -23,7 +24,10 @@ class TopicOffset:
     newest layout epoch known when it was computed: every record below belongs to that epoch or an earlier one.
     ``leader_epochs[p]`` is the leader epoch that the log of p was seen under up to there (KIP-320), -1 where it is not
     known: it tells whether the log was truncated since. ``resumed[p]`` is where the micro-batch that ends here begins p
-    instead of the position before it, which a truncation has left beyond the log.
+    instead of the position before it: a truncation has left that beyond the log, retention before it.
+
+    ``cuts[p]`` are the offsets at which a task of that micro-batch ends and the next one of p begins. So two offsets tell the
+    tasks between them (:meth:`tasks_since`), whatever becomes of the topic before the micro-batch is read again.
     """
 
     topic_id: str
@@ -31,6 +35,7 @@ class TopicOffset:
     positions: tuple[int, ...]
     leader_epochs: tuple[int, ...] = ()
     resumed: Mapping[int, int] = field(default_factory=dict)
+    cuts: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -52,6 +57,18 @@ class TopicOffset:
     def as_mapping(self, partitions: int) -> dict[int, int]:
         """Positions of the partitions 0 to ``partitions`` - 1, and of any further one that has been read."""
         return {p: self.position(p) for p in range(max(partitions, len(self.positions)))}
+
+    def tasks_since(self, before: TopicOffset | None) -> list[tuple[int, int, int]]:
+        """Partition, start and end of each task of the micro-batch from ``before``, None for a topic not read before."""
+        if before is not None and before.topic_id != self.topic_id:
+            before = None
+        tasks = []
+        for partition, end in enumerate(self.positions):
+            start = 0 if before is None else before.position(partition)
+            start = self.resumed.get(partition, start)
+            bounds = [start, *self.cuts.get(partition, ()), end]
+            tasks += [(partition, low, high) for low, high in pairwise(bounds) if low < high]
+        return tasks
 
 
 @dataclass(frozen=True)
@@ -84,6 +101,7 @@ class SourceOffset:
                     tuple(topic["positions"]),
                     tuple(topic["leader_epochs"]),
                     {int(p): offset for p, offset in topic.get("resumed", {}).items()},
+                    {int(p): tuple(offsets) for p, offsets in topic.get("cuts", {}).items()},
                 )
                 for name, topic in value["topics"].items()
             }
@@ -91,7 +109,7 @@ class SourceOffset:
 
 
 def _topic_json(topic: TopicOffset) -> dict[str, Any]:
-    value = {
+    value: dict[str, Any] = {
         "topic_id": topic.topic_id,
         "layout_epoch": topic.layout_epoch,
         "positions": list(topic.positions),
@@ -99,6 +117,8 @@ def _topic_json(topic: TopicOffset) -> dict[str, Any]:
     }
     if topic.resumed:
         value["resumed"] = {str(p): offset for p, offset in sorted(topic.resumed.items())}
+    if topic.cuts:
+        value["cuts"] = {str(p): list(offsets) for p, offsets in sorted(topic.cuts.items())}
     return value
 
 

@@ -13,7 +13,7 @@ from spark_ordered_kafka.config import EARLIEST, Bound, Limits, SourceOptions
 from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.offsets import TopicOffset
-from spark_ordered_kafka.spark.bounds import check_order, resolve
+from spark_ordered_kafka.spark.bounds import check_order, check_whole, resolve
 from spark_ordered_kafka.spark.loss import LossGuard
 from spark_ordered_kafka.spark.plan import batch_tasks, segments_of, unordered_tasks
 from spark_ordered_kafka.spark.stream import read_task
@@ -40,7 +40,7 @@ class OrderedBatchReader(DataSourceReader):
         try:
             losses = LossGuard(directory, options.fail_on_data_loss)
             subscriber = Subscriber(directory, options)
-            snapshots = subscriber.select(subscriber.observe(settled=True), known=(), lost=losses.told)
+            snapshots = subscriber.select(subscriber.observe(), known=(), lost=losses.told)
             segments = [
                 segment
                 for snapshot in snapshots.values()
@@ -66,9 +66,13 @@ class OrderedBatchReader(DataSourceReader):
     ) -> list[Segment]:
         options, offsets_at = self._options, directory.ranges.offsets_at
         starting = Bound("startingOffsets", EARLIEST) if options.starting is None else options.starting
+        directory.require(snapshot.layouts, snapshot.absent, {})
         start = resolve(starting, snapshot, topics, offsets_at, options.no_match)
         end = resolve(options.ending, snapshot, topics, offsets_at, "latest")
         check_order(options.ending, starting, snapshot.topic, start, end)
         beginning = TopicOffset.of(snapshot.topic_id, 0, start)
         surviving, _, positions = losses.surviving(snapshot, beginning)
-        return segments_of(surviving.layouts, positions, end)
+        # A time for an end says itself what is left out.
+        if options.ordering == "key" and surviving.layouts.ordered and not options.ending.by_time:
+            check_whole(options.ending, surviving.layouts, positions, end)
+        return segments_of(surviving.layouts, positions, end, snapshot.leader_epochs)

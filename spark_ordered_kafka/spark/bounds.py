@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from spark_ordered_kafka.client.topics import TopicSnapshot
+from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, NoMatch
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.ordering import blockers, readable
 
 OffsetsAt = Callable[[str, Mapping[int, int]], Mapping[int, int | None]]
 """(topic, {partition: milliseconds}) -> per partition the first offset at or after that time, None without one."""
@@ -25,7 +26,7 @@ def resolve(
 
     As in Spark, JSON must name every partition. A removed partition may be left out once it is empty, since it has
     only one offset. Raises ConfigError for a topic or partition that is not read or not named, for an offset outside
-    the log, and for a time without a match under ``error``.
+    the log, and for a time without a match under ``error``: an empty removed partition will never have one.
     """
     if not isinstance(bound.value, int):
         wanted = _named(bound, bound.value, snapshot, topics)
@@ -52,6 +53,40 @@ def check_order(
                 f"{topic}-{partition}: {last}",
                 f"must not lie before {starting.option} ({start[partition]})",
             )
+
+
+def check_whole(
+    ending: Bound, layouts: TopicLayouts, start: Mapping[int, int], end: Mapping[int, int]
+) -> None:
+    """Raises ConfigError where offsets that the user gave for an end leave a hole inside a key.
+
+    What lies before them in one partition is what a stream would have to read before it read another one to its end.
+    """
+    reached, before = dict(start), None
+    while reached != before:
+        before = reached
+        reached = readable(layouts.history, before, end)
+    held = {p: at for p, at in reached.items() if at < end[p]}
+    for partition, waits in blockers(layouts.history, reached).items():
+        if partition in held:
+            other, needed = waits[0]
+            raise ConfigError(
+                f"option {ending.option}",
+                f"{layouts.topic}-{other}: {end.get(other, 0)}",
+                f"keys went from there to {layouts.topic}-{partition}, and of them records would be missing between the"
+                f" ends: end {layouts.topic}-{other} at {needed} or later, or {layouts.topic}-{partition} at"
+                f" {held[partition]}, or set ordering=none",
+            )
+
+
+def behind_removed(snapshot: TopicSnapshot, start: Mapping[int, int]) -> dict[int, int]:
+    """The start positions; of removed partitions that are begun at their ends, not before the newest layout.
+
+    Such an end lies before it only where the log has lost what lay between, which whoever begins here does not miss.
+    """
+    newest = snapshot.history.current
+    ended = {p for p in snapshot.layouts.removed if p in start and start[p] >= snapshot.ends[p]}
+    return {p: max(at, newest.start(p)) if p in ended else at for p, at in start.items()}
 
 
 def is_retired(snapshot: TopicSnapshot, partition: int) -> bool:
@@ -107,7 +142,8 @@ def _at_offsets(bound: Bound, wanted: Mapping[int, int], snapshot: TopicSnapshot
     for partition, offset in wanted.items():
         value = markers[offset][partition] if offset in markers else offset
         low, high = snapshot.starts[partition], snapshot.ends[partition]
-        if not low <= value <= high:
+        # Of a log that nobody can be asked for, nobody knows how much further it goes.
+        if value < low or (value > high and partition not in snapshot.absent):
             raise ConfigError(
                 f"option {bound.option}",
                 f"{snapshot.topic}-{partition}: {offset}",
@@ -125,9 +161,10 @@ def _at_times(
     no_match: NoMatch,
 ) -> dict[int, int]:
     found = {}
-    for partition, offset in offsets_at(snapshot.topic, wanted).items():
+    asked = {partition: time for partition, time in wanted.items() if partition not in snapshot.absent}
+    for partition, offset in offsets_at(snapshot.topic, asked).items():
         end = snapshot.ends[partition]
-        if offset is None and no_match == "error":
+        if offset is None and no_match == "error" and not is_retired(snapshot, partition):
             raise ConfigError(
                 f"option {bound.option}",
                 f"{snapshot.topic}-{partition}: {wanted[partition]}",

@@ -70,8 +70,12 @@ class OrderedKafkaDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> OrderedStreamWriter:
         """Writer of a streaming query."""
         if overwrite:
+            # Spark 4.3 refuses outputMode("update") for every sink that is written in Python.
             raise ConfigError(
-                "output mode", "complete", 'Kafka only appends: use outputMode("append") or "update"'
+                "output mode",
+                "complete",
+                'Kafka only appends: use outputMode("append"), for which an aggregation needs a watermark, or'
+                ' outputMode("update") with foreachBatch, a batch write in it and the option writer',
             )
         options = self._sink_options(schema)
         if self._plans:

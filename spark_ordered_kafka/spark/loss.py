@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import PositionCheck, TruncationsRequest, TruncationView
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
-from spark_ordered_kafka.errors import DataLossError
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError
+from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import TopicOffset
 
@@ -51,23 +54,29 @@ class LossGuard:
         self._skip_retained(snapshot, positions)
         return snapshot, offset, positions
 
-    def left(self, layouts: TopicLayouts, start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, int]:
-        """Where a micro-batch begins, which may be read again: behind what lay in layouts that were folded since."""
+    def left(self, layouts: TopicLayouts, offset: TopicOffset, before: TopicOffset | None) -> dict[int, int]:
+        """Where what is left begins in partitions of the micro-batch from ``before`` to ``offset``, which may be read again,
+        where it begins later: behind what lay in layouts that were folded since."""
         first = layouts.history.layouts[0]
-        lost = {
-            p: begin
-            for p, last in end.items()
-            if start.get(p, 0) < (begin := min(first.start(p), last)) and first.epoch > 0
-        }
-        if any(p in start for p in lost):
-            ranges = [f"{layouts.topic}-{p}: offsets {start.get(p, 0)} to {at - 1}" for p, at in lost.items()]
+        if first.epoch == 0:
+            return {}
+        begun: dict[int, tuple[int, int]] = {}
+        for p, low, high in offset.tasks_since(before):
+            begun[p] = begun.get(p, (low, low))[0], high
+        lost = {p: begin for p, (low, high) in begun.items() if low < (begin := min(first.start(p), high))}
+        # Of a topic that is read for the first time, and from 0 on, nothing says that there was anything.
+        known = before is not None and before.topic_id == offset.topic_id
+        if any(known or p in offset.resumed for p in lost):
+            ranges = [f"{layouts.topic}-{p}: offsets {begun[p][0]} to {at - 1}" for p, at in lost.items()]
             self.told(f"records of the micro-batch are gone, and what is known of them: {_shown(ranges)}")
-        return {**start, **lost}
+        return lost
 
-    def lowered(self, layouts: TopicLayouts) -> TopicLayouts:
-        """The layouts as :meth:`surviving` left them, also in a process that has not judged this topic yet."""
+    def lowered(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicLayouts:
+        """The layouts as :meth:`surviving` left them, in ``partitions`` also in a process that has not judged this topic
+        yet."""
         if not self._fail and layouts.topic not in self._checked:
-            found = self._directory.controller.truncations(layouts.topic, TruncationsRequest())
+            request = TruncationsRequest(partitions=sorted(partitions))
+            found = self._directory.controller.truncations(layouts.topic, request)
             self._keep_starts(layouts.topic, found.truncations)
         return self._lower(layouts)
 
@@ -88,11 +97,12 @@ class LossGuard:
 
     def _skip_retained(self, snapshot: TopicSnapshot, positions: dict[int, int]) -> None:
         # A partition never read before is new: its first offset is 0 unless records were removed from it.
-        lost = {p: start for p, start in snapshot.starts.items() if positions[p] < start}
+        gone = {p: start for p, start in snapshot.starts.items() if positions[p] < start}
+        lost = {p: start for p, start in gone.items() if snapshot.layouts.may_hold(p, positions[p], start)}
         if lost:
             ranges = [f"{snapshot.topic}-{p}: offsets {positions[p]} to {s - 1}" for p, s in lost.items()]
             self.told(f"records are gone before they were read: {_shown(ranges)}")
-            positions.update(lost)
+        positions.update(gone)
 
     def _skip_truncated(
         self, snapshot: TopicSnapshot, offset: TopicOffset, positions: dict[int, int]
@@ -100,19 +110,16 @@ class LossGuard:
         state = (snapshot.topic_id, snapshot.leader_epochs)
         if self._checked.get(snapshot.topic) == state:
             return
+        needed = self._needed(snapshot, positions)
         request = TruncationsRequest(
             positions=[
                 PositionCheck(partition=p, offset=at, leader_epoch=offset.leader_epochs[p])
                 for p, at in enumerate(offset.positions)
-                if at > 0 and p < len(offset.leader_epochs) and offset.leader_epochs[p] >= 0
-            ]
+                if p in needed and at > 0 and p < len(offset.leader_epochs) and offset.leader_epochs[p] >= 0
+            ],
+            partitions=None if len(needed) == snapshot.history.partition_count else sorted(needed),
         )
-        # Of an assignment, the other partitions are none of the reader's.
-        found = [
-            one
-            for one in self._directory.controller.truncations(snapshot.topic, request).truncations
-            if one.partition in snapshot.ends
-        ]
+        found = self._directory.controller.truncations(snapshot.topic, request).truncations
         cut = {one.partition: one for one in found if one.layout_epoch is None}
         for p, one in cut.items():
             positions[p] = min(positions[p], one.end_offset)
@@ -132,6 +139,15 @@ class LossGuard:
         self._keep_starts(snapshot.topic, found)
         self._checked[snapshot.topic] = state
 
+    def _needed(self, snapshot: TopicSnapshot, positions: Mapping[int, int]) -> set[int]:
+        """The partitions that something is still read of. Of an assignment, the others are none of the reader's.
+
+        A removed one that is read to its last start needs nothing more, whatever its log has lost: nobody writes there.
+        """
+        newest = snapshot.history.current
+        read = {p for p in snapshot.layouts.removed if positions.get(p, 0) >= newest.start(p)}
+        return snapshot.ends.keys() - snapshot.absent - (read if snapshot.layouts.ordered else set())
+
     def _keep_starts(self, topic: str, found: Sequence[TruncationView]) -> None:
         self._lowered[topic] = {
             (one.layout_epoch, one.partition): one.end_offset for one in found if one.layout_epoch is not None
@@ -140,6 +156,26 @@ class LossGuard:
     def _lower(self, layouts: TopicLayouts) -> TopicLayouts:
         starts = {} if self._fail else self._lowered.get(layouts.topic, {})
         return replace(layouts, history=lower(layouts.history, starts)) if starts else layouts
+
+
+def truncated_end(connection: Connection, segment: Segment) -> int | None:
+    """Where the log of the segment's leader epoch ends if that is before the segment's end, as the leader tells the
+    controller; None where the log is as long as it was, or where no leader epoch is known.
+
+    Raises UnavailableError when the leader or the controller does not answer.
+    """
+    if segment.leader_epoch < 0:
+        return None
+    check = PositionCheck(partition=segment.partition, offset=segment.end, leader_epoch=segment.leader_epoch)
+    request = TruncationsRequest(positions=[check], partitions=[])
+    with ControllerClient.of(connection, retry_for=0.0) as controller:
+        try:
+            found = controller.truncations(segment.topic, request).truncations
+        except RequestError as error:
+            if error.code is not ErrorCode.LOG_TRUNCATED:
+                raise
+            return 0  # the topic was deleted and created again
+    return min((one.end_offset for one in found), default=None)
 
 
 def lower(history: LayoutHistory, starts: Starts) -> LayoutHistory:

@@ -2,38 +2,88 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.config import Splitting
 from spark_ordered_kafka.kafka.segments import Segment
+from spark_ordered_kafka.ordering.offsets import TopicOffset
 
 
 @dataclass
 class SegmentsPartition(InputPartition):
-    """One Spark task: segments read one after another, in this order."""
+    """One Spark task: segments read one after another, in this order; none where nothing is left of it."""
 
     segments: tuple[Segment, ...]
 
 
-def segments_of(layouts: TopicLayouts, start: Mapping[int, int], end: Mapping[int, int]) -> list[Segment]:
-    """The segments between two positions, by partition, then by epoch."""
+def segments_of(
+    layouts: TopicLayouts,
+    start: Mapping[int, int],
+    end: Mapping[int, int],
+    leader_epochs: Mapping[int, int] | None = None,
+) -> list[Segment]:
+    """The segments between two positions, by partition, then by epoch. ``leader_epochs``: those of the ends."""
+    known = leader_epochs or {}
     return [
-        Segment(layouts.topic, partition, epoch, first, last, layouts.routing(epoch))
+        Segment(
+            layouts.topic, partition, epoch, first, last, layouts.routing(epoch), known.get(partition, -1)
+        )
         for partition in sorted(end)
         for epoch, first, last in layouts.history.segments(partition, start.get(partition, 0), end[partition])
     ]
 
 
-def stream_tasks(segments: Sequence[Segment]) -> list[SegmentsPartition]:
-    """One task per partition of Kafka: what the gate lets through needs no order between partitions."""
-    groups: dict[tuple[str, int], list[Segment]] = {}
-    for segment in segments:
-        groups.setdefault((segment.topic, segment.partition), []).append(segment)
-    return [SegmentsPartition(tuple(group)) for group in groups.values()]
+def stream_tasks(
+    layouts: TopicLayouts | None, offset: TopicOffset, before: TopicOffset | None, left: Mapping[int, int]
+) -> list[SegmentsPartition]:
+    """The tasks of a topic in the micro-batch from ``before`` to ``offset``: always as many as these two offsets tell.
+
+    A task whose records are gone stays as an empty one, so that those behind it keep their numbers: by these the sink
+    knows whether a task has been written. One task per partition of Kafka keeps the order, since what the gate lets through
+    needs none between partitions.
+
+    Args:
+        layouts: None for a topic that has vanished.
+        left: where the records of a partition begin that are still there, if that is later.
+    """
+    epochs = dict(enumerate(offset.leader_epochs))
+    tasks = []
+    for p, low, high in offset.tasks_since(before):
+        begin = max(low, left.get(p, low))
+        segments = [] if layouts is None else segments_of(layouts, {p: begin}, {p: high}, epochs)
+        tasks.append(SegmentsPartition(tuple(segments)))
+    return tasks
+
+
+def with_cuts(
+    moved: Mapping[str, TopicOffset],
+    begin: Mapping[str, TopicOffset],
+    layouts: Mapping[str, TopicLayouts],
+    splitting: Splitting,
+) -> dict[str, TopicOffset]:
+    """The offsets with the cuts that :func:`split` makes in the micro-batch from ``begin``, of all topics together."""
+    whole = {topic: replace(offset, cuts={}) for topic, offset in moved.items() if offset != begin.get(topic)}
+    segments = [
+        segment
+        for topic, offset in whole.items()
+        for task in stream_tasks(layouts[topic], offset, begin.get(topic), {})
+        for segment in task.segments
+    ]
+    cuts: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for before, piece in pairwise(split(segments, splitting)):
+        if (before.topic, before.partition) == (piece.topic, piece.partition):
+            cuts[piece.topic][piece.partition].append(piece.start)
+    found = {
+        topic: replace(offset, cuts={p: tuple(at) for p, at in cuts[topic].items()})
+        for topic, offset in whole.items()
+    }
+    return {**moved, **found}
 
 
 def batch_tasks(segments: Sequence[Segment], initial_counts: Mapping[str, int]) -> list[SegmentsPartition]:

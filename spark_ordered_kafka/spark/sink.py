@@ -22,10 +22,11 @@ from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.clients import LogRanges, check_properties
+from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.ledger import Origin
 from spark_ordered_kafka.kafka.producer import ProducerPool
+from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.kafka.replay import Claim
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.spark.replays import TaskLook, TaskReport, check_attempt

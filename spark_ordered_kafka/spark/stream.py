@@ -23,18 +23,12 @@ from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, SourceOptions
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties, translate, unknown_topic
 from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
-from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering import readable
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
-from spark_ordered_kafka.spark.bounds import resolve
+from spark_ordered_kafka.spark.bounds import behind_removed, resolve
 from spark_ordered_kafka.spark.limits import Admission
-from spark_ordered_kafka.spark.loss import LossGuard
-from spark_ordered_kafka.spark.plan import (
-    SegmentsPartition,
-    segments_of,
-    stream_tasks,
-    unordered_tasks,
-)
+from spark_ordered_kafka.spark.loss import LossGuard, truncated_end
+from spark_ordered_kafka.spark.plan import SegmentsPartition, stream_tasks, with_cuts
 from spark_ordered_kafka.spark.schema import source_schema
 from spark_ordered_kafka.spark.subscription import Observation, Subscriber
 
@@ -43,7 +37,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Reading:
-    """A topic as the next micro-batch is planned: its snapshot, its offset, and the positions that follow from both."""
+    """A topic as the next micro-batch is planned: its snapshot, its offset, and the positions that follow from both.
+
+    ``is_new``: the offset is not the one that Spark knows, which has nothing of the topic (of this id).
+    """
 
     snapshot: TopicSnapshot
     offset: TopicOffset
@@ -63,8 +60,13 @@ class _Reading:
     def at(self, positions: Mapping[int, int]) -> TopicOffset:
         """The offset with these positions."""
         epoch = max(self.offset.layout_epoch, self.snapshot.history.current.epoch)
-        reached = TopicOffset.of(self.snapshot.topic_id, epoch, positions, self.snapshot.leader_epochs)
-        resumed = {p: at for p, at in self.positions.items() if at < self.offset.position(p)}
+        # A former leader may have answered for a partition that did not move: what was read needs the later epoch.
+        leader_epochs = dict(enumerate(self.offset.leader_epochs))
+        for p, found in self.snapshot.leader_epochs.items():
+            leader_epochs[p] = max(found, leader_epochs.get(p, -1))
+        reached = TopicOffset.of(self.snapshot.topic_id, epoch, positions, leader_epochs)
+        before = TopicOffset(self.snapshot.topic_id, 0, ()) if self.is_new else self.offset
+        resumed = {p: at for p, at in self.positions.items() if at != before.position(p)}
         return replace(reached, resumed=resumed)
 
     def moved(self, positions: Mapping[int, int]) -> TopicOffset:
@@ -111,12 +113,16 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self) -> SourceOffset:
         bound = Bound("startingOffsets", LATEST) if self._options.starting is None else self._options.starting
         # Of Trigger.AvailableNow the target: what came later would be beyond the end of the run.
-        seen = self._subscriber().observe(settled=True) if self._target is None else self._target
+        seen = self._subscriber().observe() if self._target is None else self._target
         topics = self._subscriber().select(seen, known=(), lost=self._losses().told)
         offset = {}
         for topic, snapshot in topics.items():
+            if bound.value != LATEST:
+                self._directory().require(snapshot.layouts, snapshot.absent, {})
             offsets_at = self._directory().ranges.offsets_at
             start = resolve(bound, snapshot, topics, offsets_at, self._options.no_match)
+            if bound.value != EARLIEST:
+                start = behind_removed(snapshot, start)
             offset[topic] = TopicOffset.of(
                 snapshot.topic_id, snapshot.history.current.epoch, start, snapshot.leader_epochs
             )
@@ -151,7 +157,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the ends, and the layouts below them: nothing later is read by this run."""
-        self._target = self._subscriber().observe(settled=True)
+        self._target = self._subscriber().observe()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The log ends seen last: what Spark shows as ``latestOffset`` in the query's progress."""
@@ -174,14 +180,20 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for (topic, p), end in admitted.items():
             ends[topic][p] = end
         moved = {topic: reading.moved(ends[topic]) for topic, reading in readings.items()}
+        if self._options.ordering == "none":
+            layouts = {topic: reading.snapshot.layouts for topic, reading in readings.items()}
+            moved = with_cuts(moved, begin.topics, layouts, self._options.splitting)
         return SourceOffset({**begin.topics, **moved})
 
     def _reading(self, begin: SourceOffset, snapshot: TopicSnapshot) -> _Reading:
         known = begin.topics.get(snapshot.topic)
         # A topic that was not read before is read from its start, like a new partition.
         offset = TopicOffset.of(snapshot.topic_id, 0, snapshot.starts) if known is None else known
+        is_new = known is None or known.topic_id != snapshot.topic_id
+        read = {} if is_new else dict(enumerate(offset.positions))
+        self._directory().require(snapshot.layouts, snapshot.absent, read)
         snapshot, offset, positions = self._losses().surviving(snapshot, offset)
-        return _Reading(snapshot, offset, positions, is_new=known is None)
+        return _Reading(snapshot, offset, positions, is_new)
 
     def _gate(self, reading: _Reading) -> dict[int, int]:
         if self._options.ordering == "none" or not reading.snapshot.layouts.ordered:
@@ -190,7 +202,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _warn_stalled(self, error: OrderedKafkaError) -> None:
         if not self._stalled:
-            _LOG.warning("no progress until the layout is known again: %s", error)
+            _LOG.warning("no progress until this is known: %s", error)
         self._stalled = True
 
     # -- tasks --------------------------------------------------------------------------------------------------
@@ -198,27 +210,17 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Tasks of a micro-batch; depends on its offsets and the immutable layouts below ``end`` alone."""
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
-        segments: list[Segment] = []
+        tasks: list[SegmentsPartition] = []
         for topic, offset in until.topics.items():
             before = begin.topics.get(topic)
-            if before == offset:
-                # Nothing to read, perhaps of a topic that is no more.
-                continue
-            if before is not None and before.topic_id != offset.topic_id:
-                before = None
-            layouts = self._layouts_of(topic, offset)
-            if layouts is None:
-                continue
-            size = len(offset.positions)
-            layouts = self._losses().lowered(layouts)
-            first = {} if before is None else {**before.as_mapping(size), **offset.resumed}
-            last = offset.as_mapping(size)
-            segments += segments_of(layouts, self._losses().left(layouts, first, last), last)
-        tasks = (
-            stream_tasks(segments)
-            if self._options.ordering == "key"
-            else unordered_tasks(segments, self._options.splitting)
-        )
+            # Where nothing is to be read, the topic may be no more.
+            if before != offset and (ranges := offset.tasks_since(before)):
+                layouts = self._layouts_of(topic, offset)
+                left: Mapping[int, int] = {}
+                if layouts is not None:
+                    layouts = self._losses().lowered(layouts, {p for p, _, _ in ranges})
+                    left = self._losses().left(layouts, offset, before)
+                tasks += stream_tasks(layouts, offset, before, left)
         return list(tasks)
 
     def _layouts_of(self, topic: str, offset: TopicOffset) -> TopicLayouts | None:
@@ -293,7 +295,7 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a task of a batch or a stream."""
-    if not isinstance(partition, SegmentsPartition):
+    if not isinstance(partition, SegmentsPartition) or not partition.segments:
         # Spark makes a task without content for a read that has none.
         return iter(())
     schema = to_arrow_schema(source_schema(options.include_headers), timezone="UTC")
@@ -301,5 +303,9 @@ def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pa.
         options.connection, options.include_headers, options.fail_on_data_loss, options.misrouted
     )
     return read_segments(
-        settings, partition.segments, schema, lambda strays: tell_strays(options.connection, strays)
+        settings,
+        partition.segments,
+        schema,
+        lambda strays: tell_strays(options.connection, strays),
+        lambda segment: truncated_end(options.connection, segment),
     )

@@ -32,21 +32,17 @@ class Subscriber:
         self._subscription = options.subscription
         self._told: set[str] = set()
 
-    def observe(self, *, settled: bool = False) -> Observation:
-        """Snapshots of all topics there are.
-
-        ``settled``: all ends of a topic are of one layout epoch, so that reading can start at them.
-        """
+    def observe(self) -> Observation:
+        """Snapshots of all topics there are."""
         snapshots: dict[str, TopicSnapshot] = {}
         missing: dict[str, OrderedKafkaError] = {}
-        take = self._directory.settled_snapshot if settled else self._directory.snapshot
         for topic in self._names():
             try:
                 # A snapshot asks again and again for what it does not find; this asks once for what was not there.
                 if topic in self._told and not self._directory.ranges.exists(topic):
                     missing[topic] = unknown_topic(topic)
                     continue
-                snapshots[topic] = take(topic)
+                snapshots[topic] = self._directory.snapshot(topic)
             except DataLossError as error:
                 missing[topic] = error
             except RequestError as error:
@@ -120,6 +116,7 @@ class Subscriber:
             snapshot,
             log_starts={p: offset for p, offset in snapshot.log_starts.items() if p in read},
             ends={p: offset for p, offset in snapshot.ends.items() if p in read},
+            absent=snapshot.absent & read,
         )
 
 

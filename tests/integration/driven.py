@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.kafka.clients import LogRanges
+from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
 from tests.queries import Query, Rows, await_stable, batch_rows
 from tests.servers import TIMEOUT

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Message
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.kafka.clients import LogRanges
+from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.members import Room, committed, read_until, settle
 from tests.integration.test_compacted import cleaning, compact, names, raw, roll, table

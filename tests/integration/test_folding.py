@@ -216,7 +216,7 @@ def test_a_client_that_missed_what_was_folded_begins_behind_it(
         after = directory.refresh(topic_name)
         assert (before.history.first_epoch, before.history.current.epoch) == (0, 0)
         assert (after.history.first_epoch, after.history.current.epoch) == (3, 4)
-        snapshot = directory.settled_snapshot(topic_name)
+        snapshot = directory.snapshot(topic_name)
         assert snapshot.starts == snapshot.log_starts
         assert (
             directory.layouts_until(topic_name, after.topic_id, 1).history.layouts

@@ -5,23 +5,83 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from spark_ordered_kafka.errors import FencedError
-from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.errors import (
+    DataLossError,
+    ErrorCode,
+    FencedError,
+    RebalancedError,
+    RequestError,
+    UnavailableError,
+)
+from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, translate
+from spark_ordered_kafka.kafka.codes import KINDS, Kind
 from spark_ordered_kafka.kafka.producer import transaction_error
+
+ALL_CODES = {
+    name: code
+    for name in dir(KafkaError)
+    if name.isupper() and isinstance(code := getattr(KafkaError, name), int)
+}
+# librdkafka's own codes end at -200; what a newer version adds may be anything that is not in use.
+UNHEARD_OF = (-101, -136, 134, 999)
+
+
+def test_every_code_of_librdkafka_is_classified() -> None:
+    assert len(ALL_CODES) > 150
+    assert sorted(ALL_CODES.values()) == sorted(KINDS), "new in this librdkafka, or in two kinds"
+
+
+@pytest.mark.parametrize("name", sorted(ALL_CODES))
+def test_an_error_is_translated_by_its_kind(name: str) -> None:
+    error = KafkaError(ALL_CODES[name])
+    translated = translate(error, "asking")
+    expected = {
+        Kind.RETRIABLE: UnavailableError,
+        Kind.FENCED: FencedError,
+        Kind.REBALANCED: RebalancedError,
+        Kind.LOSS: DataLossError,
+    }.get(KINDS[error.code()], RequestError)
+    assert type(translated) is expected
+    assert translated.retriable == (
+        KINDS[error.code()] in (Kind.RETRIABLE, Kind.FENCED, Kind.REBALANCED)
+    ) or (
+        # As an answer of the controller's API this one says: ask another controller.
+        translated.code is ErrorCode.NOT_CONTROLLER
+    )
+    assert name in str(translated)
+
+
+@pytest.mark.parametrize("code", UNHEARD_OF)
+def test_an_unheard_of_code_is_retriable_unless_librdkafka_calls_it_fatal(code: int) -> None:
+    assert translate(KafkaError(code), "asking").retriable
+    assert not translate(KafkaError(code, "no", fatal=True), "asking").retriable
 
 
 @pytest.mark.parametrize(
     "code",
     [
+        KafkaError._DESTROY_BROKER,
         KafkaError._NOENT,
+        KafkaError._SSL,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.NOT_ENOUGH_REPLICAS,
+        *STALE_METADATA,
     ],
 )
 def test_what_a_broker_says_while_it_comes_back_is_retriable(code: int) -> None:
     assert translate(KafkaError(code), "asking").retriable
+
+
+def test_what_no_retry_can_mend_names_a_code_of_its_own() -> None:
+    assert (
+        translate(KafkaError(KafkaError._AUTHENTICATION), "asking").code
+        is ErrorCode.SASL_AUTHENTICATION_FAILED
+    )
+    assert translate(KafkaError(KafkaError._INVALID_ARG), "asking").code is ErrorCode.INVALID_CONFIG
+    assert translate(KafkaError(KafkaError._BAD_MSG), "asking").code is ErrorCode.CORRUPT_MESSAGE
+    assert {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION} <= OUT_OF_RANGE
 
 
 def test_unknown_error_is_a_fence_to_a_transaction_only() -> None:

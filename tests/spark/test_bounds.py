@@ -1,6 +1,7 @@
 """Where reading starts and ends, on snapshots made by hand."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.config import EARLIEST, LATEST, Bound
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
-from spark_ordered_kafka.spark.bounds import check_order, partitions_shown, resolve
+from spark_ordered_kafka.spark.bounds import check_order, check_whole, partitions_shown, resolve
 
 # 2 -> 4 -> 2: partitions 2 and 3 are removed, and nothing is left in 3.
 HISTORY = LayoutHistory(2, [Layout(0, 2, (0, 0)), Layout(1, 4, (10, 20, 0, 0)), Layout(2, 2, (15, 20, 7, 9))])
@@ -70,6 +71,42 @@ def test_times() -> None:
     assert resolve(bound, SNAPSHOT, ["t"], at, "latest") == {0: 3, 1: 19, 2: 7, 3: 9}
     per_partition = Bound("startingOffsetsByTimestamp", {"t": {0: 50, 1: 50, 2: 51}}, by_time=True)
     assert resolve(per_partition, SNAPSHOT, ["t"], at, "latest") == {0: 3, 1: 19, 2: 7, 3: 9}
+
+
+def test_a_time_without_a_match_is_no_error_where_there_will_never_be_one() -> None:
+    bound = Bound("startingTimestamp", 50, by_time=True)
+    retired = replace(SNAPSHOT, log_starts={0: 0, 1: 4, 3: 9}, ends={0: 30, 1: 20, 3: 9})
+    assert resolve(bound, retired, ["t"], at, "error") == {0: 3, 1: 19, 3: 9}
+
+
+def test_of_a_log_that_nobody_can_be_asked_for_the_options_are_believed() -> None:
+    asked: list[int] = []
+
+    def at_some(topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
+        asked.extend(times)
+        return at(topic, times)
+
+    absent = replace(SNAPSHOT, absent=frozenset({3}))
+    bound = Bound("startingTimestamp", 50, by_time=True)
+    assert resolve(bound, absent, ["t"], at_some, "latest") == {0: 3, 1: 19, 2: 7, 3: 9}
+    assert asked == [0, 1, 2]
+    named = Bound("startingOffsets", {"t": {0: 3, 1: 4, 2: 0, 3: 12}})
+    assert resolve(named, absent, ["t"], at, "error")[3] == 12
+
+
+def test_ends_that_leave_a_hole_inside_a_key_are_refused() -> None:
+    """Partition 2 was split off 0 at its offset 10, and its keys came back at 15."""
+    ending = Bound("endingOffsets", {})
+    begin = {0: 0, 1: 4, 2: 0, 3: 9}
+    for end in ({0: 10, 1: 20, 2: 7, 3: 9}, {0: 5, 1: 4, 2: 0, 3: 9}, {0: 15, 1: 20, 2: 3, 3: 9}):
+        check_whole(ending, LAYOUTS, begin, end)
+    check_whole(ending, LAYOUTS, {**begin, 0: 10}, {0: 10, 1: 4, 2: 7, 3: 9})
+    with pytest.raises(
+        ConfigError, match=r"endingOffsets has the value 't-0: 9': keys went .* t-0 at 10 or later"
+    ):
+        check_whole(ending, LAYOUTS, begin, {0: 9, 1: 20, 2: 1, 3: 9})
+    with pytest.raises(ConfigError, match=r"'t-2: 6': .* end t-2 at 7 or later, or t-0 at 15"):
+        check_whole(ending, LAYOUTS, begin, {0: 16, 1: 20, 2: 6, 3: 9})
 
 
 def test_an_offset_found_beyond_the_end_is_the_end() -> None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.ordering.offsets import TopicOffset
 from spark_ordered_kafka.ordering.routing import Routing
 from spark_ordered_kafka.spark.loss import LossGuard, lower
-from spark_ordered_kafka.spark.plan import segments_of
+from spark_ordered_kafka.spark.plan import stream_tasks
 
 
 def test_starts_beyond_the_cut_are_lowered_to_it() -> None:
@@ -82,32 +83,32 @@ def test_reading_begins_at_the_first_layout_where_a_broker_forgot_the_log_start(
 
 
 def test_a_micro_batch_is_read_again_behind_what_was_folded() -> None:
-    start, end = {0: 3, 1: 6}, {0: 30, 1: 12}
+    start, end = TopicOffset("id", 0, (3, 6)), TopicOffset("id", 3, (30, 12))
     with pytest.raises(
         DataLossError,
         match=r"the micro-batch are gone, and what is known of them: t-0: offsets 3 to 19 \(set failOnDataLoss",
     ):
-        guard(True).left(FOLDED, start, end)
-    left = guard(False).left(FOLDED, start, end)
-    assert [(s.partition, s.epoch, s.start, s.end) for s in segments_of(FOLDED, left, end)] == [
-        (0, 3, 20, 30),
-        (1, 2, 6, 9),
-        (1, 3, 9, 12),
-    ]
-    assert [s.routing for s in segments_of(FOLDED, left, end)] == [FOLDED.routings[1], *FOLDED.routings]
+        guard(True).left(FOLDED, end, start)
+    left = guard(False).left(FOLDED, end, start)
+    first, second = (task.segments for task in stream_tasks(FOLDED, end, start, left))
+    assert [(s.partition, s.epoch, s.start, s.end) for s in first] == [(0, 3, 20, 30)]
+    assert [(s.partition, s.epoch, s.start, s.end) for s in second] == [(1, 2, 6, 9), (1, 3, 9, 12)]
+    assert [s.routing for s in (*first, *second)] == [FOLDED.routings[1], *FOLDED.routings]
 
 
 def test_a_micro_batch_of_folded_layouts_alone_has_nothing_left() -> None:
     early = FOLDED.until(1)
     assert (early.history.layouts, early.routings) == (WHOLE.layouts[2:3], FOLDED.routings[:1])
-    start, end = {0: 3, 1: 0}, {0: 12, 1: 2}
-    assert segments_of(early, guard(False).left(early, start, end), end) == []
+    start, end = TopicOffset("id", 0, (3,)), TopicOffset("id", 1, (12, 2))
+    tasks = stream_tasks(early, end, start, guard(False).left(early, end, start))
+    assert [task.segments for task in tasks] == [(), ()], "tasks keep their numbers"
     with pytest.raises(DataLossError, match="t-0: offsets 3 to 11; t-1: offsets 0 to 1"):
-        guard(True).left(early, start, end)
-    assert guard(True).left(early, end, end) == end, "nothing was to be read"
+        guard(True).left(early, end, start)
+    assert guard(True).left(early, end, end) == {}, "nothing was to be read"
 
 
 def test_a_topic_that_is_read_for_the_first_time_has_lost_nothing() -> None:
-    assert guard(True).left(FOLDED, {}, {0: 30, 1: 12}) == {0: 20, 1: 5}
+    end = TopicOffset("id", 3, (30, 12))
+    assert guard(True).left(FOLDED, end, None) == {0: 20, 1: 5}
     whole = TopicLayouts("t", "id", WHOLE, (None,) * 4)
-    assert guard(True).left(whole, {}, {0: 30, 1: 12}) == {}
+    assert guard(True).left(whole, end, None) == {}

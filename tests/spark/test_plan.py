@@ -1,11 +1,25 @@
 """Planning of tasks, on snapshots made by hand."""
 
+import json
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.config import Splitting
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.ordering.routing import Routing
-from spark_ordered_kafka.spark.plan import batch_tasks, segments_of, split, stream_tasks, unordered_tasks
+from spark_ordered_kafka.spark.plan import (
+    batch_tasks,
+    segments_of,
+    split,
+    stream_tasks,
+    unordered_tasks,
+    with_cuts,
+)
 
 HISTORY = LayoutHistory(2, [Layout(0, 2, (0, 0)), Layout(1, 3, (10, 20, 0)), Layout(2, 2, (15, 20, 7))])
 ROUTINGS = tuple(Routing("murmur3", 2, count) for count in HISTORY.counts)
@@ -23,9 +37,43 @@ def test_segments_are_cut_at_the_boundaries() -> None:
     ]
 
 
+END = TopicOffset("id", 2, (12, 3), (7, 8))
+
+
 def test_a_stream_has_a_task_per_partition() -> None:
-    tasks = stream_tasks(segments_of(LAYOUTS, {}, {0: 12, 1: 3}))
-    assert [[s.partition for s in task.segments] for task in tasks] == [[0, 0], [1]]
+    tasks = stream_tasks(LAYOUTS, END, None, {})
+    assert [[(s.partition, s.start, s.end, s.leader_epoch) for s in task.segments] for task in tasks] == [
+        [(0, 0, 10, 7), (0, 10, 12, 7)],
+        [(1, 0, 3, 8)],
+    ]
+
+
+def test_tasks_keep_their_numbers_whatever_is_left_of_them() -> None:
+    gone = stream_tasks(None, END, None, {})
+    assert [task.segments for task in gone] == [(), ()]
+    (first, second) = stream_tasks(LAYOUTS, END, None, {0: 12, 1: 2})
+    assert (first.segments, [s.start for s in second.segments]) == ((), [2])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=4),
+    st.integers(1, 12),
+    st.integers(1, 50),
+)
+def test_tasks_follow_from_the_offsets_alone(
+    ranges: list[tuple[int, int]], min_partitions: int, max_records: int
+) -> None:
+    """Without order, too: splits are in the offset, so that other options later, or no topic, change nothing."""
+    begin = {"t": TopicOffset("id", 0, tuple(min(one) for one in ranges))}
+    end = {"t": TopicOffset("id", 2, tuple(max(one) for one in ranges))}
+    planned = with_cuts(end, begin, {"t": LAYOUTS}, Splitting(min_partitions, max_records))
+    read = SourceOffset.from_json(json.loads(json.dumps(SourceOffset(planned).to_json()))).topics
+    assert read == planned
+    whole = segments_of(LAYOUTS, dict(enumerate(begin["t"].positions)), dict(enumerate(end["t"].positions)))
+    expected = [[one] for one in split(whole, Splitting(min_partitions, max_records))]
+    tasks = stream_tasks(LAYOUTS, read["t"], begin["t"], {})
+    assert [[replace(s, leader_epoch=-1) for s in task.segments] for task in tasks] == expected
+    assert len(stream_tasks(None, read["t"], begin["t"], {})) == len(tasks)
 
 
 def test_a_batch_has_a_task_per_initial_bucket_in_the_order_of_epochs() -> None:

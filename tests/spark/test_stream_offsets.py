@@ -34,3 +34,17 @@ def test_ends_never_lie_behind_the_position() -> None:
 def test_a_micro_batch_after_a_truncation_begins_where_the_log_was_cut() -> None:
     cut = _Reading(SNAPSHOT, TopicOffset.of("id", 1, {0: 20, 1: 3}), {0: 11, 1: 3}, is_new=False)
     assert cut.moved({0: 12, 1: 3}) == TopicOffset("id", 1, (12, 3), (4, 5), {0: 11})
+
+
+def test_a_former_leader_does_not_set_the_leader_epoch_back() -> None:
+    """Otherwise what was read under the later epoch would look lost."""
+    offset = TopicOffset("id", 1, (20, 3), (6, 5))
+    assert _Reading(SNAPSHOT, offset, {0: 20, 1: 2}, is_new=False).at({0: 20, 1: 3}).leader_epochs == (6, 5)
+
+
+def test_a_topic_read_for_the_first_time_begins_where_its_log_does() -> None:
+    """The offset before it has nothing of the topic, not even where its records begin."""
+    new = _Reading(SNAPSHOT, TopicOffset.of("id", 0, {0: 4, 1: 0}), {0: 4, 1: 0}, is_new=True)
+    moved = new.moved({0: 12, 1: 3})
+    assert moved.resumed == {0: 4}
+    assert moved.tasks_since(None) == [(0, 4, 12), (1, 0, 3)]

@@ -11,7 +11,6 @@ class LayoutView(Answer):
     """One committed layout epoch; ``starts[p]`` is the first offset of partition p that can hold its records.
 
     ``ordered_delivery`` False: writers were not held to this layout, so any partition may have records of any key.
-    ``stray_from``: of a layout that covers partitions that no change has made, the first of them.
     """
 
     epoch: int
@@ -20,7 +19,6 @@ class LayoutView(Answer):
     leader_epochs: list[int]
     committed_at: float
     ordered_delivery: bool = True
-    stray_from: int | None = None
 
 
 class LayoutHistoryView(Answer):
@@ -77,9 +75,13 @@ class PositionCheck(Request):
 
 
 class TruncationsRequest(Request):
-    """``POST /v1/topics/{t}/truncations``: which of these positions, and of the layouts' starts, the logs have lost."""
+    """``POST /v1/topics/{t}/truncations``: which of these positions, and of the layouts' starts, the logs have lost.
+
+    ``partitions``: those whose starts are asked about; all if it is missing. The leaders of others are not needed.
+    """
 
     positions: Many[PositionCheck] = Field(default_factory=list)
+    partitions: Many[int] | None = None
 
 
 class TruncationView(Answer):

@@ -1,0 +1,239 @@
+"""Where the logs of partitions begin and end, as their leaders tell it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from tenacity import Retrying, retry_if_exception_type, wait_exponential
+
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.kafka.clients import (
+    client_properties,
+    consumer_properties,
+    translate,
+    unknown_topic,
+    wait_for,
+)
+
+# Seconds in which brokers elect the leaders that a dead one has left behind, and more.
+_PATIENCE = 30.0
+# Times that a topic is looked for in vain before it counts as gone: brokers hear late of one that was just made.
+_LOOKS = 5
+_AnswerT = TypeVar("_AnswerT")
+_URL_SAFE = str.maketrans("+/", "-_", "=")
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An offset that a log is known to have reached, and the epoch of the leader that told it, -1 if not known."""
+
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True)
+class TopicLog:
+    """What the brokers say of a topic: Kafka's id of it, and per partition the log start and end offsets.
+
+    ``leader_epochs`` has the leader epoch (KIP-101) that an end was read under, where the broker told it.
+    """
+
+    topic_id: str
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    leader_epochs: Mapping[int, int]
+
+
+class LogRanges:
+    """Log start and end offsets of partitions, from the brokers. ``timeout`` in seconds bounds each attempt."""
+
+    def __init__(self, connection: Connection, *, timeout: float = 10.0) -> None:
+        self._timeout = timeout
+        self._servers = connection.bootstrap_servers
+        self._kafka = connection.kafka
+        alone = {k: v for k, v in connection.kafka.items() if k not in ("group.id", "isolation.level")}
+        self._admin = AdminClient(client_properties(alone))
+        # The admin client's own list_offsets leaks, and corrupts its memory when brokers do not answer in time.
+        self._consumer: Consumer | None = None
+        # Two that ask one consumer at the same time may starve each other.
+        self._asking = threading.Lock()
+
+    def cluster_id(self) -> str:
+        """The cluster's id; raises UnavailableError when no broker answers."""
+        doing = f"asking {self._servers} for the cluster id"
+
+        def ask() -> str:
+            described = self._admin.describe_cluster(request_timeout=self._timeout)
+            result: str = wait_for(described, self._timeout, doing).cluster_id
+            return result
+
+        return self._retrying(self._timeout)(ask)
+
+    def exists(self, topic: str) -> bool:
+        """Whether the brokers know the topic. Other than a metadata request of librdkafka's it never creates one."""
+        return self._retrying(self._timeout)(self._is_known, topic)
+
+    def log(
+        self,
+        topic: str,
+        partitions: Collection[int],
+        *,
+        spare: Collection[int] = (),
+        reached: Mapping[int, Reached] | None = None,
+    ) -> TopicLog:
+        """Log start and last stable offset (the high watermark under ``read_uncommitted``) of ``partitions``.
+
+        Args:
+            spare: those of them that are left out while they have no leader; for any other one that is an error.
+            reached: what is known of the logs. A broker that no longer leads a partition may still answer for it, with an
+                earlier leader epoch and an end that lies before that: then it is asked again. An end of the same or a later
+                epoch is believed: there the log has been truncated.
+
+        Raises:
+            RequestError: UNKNOWN_TOPIC_OR_PARTITION, there is no such topic.
+            UnavailableError: a leader does not answer, or only a former one does.
+        """
+
+        def ask() -> TopicLog:
+            log = self._ask(topic, partitions, spare)
+            _check_reached(topic, log, reached or {})
+            return log
+
+        return self._patiently(topic, ask)
+
+    def offsets_at(self, topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
+        """Per partition the offset of the first record that is not older than its time (milliseconds); None without one.
+
+        As everywhere in Kafka the markers that end transactions count as records.
+        """
+        doing = f"asking {self._servers} for offsets by time of topic {topic!r}"
+
+        def ask() -> dict[int, int | None]:
+            found = self._offsets(topic, times, doing)
+            return {p: one.offset if one.offset >= 0 else None for p, one in found.items()}
+
+        return self._patiently(topic, ask)
+
+    def _patiently(self, topic: str, ask: Callable[[], _AnswerT]) -> _AnswerT:
+        """Ask again while brokers do not answer, or do not know yet what was created a moment ago."""
+        missed = 0
+
+        def prepare() -> None:
+            nonlocal missed
+            missed = 0 if self._refresh(topic) else missed + 1
+            if missed == _LOOKS:
+                raise unknown_topic(topic)
+
+        return self._retrying(_PATIENCE, prepare)(ask)
+
+    def _retrying(self, patience: float, prepare: Callable[[], None] = lambda: None) -> Retrying:
+        """Asks again while brokers do not answer, until ``patience`` seconds have passed; ``prepare`` goes before."""
+        deadline = time.monotonic() + patience
+        return Retrying(
+            stop=lambda _: time.monotonic() >= deadline,
+            wait=wait_exponential(0.05, max=1.0),
+            retry=retry_if_exception_type(UnavailableError),
+            before_sleep=lambda _: prepare(),
+            reraise=True,
+        )
+
+    def _ask(self, topic: str, partitions: Collection[int], spare: Collection[int]) -> TopicLog:
+        doing = f"asking {self._servers} for the offsets of topic {topic!r}"
+        described = self._describe(topic)
+        if spare:
+            # One partition without a leader would keep all others waiting.
+            found = wait_for(described, self._timeout, doing).partitions
+            led = {partition.id for partition in found if partition.leader is not None}
+            partitions = [p for p in partitions if p not in spare or p in led]
+        starts = self._offsets(topic, dict.fromkeys(partitions, OFFSET_BEGINNING), doing)
+        ends = self._offsets(topic, dict.fromkeys(partitions, OFFSET_END), doing)
+        return TopicLog(
+            # librdkafka prints ids in plain base64; org.apache.kafka.common.Uuid.toString is URL-safe.
+            str(wait_for(described, self._timeout, doing).topic_id).translate(_URL_SAFE),
+            {p: one.offset for p, one in starts.items()},
+            {p: one.offset for p, one in ends.items()},
+            {p: one.leader_epoch for p, one in ends.items() if one.leader_epoch is not None},
+        )
+
+    def _describe(self, topic: str) -> Future[Any]:
+        return self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)[topic]
+
+    def _is_known(self, topic: str) -> bool:
+        try:
+            self._describe(topic).result(self._timeout + 5.0)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return False
+            raise translate(error.args[0], f"asking {self._servers} for topic {topic!r}") from error
+        except FutureTimeoutError as error:
+            raise UnavailableError(
+                f"{self._servers} did not say within {self._timeout:g} s whether topic {topic!r} exists"
+            ) from error
+        return True
+
+    def _offsets(self, topic: str, times: Mapping[int, int], doing: str) -> dict[int, TopicPartition]:
+        """By partition what ListOffsets answers for a time, ``OFFSET_BEGINNING`` or ``OFFSET_END``."""
+        if not times:
+            return {}
+        asked = [TopicPartition(topic, partition, time) for partition, time in times.items()]
+        with self._asking:
+            try:
+                found = self._reader().offsets_for_times(asked, self._timeout)
+            except KafkaException as error:
+                raise translate(error.args[0], doing) from error
+        for one in found:
+            if one.error is not None:
+                raise translate(one.error, f"{doing}, partition {one.partition}")
+        return {one.partition: one for one in found}
+
+    def _reader(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = Consumer(consumer_properties(self._kafka))
+        return self._consumer
+
+    def _refresh(self, topic: str) -> bool:
+        """Let the consumer look again who leads the partitions; whether the topic is there."""
+        try:
+            # Asked for a topic that was deleted, a broker with auto.create.topics.enable would create it again.
+            if not self._is_known(topic):
+                return False
+            with self._asking:
+                self._reader().list_topics(topic, self._timeout)
+        except KafkaException as error:
+            _raise_unless_retriable(translate(error.args[0], f"asking {self._servers} for topic {topic!r}"))
+        except OrderedKafkaError as error:
+            _raise_unless_retriable(error)
+        return True
+
+
+def _raise_unless_retriable(error: OrderedKafkaError) -> None:
+    # Whoever refreshes is about to ask again, and that tells.
+    if not error.retriable:
+        raise error
+
+
+def _check_reached(topic: str, log: TopicLog, reached: Mapping[int, Reached]) -> None:
+    for partition, known in reached.items():
+        end, epoch = log.ends.get(partition), log.leader_epochs.get(partition, -1)
+        if end is not None and end < known.offset and epoch < known.leader_epoch:
+            raise UnavailableError(
+                f"the log of {topic}-{partition} has reached offset {known.offset} under leader epoch"
+                f" {known.leader_epoch}, and a broker that led it before, under epoch {epoch}, says that it ends at {end}"
+            )

@@ -1,0 +1,118 @@
+"""Brokers are killed under a running query, which goes on."""
+
+from __future__ import annotations
+
+import random
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import CreateTopicRequest
+from spark_ordered_kafka.local import LocalCluster
+from tests.queries import Query, Rows, await_stable, everything, verdict
+from tests.servers import TIMEOUT, await_true
+from tests.streams import FORMAT, Collector, NumberedWriter
+
+
+def create_replicated(cluster: LocalCluster, topic: str, partitions: int) -> None:
+    with ControllerClient(cluster.controller_url) as controller:
+        controller.create_topic(CreateTopicRequest(topic=topic, partitions=partitions, replication_factor=3))
+
+
+def lead(cluster: LocalCluster, topic: str) -> list[int]:
+    with ControllerClient(cluster.controller_url) as controller:
+        return [partition.leader for partition in controller.topic(topic).partitions]
+
+
+def is_deposed(cluster: LocalCluster, topic: str, broker: int) -> bool:
+    """Every partition has another leader."""
+    return not {-1, broker} & set(lead(cluster, topic))
+
+
+def test_a_broker_dies_between_two_micro_batches_and_within_one(
+    three_brokers: LocalCluster, topic_name: str
+) -> None:
+    """No step of the reader raises: each waits, or makes no progress, until there is a leader again."""
+    create_replicated(three_brokers, topic_name, 6)
+    writer = NumberedWriter(three_brokers, topic_name, keys=30)
+    writer.write(3)
+    await_stable(three_brokers, topic_name)
+    with Query(everything(three_brokers, topic_name)) as query:
+        rows: Rows = query.all_rows()
+        later = NumberedWriter(three_brokers, topic_name, keys=30, first=1000)
+        later.write(2)
+        await_stable(three_brokers, topic_name)
+        end = query.plan()
+        victim = lead(three_brokers, topic_name)[0]
+        # Micro-batches are planned while the broker dies, too: without any pause, as Spark does it.
+        stop = threading.Event()
+        with Query(everything(three_brokers, topic_name)) as planner:
+            planned: list[str | BaseException] = [planner.plan()]
+
+            def plan() -> None:
+                try:
+                    while not stop.is_set():
+                        planned[0] = planner.plan()
+                except BaseException as error:  # noqa: BLE001 - raised in the test's own thread below
+                    planned[0] = error
+
+            thread = threading.Thread(target=plan)
+            thread.start()
+            try:
+                three_brokers.kill(f"broker-{victim}")
+                rows += query.read(end)
+                await_true(partial(is_deposed, three_brokers, topic_name, victim), "other leaders")
+            finally:
+                three_brokers.start(f"broker-{victim}")
+                stop.set()
+                thread.join(2 * TIMEOUT)
+            assert not thread.is_alive()
+            if isinstance(planned[0], BaseException):
+                raise planned[0]
+    report = verdict(rows)
+    assert (report.out_of_order, report.duplicated) == (0, 0)
+    assert report.records == writer.written + later.written
+
+
+@pytest.mark.long
+def test_a_running_query_survives_many_kills(
+    spark: SparkSession, three_brokers: LocalCluster, topic_name: str, tmp_path: Path
+) -> None:
+    create_replicated(three_brokers, topic_name, 6)
+    found = Collector()
+    rows = spark.readStream.format(FORMAT).options(**everything(three_brokers, topic_name)).load()
+    query = (
+        rows.writeStream.foreachBatch(found.add)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    random.seed(12)
+    writer = NumberedWriter(three_brokers, topic_name, keys=30)
+    try:
+        writer.write()
+        for _ in range(10):
+            victim = random.choice(lead(three_brokers, topic_name))
+            three_brokers.kill(f"broker-{victim}")
+            try:
+                await_true(
+                    partial(is_deposed, three_brokers, topic_name, victim),
+                    "other leaders",
+                )
+                assert query.isActive, query.exception()
+                writer.write()
+            finally:
+                three_brokers.start(f"broker-{victim}")
+        await_stable(three_brokers, topic_name)
+        await_true(
+            lambda: not query.isActive or sum(map(len, found.keys)) >= writer.written, "all records", 120.0
+        )
+        assert query.exception() is None
+    finally:
+        query.stop()
+    report = found.report(writer.written)
+    assert report.violations == 0, report
