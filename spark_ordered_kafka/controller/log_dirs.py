@@ -70,8 +70,15 @@ class LogDirService:
     ) -> schemas.LogDirList:
         """Log directories and their replicas, in the order of the brokers' answers.
 
-        Every one of ``paths`` has a row of each broker that answers: LOG_DIR_NOT_FOUND where it has no such directory.
+        Every one of ``paths`` has a row of each broker that answers: LOG_DIR_NOT_FOUND where it has no such directory. Raises
+        RequestError INVALID_REQUEST for one that no directory can have.
         """
+        for path in paths:
+            if not path.startswith("/") or "\0" in path:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"log_dir has the value {path[:250]!r}: an absolute path is needed",
+                )
         wanted = None
         if topics:
             found = self._selection.topics(topics)

@@ -105,6 +105,7 @@ WRONG: list[Case] = [
     *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas.0.broker", *NOT_NUMBER, None, INT32, HUGE),
     *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas.0.log_dir", *NOT_TEXT),
     *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "validate_only", *NOT_FLAG),
+    *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "timeout_ms", 0, -1, 10**7, HUGE, "1"),
     *of_type("PUT", "/v1/brokers/1/guard-rails", {}, "max_partitions", *NOT_NUMBER, -1, INT32, HUGE),
     *of_type("PUT", "/v1/brokers/1/guard-rails", {"max_partitions": 1}, "validate_only", *NOT_FLAG),
     *(
@@ -248,7 +249,8 @@ PATHS: list[tuple[str, str, int]] = [
     *(("GET", f"/v1/groups/{n}/positions", 404) for n in ("missing", "%FF", "a/b", "..")),
     *(("GET", f"/v1/groups/{n}/positions", 400) for n in ("%00", "a%00b")),
     *(("GET", f"/v1/log-dirs?broker={n}", 400) for n in ("x", "", "1,", "-1", "1.5", "%D9%A3", "1_0", "7", "9" * 400)),
-    *(("GET", f"/v1/log-dirs?log_dir={n}", 400) for n in ("", "nowhere", "%00")),
+    *(("GET", f"/v1/log-dirs?log_dir={n}", 400) for n in ("", "nowhere", "%00", "/a%00")),
+    *(("GET", f"/v1/{p}?timeout_ms={n}", 400) for p in ("log-dirs", "replica-log-dirs") for n in ("", "0", "-1", "x", "9" * 400)),
     *(("GET", f"/v1/{p}?topic={n}", 400) for p in ("log-dirs", "replica-status") for n in ("", "a%20b", "%00", "x" * 250)),
     *(("GET", f"/v1/{p}?topic=missing", 404) for p in ("log-dirs", "replica-log-dirs", "replica-status")),
     *(("GET", f"/v1/replica-log-dirs?topic={{t}}&partition={n}", 404) for n in ("2", "2147483647")),
