@@ -10,7 +10,7 @@ from confluent_kafka import Message
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.members import Room, committed, read_until, settle
+from tests.integration.members import Room, committed, distinct, read_until, settle
 from tests.integration.test_compacted import cleaning, compact, names, raw, roll, table
 from tests.servers import await_true
 
@@ -31,8 +31,16 @@ def test_a_boundary_is_met_although_the_record_behind_it_is_gone(
         members = [room.member(topic_name, enable_auto_commit=False) for _ in range(2)]
         settle(members, 2)
         (waiting,) = (member for member in members if member.partitions == [0])
-        (other,) = (member for member in members if member.partitions == [1])
-        read_until(members, lambda: len(other.messages) > 0, "records of partition 1")
+
+        def all_committed() -> bool:
+            for member in members:
+                member.consumer.commit()
+            return distinct(members) == rows.written
+
+        read_until(members, all_committed, "the first records")
+        rows.put(names(0, 10))
+        # Not committed, so that the next records of their keys wait.
+        read_until(members, lambda: distinct(members) == rows.written, "the next records")
         rows.resize(1)
         boundary = rows.told().layouts[-1].starts[0]
         rows.put([b"gone"])
