@@ -16,6 +16,7 @@ from spark_ordered_kafka.credentials import NO_CREDENTIALS, ControllerCredential
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.parsing import (
     EARLIEST,
+    HIDDEN,
     KAFKA_PREFIX,
     LATEST,
     Given,
@@ -289,7 +290,7 @@ def check_defaults(entries: Mapping[str, str]) -> None:
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties with passwords and keys replaced, fit for a log."""
-    return {name: "********" if is_secret(name) else value for name, value in properties.items()}
+    return {name: HIDDEN if is_secret(name) else value for name, value in properties.items()}
 
 
 def _of_side(defaults: Mapping[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:

@@ -5,8 +5,9 @@ What is wrong raises ConfigError naming the option, its value and what would be 
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -27,7 +28,13 @@ TOPICS_HINT = "set it to one topic, or several separated by commas"
 
 KAFKA_PREFIX = "kafka."
 
-_SECRET = re.compile(r"password|secret|sasl\.jaas\.config|ssl\.key\.pem|\.token", re.IGNORECASE)
+HIDDEN = "********"
+"""What is shown instead of a secret."""
+# In names without case and punctuation, so that ssl.key.pem, SSL_KEY_PEM and sslKeyPem are one.
+_SECRET = re.compile(
+    "password|passphrase|passwd|secret|token|keypem|privatekey|assertion|jaasconfig|oauthbearerconfig|sslkey$"
+)
+_PUNCTUATION = re.compile(r"[^a-z0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _WHOLE = re.compile(r"[0-9]{1,18}")
 # org.apache.spark.network.util.JavaUtils.timeStringAs; a number without a unit counts milliseconds.
@@ -80,8 +87,8 @@ class Given:
             if elsewhere and name in others:
                 hint = f"it is not an option of the {side}; {hint}"
             # A misspelt controller.password is one, too.
-            hidden = is_secret(name) or name.startswith("controller.")
-            shown = "********" if hidden else self._values[name]
+            hidden = is_secret(name) or name.startswith("controller.") or is_like_secret(name, known)
+            shown = HIDDEN if hidden else self._values[name]
             raise ConfigError(f"unknown option {name}", shown, hint)
 
     def text(self, name: str) -> str | None:
@@ -164,8 +171,17 @@ def is_loopback(host: str) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option or property of that name must not be shown."""
-    return _SECRET.search(name) is not None
+    """Whether the value of an option or property of that name must not be shown.
+
+    A rule instead of a list, so that it holds for properties of versions to come. It hides some that are no secrets, such as
+    ``sasl.oauthbearer.token.endpoint.url``.
+    """
+    return _SECRET.search(_PUNCTUATION.sub("", name.lower())) is not None
+
+
+def is_like_secret(name: str, known: Iterable[str]) -> bool:
+    """Whether ``name``, which is none of the ``known`` ones, may be that of a secret misspelt."""
+    return any(map(is_secret, difflib.get_close_matches(name.lower(), list(known))))
 
 
 def servers(option: str, value: str) -> str:

@@ -34,6 +34,9 @@ class AuditLog:
         self, path: str | None, clock: Callable[[], float], on_failure: Callable[[], None] = lambda: None
     ) -> None:
         self._path = None if path is None else Path(path)
+        if self._path is None:
+            # Whatever the level of the other loggers: at WARNING the audit log would be empty, and nobody would be told.
+            _audit.setLevel(logging.INFO)
         self._clock = clock
         self._on_failure = on_failure
         self._lock = threading.Lock()

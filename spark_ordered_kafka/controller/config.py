@@ -25,13 +25,20 @@ from spark_ordered_kafka.controller.settings import (
     ReassignSettings,
     TlsSettings,
     ZooKeeperSettings,
+    check_review,
 )
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.security import checked
-from spark_ordered_kafka.parsing import KAFKA_PREFIX, is_http_url, is_loopback
+from spark_ordered_kafka.parsing import (
+    HIDDEN,
+    KAFKA_PREFIX,
+    is_http_url,
+    is_like_secret,
+    is_loopback,
+    is_secret,
+)
 
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
-_SECRET = re.compile(r"password|secret", re.IGNORECASE)
 
 _Text = Annotated[str, Field(min_length=1)]
 _Port = Annotated[int, Field(ge=1, le=65535)]
@@ -162,7 +169,7 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
         retire_interval=file.retire_interval / 1000,
         retire_replication_factor=file.retire_replication_factor,
         tls=tls,
-        authentication=_authentication(file),
+        authentication=_authentication(file, tls),
         authorization=AuthorizationSettings(
             super_users=frozenset(file.super_users),
             roles_file=file.roles_file,
@@ -235,14 +242,15 @@ def _explained(error: ValidationError) -> ConfigError:
         known = [str(field.alias or key) for key, field in _File.model_fields.items()]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "conf/controller.toml has all of them"
-        return ConfigError(f"unknown key {name}", _shown(name, first["input"]), hint)
+        hidden = is_secret(name) or is_like_secret(name, known)
+        return ConfigError(f"unknown key {name}", HIDDEN if hidden else first["input"], hint)
     if first["type"] == "missing":
         return ConfigError(name, None, "it must be set")
     return ConfigError(name, _shown(name, first["input"]), first["msg"])
 
 
 def _shown(name: str, value: object) -> object:
-    return "********" if _SECRET.search(name) else value
+    return HIDDEN if is_secret(name) else value
 
 
 def _together(file: _File, **fields: str) -> bool:
@@ -316,7 +324,7 @@ def _tls(file: _File) -> TlsSettings | None:
     )
 
 
-def _authentication(file: _File) -> AuthenticationSettings:
+def _authentication(file: _File, tls: TlsSettings | None) -> AuthenticationSettings:
     methods = (
         file.authentication_kafka_mechanism is not None
         or file.authentication_tokens_file is not None
@@ -333,15 +341,14 @@ def _authentication(file: _File) -> AuthenticationSettings:
             "nobody could get in: set authentication.kafka.mechanism, authentication.tokens.file or ssl.client.auth; "
             "or authentication.required = false, which lets everybody in",
         )
-    if file.review_required and not required:
-        raise ConfigError(
-            "review.required", True, "without authentication there are no two principals: require it"
-        )
-    return AuthenticationSettings(
+    authentication = AuthenticationSettings(
         required=required,
         kafka_mechanism=file.authentication_kafka_mechanism,
         tokens_file=file.authentication_tokens_file,
     )
+    if file.review_required:
+        check_review(authentication, tls)
+    return authentication
 
 
 def _url(file: _File, scheme: str, default_host: str) -> str:

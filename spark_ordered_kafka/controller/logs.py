@@ -5,12 +5,13 @@ Whatever a request does is logged with its id (``request_id``), in whichever thr
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from typing import Literal, TextIO
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, ExcInfo, Processor
 
 _QUIET = ("kazoo", "kafka", "httpx", "httpcore", "asyncio")
 """Told only when something is wrong, at every level: what kazoo says in detail has its passwords in it."""
@@ -45,9 +46,31 @@ def formatter(log_format: Literal["text", "json"]) -> logging.Formatter:
     if log_format == "json":
         last += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        last.append(
+        last += [
+            _on_one_line,
             structlog.dev.ConsoleRenderer(
-                colors=False, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
-            )
-        )
+                colors=False, pad_event_to=0, exception_formatter=_indented_traceback
+            ),
+        ]
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last)
+
+
+def _on_one_line(_: object, __: str, event: EventDict) -> EventDict:
+    """Names of groups and users may hold any character: escaped, they end no line and steer no terminal."""
+    return {name: _escaped(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode()
+        for one in text
+    )
+
+
+def _indented_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
+    """Its lines begin like no record does: the error's message may have line breaks, too."""
+    whole = io.StringIO()
+    structlog.dev.plain_traceback(whole, exc_info)
+    stream.writelines(f"\n  | {_escaped(line)}" for line in whole.getvalue().strip().splitlines())

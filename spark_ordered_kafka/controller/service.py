@@ -46,12 +46,12 @@ from spark_ordered_kafka.controller.retirement import Retirement
 from spark_ordered_kafka.controller.reviews import REVIEWS, Reviews
 from spark_ordered_kafka.controller.runner import Runner
 from spark_ordered_kafka.controller.scraping import ControllerCollector, Sampled
-from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.controller.settings import ControllerSettings, check_review
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.truncation import TruncationCheck
 from spark_ordered_kafka.controller.writer_names import WriterNames
 from spark_ordered_kafka.controller.znodes import Znodes
-from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
@@ -82,10 +82,8 @@ class ControllerService:
         before: Callable[[Instruction], None] = lambda _: None,
         before_step: Callable[[str], None] = lambda _: None,
     ) -> None:
-        if settings.review_required and not settings.authentication.required:
-            raise ConfigError(
-                "review.required", True, "it takes two principals: set authentication.required = true, too"
-            )
+        if settings.review_required:
+            check_review(settings.authentication, settings.tls)
         self.settings = settings
         self.id = f"{socket.gethostname()}-{uuid4().hex[:8]}"
         self.metrics = Metrics()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_ordered_kafka.controller.change import Timing
+from spark_ordered_kafka.errors import ConfigError
 
 ALLOWED_HOSTS = "allowed.hosts"
 """The key of :attr:`ControllerSettings.allowed_hosts`."""
@@ -55,6 +56,26 @@ class AuthenticationSettings:
     required: bool = False
     kafka_mechanism: str | None = None
     tokens_file: str | None = None
+
+
+def check_review(authentication: AuthenticationSettings, tls: TlsSettings | None) -> None:
+    """Raises ConfigError unless ``review.required`` can hold: where nobody is known, and where one person can be two
+    principals, whoever asks for a change may approve it, too."""
+    name = "review.required"
+    if not authentication.required:
+        raise ConfigError(name, True, "without authentication there are no two principals: require it")
+    ways = {
+        "authentication.kafka.mechanism": authentication.kafka_mechanism is not None,
+        "authentication.tokens.file": authentication.tokens_file is not None,
+        "ssl.client.auth": tls is not None and tls.client_auth != "none",
+    }
+    there = [way for way, offered in ways.items() if offered]
+    if len(there) > 1:
+        hint = (
+            f"{' and '.join(there)} are set: who can prove in two ways who she is, is two principals, and could approve "
+            "what she has asked for herself; leave one of them"
+        )
+        raise ConfigError(name, True, hint)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeGuard
 from kafka import errors as kafka_errors
 
 from spark_ordered_kafka import parsing
-from spark_ordered_kafka.config import masked
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
 
 PREFIX = "kafka."
@@ -57,8 +56,10 @@ def checked(properties: Mapping[str, str] | str) -> dict[str, str]:
         )
     for name in given:
         if name not in _NAMES:
-            shown = masked({name: given[name]})[name]
-            raise _wrong(name, shown, f"the controller knows {', '.join(_NAMES)}")
+            hidden = parsing.is_secret(name) or parsing.is_like_secret(name, _NAMES)
+            raise _wrong(
+                name, parsing.HIDDEN if hidden else given[name], f"the controller knows {', '.join(_NAMES)}"
+            )
     servers = given.get("bootstrap.servers")
     if servers is None:
         raise _wrong("bootstrap.servers", None, parsing.SERVERS_HINT)

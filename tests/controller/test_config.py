@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,9 @@ class TestEntries:
             ({"zookeeper__connect": None}, "zookeeper.connect"),
             ({"zookeeper__connect": ""}, "zookeeper.connect has the value ''"),
             ({"zookeper__connect": "z:1"}, "unknown key zookeper.connect has the value 'z:1': did you mean zookeeper.c"),
+            ({"zookeeper__sasl__pasword": "hush"}, "unknown key zookeeper.sasl.pasword has the value '********': did"),
+            ({"kafka__sasl__pasword": "hush"}, "kafka.sasl.pasword has the value '********': the controller knows"),
+            ({"controllerToken": "hush"}, "unknown key controllerToken has the value '********'"),
             ({"port": 0}, "port has the value 0"),
             ({"port": "8090"}, "port has the value '8090'"),
             ({"port": 70000}, "port has the value 70000"),
@@ -186,6 +190,26 @@ class TestEntries:
         assert parse(host=host, **method, **tls).settings.authentication.required
         given = parse(host=host, authentication__required=False, **method, **tls)
         assert not given.settings.authentication.required
+
+    def test_where_review_is_required_nobody_is_two_principals(self, tmp_path: Path) -> None:
+        for name in ("certificate", "key", "ca"):
+            (tmp_path / name).touch()
+        tls = {f"ssl__{name}__location": str(tmp_path / name) for name in ("certificate", "key", "ca")}
+        ways = [
+            {"authentication__kafka__mechanism": "PLAIN"},
+            {"authentication__tokens__file": "tokens"},
+            {"ssl__client__auth": "requested"},
+        ]
+        for one in ways:
+            assert parse(review__required=True, **one, **tls).settings.review_required
+        for one, other in itertools.permutations(ways, 2):
+            with pytest.raises(
+                ConfigError, match=r"review\.required .* are set: who can prove in two ways"
+            ) as found:
+                parse(review__required=True, **one, **other, **tls)
+            for name in (*one, *other):
+                assert name.replace("__", ".") in str(found.value)
+            assert not parse(**one, **other, **tls).settings.review_required
 
     def test_without_a_method_loopback_lets_everybody_in(self) -> None:
         assert not parse(host="::1").settings.authentication.required

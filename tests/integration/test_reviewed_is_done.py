@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ import pytest
 
 from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
 from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
-from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.controller.settings import AuthenticationSettings, ControllerSettings, TlsSettings
+from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.secrets import CONTROLLER
 from tests.integration.controllers import InProcess, exists, in_process
+from tests.integration.keepers import with_sasl
 from tests.integration.test_reviews import ask, decide, request_creation, settings, shown
 from tests.servers import await_true, unique_name
 
@@ -303,3 +308,35 @@ def test_one_person_under_two_spellings_cannot_approve_herself(reviewed: InProce
             reviews.check_approvable(review_id, record, principal)
     reviews.check_approvable(review_id, record, "User:alicia")
     decide(reviewed, "bob", review_id, "discard")
+
+
+@pytest.mark.parametrize("client_auth", ["requested", "required"])
+def test_with_a_password_and_a_certificate_nobody_is_two_principals(
+    secure_cluster: LocalCluster, client_auth: Any
+) -> None:
+    """A controller that takes both does not start where review is required: she could approve her own request."""
+    secrets = secure_cluster.secrets
+    settings = ControllerSettings(
+        kafka=secure_cluster.kafka_properties(CONTROLLER),
+        zookeeper=with_sasl(secure_cluster),
+        url="https://in-process",
+        tls=TlsSettings(
+            str(secrets.certificate(CONTROLLER)),
+            str(secrets.key(CONTROLLER)),
+            ca_location=str(secrets.ca),
+            client_auth=client_auth,
+        ),
+        authentication=AuthenticationSettings(required=True, kafka_mechanism="PLAIN"),
+        review_required=True,
+    )
+    with pytest.raises(
+        ConfigError, match=r"review\.required .*authentication\.kafka\.mechanism and ssl\.client\.auth"
+    ):
+        ControllerService(settings)
+    one = replace(settings, authentication=AuthenticationSettings(required=True))
+    service = ControllerService(one)
+    service.start()
+    try:
+        await_true(lambda: service.active, "with certificates alone it leads")
+    finally:
+        service.stop()
