@@ -69,7 +69,8 @@ class PartitionRecord(Record):
 
 
 class LeaderRecord(Record):
-    """``/controller``, ephemeral. By ``token`` the leader knows other controllers, which alone can read this."""
+    """``/controller``, ephemeral. ``token`` is the key under which other controllers, which alone can read this, sign what they
+    hand on to the leader."""
 
     id: str
     url: str

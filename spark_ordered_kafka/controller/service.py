@@ -274,7 +274,7 @@ class ControllerService:
 
     @property
     def forwarding_token(self) -> str | None:
-        """By which other controllers prove what they hand on; None while this process is not the controller."""
+        """The key under which other controllers sign what they hand on; None while this process is not the controller."""
         return self._session.token
 
     def require_active(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient, KazooState
@@ -39,6 +41,7 @@ _MECHANISM = "DIGEST-MD5"
 _CLOSED = (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
 _PROBE_SECONDS = 2.0
 _CHUNK = 1000
+_SEAL = "protected"
 
 _log = logging.getLogger(__name__)
 
@@ -82,8 +85,8 @@ def acls(settings: ZooKeeperSettings) -> list[ACL]:
 def connect(client: KazooClient, settings: ZooKeeperSettings, root: str, timeout: float) -> None:
     """Open the session of a client made by :func:`client_of`, and see that ``root`` is this user's; close it on error.
 
-    A tree from before ``sasl.*`` or ``digest.*`` were set gets the ACL now, from the top down, so that nobody without
-    rights can add to what has it; ``root`` is last, and marks that all is done.
+    What is there already gets the ACL now: ``root`` first, then from the top down, each znode before its children are
+    listed, so that nobody without rights can add to what is done. A mark says that all is, and what it is about.
 
     Args:
         timeout: seconds.
@@ -305,26 +308,70 @@ def _refusal(failure: OSError | None, settings: ZooKeeperSettings) -> OrderedKaf
 
 def _protect(client: KazooClient, settings: ZooKeeperSettings, root: str, patience: _Patience) -> None:
     wanted = acls(settings)
-    try:
+    with suppress(NoNodeError):
         # The first answer also shows that SASL has succeeded.
         patience.result(client.get_async(root), root)
-        found, _ = patience.result(client.get_acls_async(root), root) if wanted else ([], None)
+    while wanted and not _is_protected(client, settings, root, patience):
+        _log.info("giving %s, and the znodes below it, their ACL", root)
+        _take(client, root, wanted, patience)
+        level = [root]
+        while level:
+            # Listed when they have their ACL: what comes later comes from who has the right.
+            below = [
+                f"{path}/{name}"
+                for path, names in _each(level, client.get_children_async, patience)
+                for name in names
+            ]
+            for _ in _each(below, lambda path: client.set_acls_async(path, wanted), patience):
+                pass
+            level = below
+        # With a znode in it, the root can no longer be replaced by those who may write beside it.
+        _seal(client, settings, root, patience)
+
+
+def _take(client: KazooClient, root: str, wanted: Sequence[ACL], patience: _Patience) -> None:
+    """Make the root, or give it its ACL if somebody has made it."""
+    parent = root.rpartition("/")[0] or "/"
+    try:
+        patience.result(client.ensure_path_async(parent), parent)
+        patience.result(client.create_async(root, b"", acl=wanted), root)
+    except NodeExistsError:
+        try:
+            patience.result(client.set_acls_async(root, wanted), root)
+        except NoNodeError:
+            _log.debug("%s is gone again: it is looked at once more", root)
+
+
+def _is_protected(client: KazooClient, settings: ZooKeeperSettings, root: str, patience: _Patience) -> bool:
+    """Whether all that there is has been given its ACL, since when only its owners could add to it.
+
+    That the root has it says nothing: anybody may give a znode of his own any ACL, before there is a controller.
+    """
+    try:
+        found, stat = patience.result(client.get_acls_async(root), root)
+        mark, _ = patience.result(client.get_async(f"{root}/{_SEAL}"), f"{root}/{_SEAL}")
     except NoNodeError:
-        return
-    if not wanted or _same(found, wanted):
-        return
-    _log.info("giving the znodes below %s their ACL", root)
-    level = [root]
-    while level:
-        below = [
-            f"{path}/{name}"
-            for path, names in _each(level, client.get_children_async, patience)
-            for name in names
-        ]
-        for _ in _each(below, lambda path: client.set_acls_async(path, wanted), patience):
-            pass
-        level = below
-    patience.result(client.set_acls_async(root, wanted), root)
+        return False
+    return _same(found, acls(settings)) and hmac.compare_digest(mark, _mark(settings, stat.czxid))
+
+
+def _seal(client: KazooClient, settings: ZooKeeperSettings, root: str, patience: _Patience) -> None:
+    path = f"{root}/{_SEAL}"
+    try:
+        stat = patience.result(client.exists_async(root), root)
+        mark = _mark(settings, 0 if stat is None else stat.czxid)
+        try:
+            patience.result(client.create_async(path, mark, acl=acls(settings)), path)
+        except NodeExistsError:
+            patience.result(client.set_async(path, mark), path)
+    except NoNodeError:
+        _log.debug("%s is gone again: it is looked at once more", root)
+
+
+def _mark(settings: ZooKeeperSettings, created: int) -> bytes:
+    """What only who has the password can write, about the root that was made by the transaction ``created``."""
+    password = settings.sasl_password or settings.digest_password or ""
+    return hmac.new(password.encode(), f"{_SEAL} {created}".encode(), "sha256").hexdigest().encode()
 
 
 def _each(paths: Sequence[str], ask: Callable[[str], Any], patience: _Patience) -> list[tuple[str, Any]]:

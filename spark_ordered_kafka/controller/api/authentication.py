@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from http import HTTPStatus
 from typing import Final
 
@@ -11,7 +10,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spark_ordered_kafka.controller.access.authenticator import Authenticator, CredentialsError
 from spark_ordered_kafka.controller.access.caller import ANONYMOUS, Caller, kafka_address
+from spark_ordered_kafka.controller.api.bodies import read_body, replayed
 from spark_ordered_kafka.controller.api.errors import answer, answer_with
+from spark_ordered_kafka.controller.api.signatures import (
+    CALLER_HEADER,
+    FORWARDED_HEADER,
+    Signatures,
+    is_body,
+    target_of,
+)
 from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import OrderedKafkaError
@@ -22,8 +29,6 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/openapi.json"})
 PEER_PRINCIPAL: Final = "peer_principal"
 """In the state of a connection (``scope["state"]``): the principal of the client's certificate."""
 
-CALLER_HEADER: Final = "x-ordered-kafka-caller"
-FORWARDED_HEADER: Final = "x-ordered-kafka-forwarded"
 FORWARDED: Final = "forwarded"
 """In ``scope["state"]``: whether another controller has handed the request on."""
 _INTERNAL: Final = (CALLER_HEADER.encode(), FORWARDED_HEADER.encode())
@@ -32,13 +37,14 @@ _INTERNAL: Final = (CALLER_HEADER.encode(), FORWARDED_HEADER.encode())
 class Authentication:
     """ASGI middleware: puts the :class:`Caller` into ``scope["state"]``, or answers 401.
 
-    A follower that hands a request on has authenticated the caller itself, and proves with the leader's token that it is a
+    A follower that hands a request on has authenticated the caller itself, and proves by a signature that it is a
     controller. Whoever else sends its headers has them taken away.
     """
 
     def __init__(self, app: ASGIApp, service: ControllerService) -> None:
         self._app = app
         self._service = service
+        self._signatures = Signatures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Called per request."""
@@ -49,9 +55,14 @@ class Authentication:
         headers = Headers(scope=scope)
         scope["headers"] = [pair for pair in scope["headers"] if pair[0].lower() not in _INTERNAL]
         try:
-            caller = self._forwarded(headers)
-            handed_on = caller is not None
-            if caller is None:
+            handed_on = CALLER_HEADER in headers and FORWARDED_HEADER in headers
+            if handed_on:
+                caller = Caller.from_header(headers[CALLER_HEADER])
+                signed = await self._signed(headers, scope, receive)
+                if signed is None:
+                    return  # the client went away before it had said all
+                receive = signed
+            else:
                 caller = await self._found(authenticator, headers, scope)
         except CredentialsError as error:
             refusal = answer_with(
@@ -79,12 +90,15 @@ class Authentication:
             raise CredentialsError(f"credentials are needed: {' or '.join(authenticator.methods)}")
         return Caller(ANONYMOUS, host)
 
-    def _forwarded(self, headers: Headers) -> Caller | None:
-        token, caller = headers.get(FORWARDED_HEADER), headers.get(CALLER_HEADER)
-        if token is None or caller is None:
+    async def _signed(self, headers: Headers, scope: Scope, receive: Receive) -> Receive | None:
+        """Gives the body that a controller has handed on; raises DeposedError or RequestError when none did."""
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        target = target_of(path.partition(b"?")[0], scope["query_string"])
+        digest = self._signatures.check(self._service.forwarding_token, scope["method"], target, headers)
+        # Not before: without the key nobody makes this process read.
+        body = await read_body(receive)
+        if body is None:
             return None
-        expected = self._service.forwarding_token
-        if expected is None or not hmac.compare_digest(token.encode(), expected.encode()):
-            # Meant for the leader that this process was. Whoever handed it on asks the next one.
+        if not is_body(body, digest):
             raise DeposedError
-        return Caller.from_header(caller)
+        return replayed(body, receive)

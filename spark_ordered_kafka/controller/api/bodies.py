@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
-from starlette.types import Receive
+from starlette.types import Message, Receive
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.errors import ContentTypeError, described
@@ -148,3 +148,17 @@ async def read_body(receive: Receive) -> bytes | None:
         body += message.get("body", b"")
         if not message.get("more_body", False):
             return bytes(body)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Says ``body`` again, and then what comes after it."""
+    said = False
+
+    async def again() -> Message:
+        nonlocal said
+        if said:
+            return await receive()
+        said = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -14,15 +14,22 @@ from typing import Any, Final
 import httpx
 from fastapi import Request
 from pydantic import ValidationError
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spark_ordered_kafka.client.schemas import Result
-from spark_ordered_kafka.controller.api.authentication import CALLER_HEADER, FORWARDED, FORWARDED_HEADER
+from spark_ordered_kafka.controller.api.authentication import FORWARDED
 from spark_ordered_kafka.controller.api.bodies import read_body
 from spark_ordered_kafka.controller.api.caller import caller_of
 from spark_ordered_kafka.controller.api.errors import answer, answer_with
 from spark_ordered_kafka.controller.api.observing import REQUEST_ID
 from spark_ordered_kafka.controller.api.routing import ASKED_OF_THE_LEADER, is_mutating, route_of
+from spark_ordered_kafka.controller.api.signatures import (
+    CALLER_HEADER,
+    FORWARDED_HEADER,
+    sign,
+    target_of,
+)
 from spark_ordered_kafka.controller.api.waiting import MAX_WAIT
 from spark_ordered_kafka.controller.leadership import Leader
 from spark_ordered_kafka.controller.records import LeaderRecord
@@ -48,7 +55,7 @@ _HOP_BY_HOP: Final = frozenset(
         *(b"te", b"trailer", b"transfer-encoding", b"upgrade"),
     }
 )
-# The caller's credentials stay here: the token vouches for what was found by them. So does the page that it is, which was judged
+# The caller's credentials stay here: the signature vouches for what was found by them. So does the page that it is, which was judged
 # by this controller's name.
 _NOT_HANDED_ON: Final = _HOP_BY_HOP | {
     *(b"host", b"content-length", b"authorization", b"expect", _REQUEST_ID),
@@ -279,17 +286,19 @@ def _is_forwardable(scope: Scope) -> bool:
 def _request(scope: Scope, body: bytes, leader: LeaderRecord) -> httpx.Request:
     headers = [(name, value) for name, value in scope["headers"] if name.lower() not in _NOT_HANDED_ON]
     headers.append((CALLER_HEADER.encode(), caller_of(Request(scope)).header().encode()))
-    headers.append((FORWARDED_HEADER.encode(), leader.token.encode()))
     if (request_id := scope.get("state", {}).get("request_id")) is not None:
         headers.append((_REQUEST_ID, str(request_id).encode()))
-    path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
-    query = scope["query_string"]
+    target = target_of(
+        (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0], scope["query_string"]
+    )
+    # Once for each attempt: no leader takes a signature twice.
+    signature = sign(leader.token, scope["method"], target, Headers(raw=headers), body, time.time())
+    headers.append((FORWARDED_HEADER.encode(), signature.encode()))
     base = httpx.URL(leader.url)
-    target = base.raw_path.rstrip(b"/") + path + (b"?" + query if query else b"")
     timeout = httpx.Timeout(_LONGEST, connect=_CONNECT_TIMEOUT)
     return httpx.Request(
         scope["method"],
-        base.copy_with(raw_path=target),
+        base.copy_with(raw_path=base.raw_path.rstrip(b"/") + target.encode("latin-1")),
         headers=headers,
         content=body,
         extensions={"timeout": timeout.as_dict()},

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spark_ordered_kafka.controller.api.admission import RIGHTLESS
-from spark_ordered_kafka.controller.api.bodies import looked_at, read_body
+from spark_ordered_kafka.controller.api.bodies import looked_at, read_body, replayed
 from spark_ordered_kafka.controller.api.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.errors import answer
 from spark_ordered_kafka.controller.api.lanes import AUDIT
@@ -87,7 +87,7 @@ class Governance:
             await answer(error)(scope, receive, send)
             return
         if checks_only:
-            await self._app(scope, _replayed(mutation.body, receive), send)
+            await self._app(scope, replayed(mutation.body, receive), send)
             return
         if scope["state"].get(RIGHTLESS, False):
             # Nothing comes of it, so it is answered as a check, and not audited: whoever may do nothing would fill the disk.
@@ -215,7 +215,7 @@ class Governance:
 
         try:
             await self._app(
-                governed.mutation.scope(scope), _replayed(governed.mutation.body, receive), watched
+                governed.mutation.scope(scope), replayed(governed.mutation.body, receive), watched
             )
         finally:
             await self._audit_answer(governed, Outcome(status, bytes(content)))
@@ -240,17 +240,3 @@ def _fields(
         "review_id": None if approval is None else approval.review_id,
         "approver": None if approval is None else approval.approver,
     }
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Says ``body`` again, and then what comes after it."""
-    said = False
-
-    async def again() -> Message:
-        nonlocal said
-        if said:
-            return await receive()
-        said = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
