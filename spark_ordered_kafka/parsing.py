@@ -170,6 +170,16 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def printable(text: str) -> str:
+    """``text`` with escapes for whatever ends a line, steers a terminal or changes the direction of writing."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode()
+        for one in text
+    )
+
+
 def is_secret(name: str) -> bool:
     """Whether the value of an option or property of that name must not be shown.
 

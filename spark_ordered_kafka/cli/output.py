@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.parsing import printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -116,8 +117,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, err
 
     table = Table(*[Column(name, overflow="fold") for name in columns], box=None, pad_edge=False)
     for row in rows:
-        # As text, for names of groups may hold what rich takes for markup.
-        table.add_row(*[Text("-" if cell is None else str(cell)) for cell in row])
+        # As text, for names of groups may hold what rich takes for markup, or a terminal for commands.
+        table.add_row(*[Text("-" if cell is None else printable(str(cell))) for cell in row])
     console = Console(stderr=err)
     if not console.is_terminal:
         console = Console(stderr=err, width=10_000)

@@ -13,6 +13,8 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, ExcInfo, Processor
 
+from spark_ordered_kafka.parsing import printable
+
 _QUIET = ("kazoo", "kafka", "httpx", "httpcore", "asyncio")
 """Told only when something is wrong, at every level: what kazoo says in detail has its passwords in it."""
 
@@ -57,20 +59,11 @@ def formatter(log_format: Literal["text", "json"]) -> logging.Formatter:
 
 def _on_one_line(_: object, __: str, event: EventDict) -> EventDict:
     """Names of groups and users may hold any character: escaped, they end no line and steer no terminal."""
-    return {name: _escaped(value) if isinstance(value, str) else value for name, value in event.items()}
-
-
-def _escaped(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode()
-        for one in text
-    )
+    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _indented_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
     """Its lines begin like no record does: the error's message may have line breaks, too."""
     whole = io.StringIO()
     structlog.dev.plain_traceback(whole, exc_info)
-    stream.writelines(f"\n  | {_escaped(line)}" for line in whole.getvalue().strip().splitlines())
+    stream.writelines(f"\n  | {printable(line)}" for line in whole.getvalue().strip().splitlines())

@@ -116,6 +116,9 @@ class Authenticator:
         # Control characters (RFC 7617 forbids them) could end a field of SASL PLAIN early.
         if not colon or not username or not password or _CONTROL.search(text) is not None:
             raise CredentialsError
+        # Whoever reviews a request, or reads the audit log, sees who asked.
+        if not username.isprintable():
+            raise CredentialsError
         if not await passwords.proves(username, password, host):
             _log.info("Kafka does not accept the password of %r, sent from %s", username, host)
             raise CredentialsError

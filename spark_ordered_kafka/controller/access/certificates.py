@@ -28,12 +28,15 @@ def principal_of(certificate: bytes) -> str:
     """``User:`` and the subject of a certificate (DER), written by RFC 2253 as Kafka's default principal builder does.
 
     Raises:
-        ValueError: it is no certificate, or its subject is empty or cannot be written so.
+        ValueError: it is no certificate, or its subject is empty, or cannot be written so or printed.
     """
     subject = x509.load_der_x509_certificate(certificate).subject
     if not subject.rdns:
         raise ValueError("the certificate's subject is empty")
-    return "User:" + ",".join("+".join(map(_written, rdn)) for rdn in reversed(subject.rdns))
+    name = ",".join("+".join(map(_written, rdn)) for rdn in reversed(subject.rdns))
+    if not name.isprintable():
+        raise ValueError(f"the certificate's subject {name!r} cannot be printed")
+    return f"User:{name}"
 
 
 def _written(attribute: x509.NameAttribute[str | bytes]) -> str:

@@ -252,6 +252,8 @@ def test_principals_are_written_as_kafka_writes_them() -> None:
 def test_an_empty_subject_names_nobody() -> None:
     with pytest.raises(ValueError, match="empty"):
         principal_of(certificate())
+    with pytest.raises(ValueError, match="cannot be printed"):
+        principal_of(certificate(x509.NameAttribute(NameOID.COMMON_NAME, "alice\u202eevil")))
     with pytest.raises(ValueError, match="asn1"):
         principal_of(b"no certificate")
 
@@ -302,6 +304,8 @@ def basic(text: bytes) -> str:
         basic(b"\xff\xfe:x"),
         basic(b"alice\x00bob:secret"),
         basic(b"alice:sec\x00ret"),
+        basic("al\x9b2Jice:secret".encode()),
+        basic("\u202eecila:secret".encode()),
         f"Bearer {'x' * 5000}",
     ],
 )
