@@ -14,7 +14,7 @@ import pytest
 
 from spark_ordered_kafka.controller.api.signatures import CALLER_HEADER, FORWARDED_HEADER, VALID_FOR
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.controllers import InProcess, exists, free_port, in_process, served
+from tests.integration.controllers import exists, free_port, in_process, served
 from tests.servers import TIMEOUT, await_true, unique_name
 
 
@@ -94,19 +94,19 @@ def test_what_is_overheard_between_controllers_is_of_no_use(
                 overheard(b"POST" + data.split(b"POST", 1)[1].split(b"DELETE")[0]),
                 overheard(b"DELETE" + data.split(b"DELETE", 1)[1]),
             )
-            refused = misuses(leader, creation, check)
+            refused = misuses(port, creation, check)
             assert {status for status, _ in refused} == {503}
             assert {error for _, error in refused} == {"NOT_CONTROLLER"}
             assert exists(kafka_cluster, topic)
             # It is as old as that by the leader's clock.
             now = time.time() + 2 * VALID_FOR
             monkeypatch.setattr(time, "time", lambda: now)
-            status, error = sent(leader, check)
+            status, error = sent(port, check)
             assert (status, error) == (503, "NOT_CONTROLLER")
 
 
-def misuses(leader: InProcess, creation: httpx.Request, check: httpx.Request) -> list[tuple[int, str]]:
-    """What the leader answers to what somebody makes of two requests that came from another controller."""
+def misuses(leader: int, creation: httpx.Request, check: httpx.Request) -> list[tuple[int, str]]:
+    """What the leader, at that port, answers to what somebody makes of two requests that came from another controller."""
     other = {CALLER_HEADER: "User%3Aadmin;127.0.0.1"}
     return [
         sent(leader, creation),
@@ -122,7 +122,7 @@ def misuses(leader: InProcess, creation: httpx.Request, check: httpx.Request) ->
 
 
 def sent(
-    leader: InProcess,
+    port: int,
     request: httpx.Request,
     *,
     method: str | None = None,
@@ -135,7 +135,11 @@ def sent(
         name: value for name, value in request.headers.items() if name not in ("host", "content-length")
     }
     body = request.content if content is None else content
-    answer = leader.http.request(
-        method or request.method, target, headers=kept | (headers or {}), content=body
+    answer = httpx.request(
+        method or request.method,
+        f"http://127.0.0.1:{port}{target}",
+        headers=kept | (headers or {}),
+        content=body,
+        trust_env=False,
     )
     return answer.status_code, answer.json().get("error", "")
