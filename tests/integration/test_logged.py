@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.controller.logs import configure_logging
@@ -69,7 +69,17 @@ def test_names_end_no_line_of_the_log(
     await_true(lambda: not exists(kafka_cluster, topic), "the topic is gone")
     create_topic(kafka_cluster.bootstrap_servers, topic)
     consumer = Consumer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
+            return False
+        return True
+
+    await_true(is_committed, "the group's coordinator answers")
     consumer.close()
     path = f"/v1/groups/{quote(group, safe='')}/positions"
 
