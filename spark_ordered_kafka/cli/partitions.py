@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,6 +61,11 @@ def describe(
         typer.echo(
             f"transactional ids of writers {ids.known}  idle {ids.idle}  of these fenced and not used since {ids.fenced}"
         )
+    if view.stray_partitions:
+        typer.echo(
+            f"partitions {_ranges(view.stray_partitions)} were made by no change that was committed: what lies there is "
+            "delivered as misrouted"
+        )
     columns = ("PARTITION", "STATUS", "LEADER", "REPLICAS", "ISR", "OFFSETS", "SIZE", "WAITS FOR")
     print_table(columns, [_row(partition) for partition in view.partitions])
 
@@ -77,6 +83,7 @@ def delete_records(
     force: Annotated[
         bool, typer.Option("--force", help="Delete though consumer groups have not read all of it.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
     reason: ReasonOption = None,
     output: OutputOption = OutputFormat.TABLE,
@@ -84,6 +91,11 @@ def delete_records(
     """Delete what partitions that a shrink removed still hold."""
     from spark_ordered_kafka.client.schemas import DeleteRecordsRequest
 
+    if not yes and not validate_only:
+        which = (
+            "all removed partitions" if partition is None else f"partition {', '.join(map(str, partition))}"
+        )
+        typer.confirm(f"Delete all records of {which} of {topic}?", abort=True, err=True)
     with connected(controller, reason, command_config=command_config) as client:
         request = DeleteRecordsRequest(partitions=partition, force=force, validate_only=validate_only)
         answer = client.delete_records(topic, request)
@@ -101,6 +113,15 @@ def delete_records(
                 typer.echo(f"topic {topic} partition {row.partition}: {done}, log start {row.log_start}")
     if failed:
         raise typer.Exit(REFUSED)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """``3, 5-8`` for ascending numbers."""
+    runs = [
+        [number for _, number in run]
+        for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    ]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _view(client: ControllerClient, topic: str) -> TopicView:

@@ -20,10 +20,11 @@ from spark_ordered_kafka.controller.described import described_soon
 from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
 from spark_ordered_kafka.controller.expansion import Expansion
 from spark_ordered_kafka.controller.idempotency import has_key, new_id
+from spark_ordered_kafka.controller.job import Job, ended_job
 from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, TopicRequest, frozen, present
 from spark_ordered_kafka.controller.reassign.pending import PendingMoves
 from spark_ordered_kafka.controller.records import TopicRecord
-from spark_ordered_kafka.controller.runner import Job, Runner, ended_job
+from spark_ordered_kafka.controller.runner import Runner
 from spark_ordered_kafka.controller.topics import Topics
 from spark_ordered_kafka.controller.views import change_view, finished_view
 from spark_ordered_kafka.controller.znodes import Znodes
@@ -164,7 +165,8 @@ class Changes:
                 f"change {change.id} of topic {topic!r} cannot be cancelled any more: its boundaries are read, it "
                 "ends in a moment",
             )
-        self._znodes.update_topic(topic, lambda current: _with_cancel(current, change.id))
+        # Written where the commit would be: whichever comes first makes the other one fail.
+        self._znodes.update_topic(topic, lambda current: _with_cancel(topic, current, change.id))
         return schemas.TopicResult(topic=topic, change_id=change.id)
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -390,7 +392,14 @@ class Changes:
                     del self._jobs[job.topic]
 
 
-def _with_cancel(record: TopicRecord, change_id: str) -> TopicRecord:
+def _with_cancel(topic: str, record: TopicRecord, change_id: str) -> TopicRecord:
     if record.change is None or record.change.id != change_id:
-        return record  # taken back meanwhile, as was asked
+        last = record.last_change
+        if last is not None and last.id == change_id and last.outcome != "done":
+            return record  # taken back meanwhile, as was asked
+        # Its commit had arrived, though nobody was told.
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"change {change_id} of topic {topic!r} has ended: it cannot be cancelled any more",
+        )
     return record.model_copy(update={"change": replace(record.change, cancel_requested=True)})

@@ -53,12 +53,12 @@ class Drain:
         """Delete what removed partitions hold, up to the log ends of this moment.
 
         Nothing is deleted when consumer groups have not read all of it, unless forced: every partition's result says
-        then why. Raises RequestError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST for partitions that are live,
-        POLICY_VIOLATION for a topic that is compacted only.
+        then why. Raises RequestError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST for partitions that are live, or that no
+        layout has ever covered, forced or not; POLICY_VIOLATION for a topic that is compacted only.
         """
         record, _ = self._topics.record(topic)
         existing = len(described(self._admin, topic, record.topic_id).partitions)
-        wanted = _wanted(topic, request.partitions, record, existing)
+        wanted = _wanted(topic, request.partitions, record, existing, self._topics.covered(topic, record))
         # Ends first, layout second: what lies below these ends was written before the partitions were removed, though
         # an expansion may revive them the next moment.
         logs = self._logs(topic, wanted)
@@ -169,9 +169,16 @@ class Drain:
         return rows
 
 
-def _wanted(topic: str, partitions: Sequence[int] | None, record: TopicRecord, existing: int) -> list[int]:
+def emptied(count: int, existing: int, covered: int) -> range:
+    """Partitions that are emptied where none are named: removed ones, but none that no layout covers. PURE."""
+    return range(count, min(existing, covered))
+
+
+def _wanted(
+    topic: str, partitions: Sequence[int] | None, record: TopicRecord, existing: int, covered: int
+) -> list[int]:
     if partitions is None:
-        return list(range(record.undeleted_partition_count, existing))
+        return list(emptied(record.undeleted_partition_count, existing, covered))
     if not partitions:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
@@ -184,6 +191,13 @@ def _wanted(topic: str, partitions: Sequence[int] | None, record: TopicRecord, e
             f"partitions names {_shown(unknown)}: topic {topic!r} has partitions 0 to {existing - 1}",
         )
     _refuse_live(topic, partitions, record.undeleted_partition_count)
+    unread = sorted({p for p in partitions if p >= covered})
+    if unread:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"partitions names {_shown(unread)}: no layout of topic {topic!r} has covered that yet, so nobody can have read "
+            "it; the controller will cover it as soon as no partition change goes on",
+        )
     return sorted(set(partitions))
 
 

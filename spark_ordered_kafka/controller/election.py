@@ -1,7 +1,7 @@
 """The ZooKeeper session: reads, the claim to be the controller, and writes that only the controller can make.
 
 Every write is one ZooKeeper transaction that checks the version of ``/controller_epoch``, so that whatever a deposed
-controller still sends fails. Reads ask ZooKeeper alone, so that they are as good from any controller.
+controller still sends fails. Reads ask ZooKeeper's quorum alone, so that they are as good from any controller.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 
 from spark_ordered_kafka.controller import zookeeper
+from spark_ordered_kafka.controller.barrier import Barrier
 from spark_ordered_kafka.controller.records import LeaderRecord, dump, parse
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
@@ -32,6 +33,7 @@ ROOT = "/ordered-kafka"
 CONTROLLER = f"{ROOT}/controller"
 CONTROLLER_EPOCH = f"{ROOT}/controller_epoch"
 _POLL = 0.2
+_ANY_VERSION = -1
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +76,7 @@ class Session:
         self._token: str | None = None
         self._suspended = threading.Event()
         self.lost = threading.Event()
+        self._barrier = Barrier(self._confirm)
         self.client.add_listener(self._on_state)
 
     # -- connection ---------------------------------------------------------------------------------------------
@@ -209,23 +212,28 @@ class Session:
     # -- reads --------------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """What this session reads from now on is at least what ZooKeeper's leader has now."""
-        self.wait(self._synced(), ROOT)
+        """What this session reads from now on is at least what ZooKeeper's quorum has agreed on by now."""
+        self._barrier.cross()
 
     def read(self, path: str) -> tuple[bytes, int] | None:
         """Linearizable read: data and version of a znode, None when there is none.
 
-        ``sync`` makes the server catch up with ZooKeeper's leader. Both requests travel together on one connection, in
-        order.
+        The quorum agrees on a write of nothing first, one for all who read at the same time; a server that answers it has
+        seen whatever was written before. ``sync`` would not do: ZooKeeper's leader answers it alone, also one that has been
+        replaced and does not know it yet.
         """
-        synced = self._synced()
-        node = self.client.get_async(path)
-        self.wait(synced, ROOT)
+        session = self.client.client_id
+        self._barrier.cross()
         try:
-            data, stat = self.wait(node, path)
+            data, stat = self.wait(self.client.get_async(path), path)
         except NoNodeError:
-            return None
-        return data, int(stat.version)
+            data = stat = None
+        # A new session may have begun at a server that is behind.
+        if self.client.client_id != session:
+            raise ZooKeeperError(
+                f"the session with ZooKeeper at {self.hosts} was replaced while {path} was read"
+            )
+        return None if stat is None else (data, int(stat.version))
 
     def children(self, path: str) -> dict[str, bytes]:
         """name -> data of the znodes right below ``path``, as this session sees them; raises NoNodeError without ``path``.
@@ -248,12 +256,17 @@ class Session:
         found = self.read(CONTROLLER)
         return None if found is None else parse(LeaderRecord, found[0], CONTROLLER)
 
-    def _synced(self) -> Any:
+    def _confirm(self) -> None:
+        """Have the quorum agree on a write of nothing."""
         if (
             not self.connected
         ):  # kazoo would wait for the connection, and whoever asks had better ask another controller
             raise ZooKeeperError(f"the connection to ZooKeeper at {self.hosts} is interrupted")
-        return self.client.sync_async(ROOT)
+        transaction = self.client.transaction()
+        transaction.check(ROOT, _ANY_VERSION)
+        failure = _first_failure(self.wait(transaction.commit_async(), ROOT))
+        if failure is not None:
+            raise ZooKeeperError(f"ZooKeeper at {self.hosts} refused to check {ROOT}: {failure[1]!r}")
 
     # -- what only the controller may do ------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ class PartitionsCreated:
 
 @dataclass(frozen=True)
 class LeadersElected:
-    """Every partition of the topic has a leader, and those taken up again have their replicas in sync."""
+    """Every partition that the change needs has a leader, and those taken up again have their replicas in sync."""
 
     at: float
 
@@ -72,7 +72,7 @@ class WritersFenced:
 
 @dataclass(frozen=True)
 class BoundariesRead:
-    """Log end and leader epoch of every Kafka partition, by number."""
+    """Where the new layout begins in every Kafka partition, by number."""
 
     at: float
     boundaries: tuple[Boundary, ...]

@@ -37,8 +37,8 @@ class CreatePartitions:
 
 @dataclass(frozen=True)
 class AwaitLeaders:
-    """Wait until partitions 0 to ``total`` - 1, and any beyond, have leaders, and the replicas given back to those that
-    the change takes up again are in sync. -> LeadersElected"""
+    """Wait until there are ``total`` partitions, those that the change needs have leaders, and the replicas given back to
+    those that it takes up again are in sync. -> LeadersElected"""
 
     total: int
     deadline: float
@@ -77,7 +77,8 @@ class Fence:
 
 @dataclass(frozen=True)
 class ReadBoundaries:
-    """Read log end and leader epoch of every partition, at least ``total`` of them. -> BoundariesRead"""
+    """Read log end and leader epoch of the partitions that the change needs; there must be ``total`` partitions at least.
+    -> BoundariesRead"""
 
     total: int
     deadline: float
@@ -85,7 +86,7 @@ class ReadBoundaries:
 
 @dataclass(frozen=True)
 class CheckNothingGrew:
-    """Read the log ends again and compare. -> NothingGrew or LogsGrew"""
+    """Read those log ends again and compare. -> NothingGrew or LogsGrew"""
 
     boundaries: tuple[Boundary, ...]
     deadline: float

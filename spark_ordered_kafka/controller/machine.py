@@ -134,6 +134,20 @@ def foreign_refusal(topic: str, what: str) -> str:
     return f"something that is not an ordered writer writes to topic {topic!r}: {what}; {_STOP_IT}"
 
 
+def done_to_kafka(change: Change, existing: int | None) -> str:
+    """What an expansion that is taken back leaves; ``existing``: Kafka partitions by now, None if that is not known."""
+    if change.step == "planned":
+        return "nothing was changed in Kafka"
+    if existing is None:
+        return "whether partitions were created in Kafka by then is not known"
+    if existing <= change.existing:
+        return "no partitions were created in Kafka"
+    return (
+        f"Kafka has {existing} partitions by now, {existing - change.existing} more than before: they stay, and a layout "
+        "that covers them lets readers deliver what is written there"
+    )
+
+
 # -- handlers -------------------------------------------------------------------------------------------------------
 
 

@@ -44,6 +44,11 @@ class Metrics:
             "Records that readers found in a partition their key does not belong to; read again, they count again.",
             "topic",
         )
+        self._covered = self._counter(
+            "stray_partitions_covered",
+            "Partitions that no change has made, and that a layout of their own covers by now.",
+            "topic",
+        )
         self._requests = self._counter(
             "http_requests", "Requests that were answered.", "method", "route", "status"
         )
@@ -120,6 +125,10 @@ class Metrics:
     def count_misrouted(self, topic: str, records: int) -> None:
         """Count what a task of a reader found."""
         self._misrouted.labels(topic).inc(records)
+
+    def count_covering(self, topic: str, partitions: int) -> None:
+        """A layout was committed that covers so many partitions that no change has made."""
+        self._covered.labels(topic).inc(partitions)
 
     def count_leadership(self, change: str) -> None:
         """``gained`` or ``lost``."""

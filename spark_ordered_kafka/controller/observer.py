@@ -37,6 +37,14 @@ class ChangeObserver:
         if moved:
             self._metrics.observe_step(before.kind, before.step, max(0.0, now - since))
 
+    def covered(self, topic: str, layout_epoch: int, known: int, existing: int) -> None:
+        """Layout ``layout_epoch`` covers the partitions from ``known`` to ``existing`` - 1, which no change has made."""
+        self._metrics.count_covering(topic, existing - known)
+        self._audit.add(
+            "covered",
+            {"topic": topic, "layout_epoch": layout_epoch, "first": known, "partitions": existing - known},
+        )
+
     def left(self, change: Change, done: Future[FinishedChange], now: float) -> None:
         """This process is through with ``change``: ``done`` has its end, or why another controller goes on with it."""
         with self._lock:

@@ -51,7 +51,8 @@ class TopicRecord(Record):
 class LayoutRecord(Record):
     """``/topics/<t>/layouts/<epoch>``; immutable. ``starts[p]`` and ``leader_epochs[p]`` of every Kafka partition.
 
-    ``ordered_delivery``: whether writers were held to this layout until the next one.
+    ``ordered_delivery``: whether writers were held to this layout until the next one. ``stray_from``: the first of the
+    partitions that it covers though no change has made them (see ``covering``).
     """
 
     undeleted_partition_count: int
@@ -59,6 +60,7 @@ class LayoutRecord(Record):
     leader_epochs: list[int]
     committed_at: float
     ordered_delivery: bool = True
+    stray_from: int | None = None
 
 
 class PartitionRecord(Record):

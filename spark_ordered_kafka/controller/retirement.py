@@ -1,6 +1,6 @@
 """The life of removed partitions: marked for deletion while they hold records, deleted once they are empty.
 
-Whoever looks at all topics for that also lets the folding of their layouts look at them.
+Whoever looks at all topics for that also lets others look at them: what covers stray partitions, and the folding of layouts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from spark_ordered_kafka.controller.covering import Covering
 from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.election import ConflictError, DeposedError
 from spark_ordered_kafka.controller.folding import Folding
@@ -19,6 +20,7 @@ from spark_ordered_kafka.controller.replicas import ReplicaSets
 from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
 _log = logging.getLogger(__name__)
 # Of the time at most a quarter is spent on looking, however many partitions there are.
@@ -49,6 +51,7 @@ class Retirement:
     """Keeps the status of removed partitions; a thread of its own does it between :meth:`start` and :meth:`stop`.
 
     Args:
+        covering: covers stray partitions.
         folding: folds old layouts.
         starting: held by whoever records a new change.
         clock: seconds since the epoch.
@@ -60,6 +63,7 @@ class Retirement:
         self,
         admin: KafkaAdmin,
         znodes: Znodes,
+        covering: Covering,
         folding: Folding,
         starting: threading.Lock,
         clock: Callable[[], float],
@@ -69,6 +73,7 @@ class Retirement:
     ) -> None:
         self._admin = admin
         self._znodes = znodes
+        self._covering = covering
         self._folding = folding
         self._replicas = ReplicaSets(admin)
         self._starting = starting
@@ -107,7 +112,9 @@ class Retirement:
         if record is None:
             return
         count = record.undeleted_partition_count
-        removed = range(count, len(described(self._admin, topic, record.topic_id).partitions))
+        rows = described(self._admin, topic, record.topic_id).partitions[count:]
+        # Of one without a leader nothing is known; that must not keep the others from being looked at.
+        removed = [row.partition for row in rows if row.leader != NO_LEADER]
         # The start first: if the end has not gone beyond it, the log is empty by then.
         starts = self._admin.log_starts(topic, removed)
         ends = self._admin.log_ends(topic, removed)
@@ -123,9 +130,6 @@ class Retirement:
             )
 
     def _has_removed(self, topic: str, record: TopicRecord) -> bool:
-        last = record.last_change
-        if last is not None and last.kind == "expand" and last.outcome != "done":
-            return True  # it may have made partitions before it was taken back
         (layout,) = self._znodes.layouts(topic, record, record.layout_epoch)
         return len(layout.starts) > record.undeleted_partition_count
 
@@ -155,15 +159,18 @@ class Retirement:
     def _look_at_all(self, stop: threading.Event) -> None:
         try:
             topics = self._znodes.topics()
+            uncovered = set(self._covering.uncovered(topics))
         except DeposedError:
             raise
         except OrderedKafkaError as error:
-            _log.warning("removed partitions are not looked at: %s", error)
+            _log.warning("partitions are not looked at: %s", error)
             return
         for topic in topics:
             if stop.is_set():
                 return
             try:
+                if topic in uncovered:
+                    self._covering.look(topic)
                 self.look(topic)
                 self._folding.look(topic)
             except DeposedError:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import replace
 
 from spark_ordered_kafka.controller import events, instructions, machine
-from spark_ordered_kafka.controller.change import Boundary, Change, Ending, FinishedChange, Running, Timing
+from spark_ordered_kafka.controller.boundaries import boundaries
+from spark_ordered_kafka.controller.change import Boundary, Change, Ending, FinishedChange, Timing
 from spark_ordered_kafka.controller.described import described
-from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
+from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.events import Event
 from spark_ordered_kafka.controller.expansion import Expansion
 from spark_ordered_kafka.controller.idle_writers import fence_idle
 from spark_ordered_kafka.controller.instructions import Instruction
+from spark_ordered_kafka.controller.job import Job
 from spark_ordered_kafka.controller.observer import ChangeObserver
 from spark_ordered_kafka.controller.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.replicas import ReplicaSets
@@ -38,84 +38,6 @@ class _EndedError(OrderedKafkaError):
     def __init__(self, finished: FinishedChange) -> None:
         super().__init__(f"change {finished.id} had ended: {finished.outcome}")
         self.finished = finished
-
-
-class Job:
-    """A change that this process carries out. ``done`` resolves to how it ended, or raises DeposedError when this
-    process stopped before; then the next controller goes on with it."""
-
-    def __init__(self, change: Change, topic_id: str, stop: threading.Event) -> None:
-        self.topic = change.topic
-        self.topic_id = topic_id
-        self.stop = stop
-        self.done: Future[FinishedChange] = Future()
-        self._lock = threading.Lock()
-        self._running: Running | None = None
-        self._change = change
-        self._fences = 0
-
-    @property
-    def change(self) -> Change:
-        """The change as far as it has come; ``fenced`` counts up while it fences."""
-        with self._lock:
-            if self._change.step == "fencing":
-                return replace(self._change, fenced=self._fences)
-            return self._change
-
-    def request_cancel(self) -> bool:
-        """Ask for the change to be taken back; False when it is too late for that."""
-        with self._lock:
-            if self._running is not None and not machine.cancellable(self._running):
-                return False
-            self._change = replace(self._change, cancel_requested=True)
-            return True
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether this process stops, or the change is to be taken back."""
-        return self.stop.is_set() or self.change.cancel_requested
-
-    def begin(self, now: float, timing: Timing) -> tuple[Instruction, ...]:
-        """The first instructions."""
-        with self._lock:
-            return self._adopt(machine.resume(self._change, now, timing))
-
-    def advance(self, event: Event, timing: Timing) -> tuple[Instruction, ...]:
-        """The instructions that follow ``event``, or those of a cancel that was asked for meanwhile."""
-        with self._lock:
-            running = self._running
-            if running is None:
-                raise RuntimeError("advance() before begin()")
-            if self._change.cancel_requested and machine.cancellable(running):
-                event = events.CancelRequested(event.at)
-            return self._adopt(machine.advance(running, event, timing))
-
-    def count_fence(self, fenced: int) -> None:
-        """``fenced`` transactional ids are fenced by now."""
-        with self._lock:
-            self._fences = fenced
-
-    def _adopt(self, answer: machine.Answer) -> tuple[Instruction, ...]:
-        self._running, following = answer
-        requested = self._change.cancel_requested
-        self._change = replace(self._running.change, cancel_requested=requested)
-        return following
-
-
-def ended_job(topic: str, topic_id: str, finished: FinishedChange) -> Job:
-    """The job of a change that has ended."""
-    change = Change(
-        id=finished.id,
-        topic=topic,
-        kind=finished.kind,
-        source=finished.source,
-        target=finished.target,
-        existing=max(finished.source, finished.target),
-        started_at=finished.started_at,
-    )
-    job = Job(change, topic_id, threading.Event())
-    job.done.set_result(finished)
-    return job
 
 
 class Runner:
@@ -167,11 +89,11 @@ class Runner:
                 job.done.set_result(self._take_back(job, job.change, ending))
             except _EndedError as ended:
                 job.done.set_result(ended.finished)
-            except ZooKeeperError as error:
-                _log.warning("topic %s: change %s is not taken back yet: %s", job.topic, job.change.id, error)
-                job.stop.wait(self._timing.retry)
-            except OrderedKafkaError as error:
+            except DeposedError as error:
                 job.done.set_exception(error)
+            except Exception as error:  # noqa: BLE001 - only the next controller may leave it as it is
+                _log.warning("topic %s: change %s is not taken back yet: %r", job.topic, job.change.id, error)
+                job.stop.wait(self._timing.retry)
 
     def _run(self, job: Job) -> FinishedChange:
         todo = job.begin(self._clock(), self._timing)
@@ -249,10 +171,10 @@ class Runner:
                 return events.WritersFenced(self._clock(), len(transactional_ids))
             case instructions.ReadBoundaries(total):
                 return self._read_boundaries(job, total)
-            case instructions.CheckNothingGrew(boundaries):
-                return self._check_nothing_grew(job, boundaries)
-            case instructions.CommitLayout(change, boundaries):
-                return self._commit(job, change, boundaries)
+            case instructions.CheckNothingGrew(before):
+                return self._check_nothing_grew(job, before)
+            case instructions.CommitLayout(change, starts):
+                return self._commit(job, change, starts)
             case instructions.TakeBack(change, ending):
                 return self._take_back(job, change, ending)
             case instructions.Finish():
@@ -275,14 +197,15 @@ class Runner:
             if job.change.cancel_requested or job.stop.wait(self._timing.backoff):
                 raise UnavailableError(f"topic {job.topic!r}: no longer waiting for leaders and replicas")
         # A leader shows seconds before it has made the logs of many new partitions. Writers need not be held for that.
-        self._admin.log_ends(job.topic, range(job.change.source, total))
+        self._admin.log_ends(job.topic, range(job.change.source, job.change.needed))
 
     def _missing(self, job: Job, total: int) -> str | None:
         """What a topic's partitions still lack before they may be written."""
         topic = self._describe(job)
         if len(topic.partitions) < total:
             return f"Kafka shows {len(topic.partitions)} of {total} partitions"
-        leaderless = next((p.partition for p in topic.partitions if p.leader == NO_LEADER), None)
+        needed = topic.partitions[: job.change.needed]
+        leaderless = next((p.partition for p in needed if p.leader == NO_LEADER), None)
         if leaderless is not None:
             return f"partition {leaderless} has no leader"
         behind = self._replicas.not_in_sync(topic, _taken_up_again(job, topic))
@@ -294,30 +217,19 @@ class Runner:
         count = len(self._describe(job).partitions)
         if count < total:
             raise UnavailableError(f"Kafka shows {count} of {total} partitions of topic {job.topic!r}")
-        ends = self._admin.log_ends(job.topic, range(count))
-        self._check_not_truncated(job, {partition: end.offset for partition, end in ends.items()})
-        boundaries = tuple(Boundary(ends[p].offset, ends[p].leader_epoch) for p in range(count))
-        return events.BoundariesRead(self._clock(), boundaries)
-
-    def _check_not_truncated(self, job: Job, ends: Mapping[int, int]) -> None:
-        """A layout that starts before its predecessor would make the whole history unreadable."""
         record = self._znodes.topic(job.topic)
         if record is None:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {job.topic!r} is not under management any more"
             )
-        starts = self._znodes.layouts(job.topic, record, record.layout_epoch)[0].starts
-        for partition, start in enumerate(starts):
-            if ends[partition] < start:
-                raise RequestError(
-                    ErrorCode.LOG_TRUNCATED,
-                    f"partition {partition} of topic {job.topic!r} was truncated: its log ends at {ends[partition]}, "
-                    f"layout epoch {record.layout_epoch} starts at {start}",
-                )
+        (layout,) = self._znodes.layouts(job.topic, record, record.layout_epoch)
+        ends = self._admin.log_ends(job.topic, range(job.change.needed))
+        found = boundaries(job.change, record.layout_epoch, layout, ends, count)
+        return events.BoundariesRead(self._clock(), found)
 
-    def _check_nothing_grew(self, job: Job, boundaries: tuple[Boundary, ...]) -> Event:
-        ends = self._admin.log_ends(job.topic, range(len(boundaries)))
-        grown = {p: ends[p].offset for p, b in enumerate(boundaries) if ends[p].offset != b.offset}
+    def _check_nothing_grew(self, job: Job, before: tuple[Boundary, ...]) -> Event:
+        ends = self._admin.log_ends(job.topic, range(job.change.needed))
+        grown = {p: end.offset for p, end in ends.items() if end.offset != before[p].offset}
         if grown:
             return events.LogsGrew(self._clock(), grown)
         return events.NothingGrew(self._clock())
@@ -330,14 +242,15 @@ class Runner:
 
     # -- ZooKeeper ----------------------------------------------------------------------------------------------
 
-    def _commit(self, job: Job, change: Change, boundaries: tuple[Boundary, ...]) -> FinishedChange:
+    def _commit(self, job: Job, change: Change, starts: tuple[Boundary, ...]) -> FinishedChange:
         finished = machine.finished(change, Ending("done"), self._clock())
         layout = LayoutRecord(
             undeleted_partition_count=change.target,
-            starts=[boundary.offset for boundary in boundaries],
-            leader_epochs=[boundary.leader_epoch for boundary in boundaries],
+            starts=[start.offset for start in starts],
+            leader_epochs=[start.leader_epoch for start in starts],
             committed_at=finished.finished_at,
             ordered_delivery=change.ordered_delivery,
+            stray_from=made if (made := max(change.existing, change.target)) < len(starts) else None,
         )
 
         def transform(record: TopicRecord) -> TopicRecord:
@@ -363,7 +276,21 @@ class Runner:
         )
         return finished
 
+    def _with_done(self, job: Job, change: Change, ending: Ending) -> Ending:
+        """``ending``, whose message says besides what the change has done to Kafka."""
+        if ending.message is None or change.target <= change.source:
+            return ending
+        existing: int | None = change.existing
+        if change.step != "planned":
+            try:
+                existing = len(self._describe(job).partitions)
+            except OrderedKafkaError as error:
+                _log.info("topic %s: what was done to it is not known: %s", job.topic, error)
+                existing = None
+        return replace(ending, message=f"{ending.message}; {machine.done_to_kafka(change, existing)}")
+
     def _take_back(self, job: Job, change: Change, ending: Ending) -> FinishedChange:
+        ending = self._with_done(job, change, ending)
         finished = machine.finished(change, ending, self._clock())
 
         def transform(record: TopicRecord) -> TopicRecord:
@@ -371,7 +298,12 @@ class Runner:
                 update={"change": None, **_ended(record, finished)}
             )
 
-        self._znodes.update_topic(job.topic, transform)
+        try:
+            self._znodes.update_topic(job.topic, transform)
+        except RequestError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise _EndedError(finished) from error  # with its topic; there is nothing left to take back
         _log.warning("topic %s: change %s %s: %s", job.topic, change.id, ending.outcome, ending.message)
         return finished
 

@@ -21,6 +21,7 @@ from spark_ordered_kafka.controller.audit import AuditLog
 from spark_ordered_kafka.controller.capacities import Capacities
 from spark_ordered_kafka.controller.changes import Changes
 from spark_ordered_kafka.controller.compaction import EarlierLayouts
+from spark_ordered_kafka.controller.covering import Covering
 from spark_ordered_kafka.controller.creation import TopicCreator
 from spark_ordered_kafka.controller.deletion import TopicDeleter
 from spark_ordered_kafka.controller.drain import Drain
@@ -216,6 +217,7 @@ class ControllerService:
         self._retirement = Retirement(
             self.admin,
             znodes,
+            Covering(self.admin, znodes, self.observer, self._clock),
             Folding(self.admin, znodes, self._clock),
             self.changes.starting,
             self._clock,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import Change
 from spark_ordered_kafka.controller.compaction import EarlierLayouts
+from spark_ordered_kafka.controller.covering import stray_partitions
 from spark_ordered_kafka.controller.creation import check_name
 from spark_ordered_kafka.controller.described import described
 from spark_ordered_kafka.controller.records import TopicRecord
@@ -48,6 +50,10 @@ class Topics:
         """The topic's record, read linearizably; None: it is not under management."""
         return self._znodes.topic(topic)
 
+    def covered(self, topic: str, record: TopicRecord) -> int:
+        """How many Kafka partitions the newest layout covers: what lies in others no reader has been able to read."""
+        return len(self._znodes.layouts(topic, record, record.layout_epoch)[0].starts)
+
     def summaries(self, current: Callable[[Change], Change]) -> schemas.TopicList:
         """All topics under management; from ZooKeeper alone."""
         rows = []
@@ -64,11 +70,16 @@ class Topics:
         description = described(self._admin, topic, record.topic_id)
         statuses = self._znodes.partition_statuses(topic)
         count = record.undeleted_partition_count
+        layouts = self._znodes.layouts(topic, record)
+
+        def unmarked(partition: int) -> Literal["marked", "deleted"]:
+            # What no layout covers has never been looked at, and may hold records.
+            return "deleted" if partition < len(layouts[-1].starts) else "marked"
+
         partitions = [
             schemas.PartitionView(
                 partition=p.partition,
-                # A partition beyond the count without a mark was made by an expansion that never ended.
-                status="live" if p.partition < count else statuses.get(p.partition, "deleted"),
+                status="live" if p.partition < count else statuses.get(p.partition, unmarked(p.partition)),
                 leader=p.leader,
                 replicas=list(p.replicas),
                 isr=list(p.isr),
@@ -79,7 +90,11 @@ class Topics:
         change = None if record.change is None else current(record.change)
         summary = topic_summary(topic, record, change).model_dump()
         answer = schemas.TopicView(
-            **summary, cluster_id=self._cluster_id, last_change=finished, partitions=partitions
+            **summary,
+            cluster_id=self._cluster_id,
+            last_change=finished,
+            stray_partitions=stray_partitions(layouts, len(partitions)),
+            partitions=partitions,
         )
         return answer, f'"{record.layout_epoch}-{version}"'
 

@@ -16,13 +16,14 @@ from spark_ordered_kafka.controller.znodes import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.epochs import UNDEFINED, epoch_ends
+from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
 # Below the timeout of the client, which is to be told which partition has no leader.
 _TIMEOUT = 6.0
 
 # Columns of an array of offsets to be checked; a position that was asked about has no layout.
 _Rows = npt.NDArray[np.int64]
-_PARTITION, _OFFSET, _LEADER_EPOCH = range(3)
+_PARTITION, _OFFSET, _LEADER_EPOCH, _LAYOUT = range(4)
 _GIVEN = -1
 _NO_LIMIT = 2**63 - 1
 _LAST_LEADER_EPOCH = 2**31 - 1
@@ -40,21 +41,27 @@ class TruncationCheck:
         """Those of the request's positions, and of the starts of all layouts in its partitions, that lie beyond their
         epoch's log.
 
-        A position without a leader epoch (-1) cannot be judged and is not reported.
+        A position without a leader epoch (-1) cannot be judged and is not reported, and neither are layout starts of
+        removed partitions without a leader.
 
         Raises:
             RequestError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, or LOG_TRUNCATED for a topic that was recreated.
-            UnavailableError: a partition has no leader, or not all brokers answered in time.
+            UnavailableError: a partition of ``positions``, or a live one, has no leader, or not all brokers answered in time.
         """
         record, _ = self._topics.record(topic)
-        count = len(described(self._admin, topic, record.topic_id).partitions)
-        _validate(topic, request, count)
+        partitions = described(self._admin, topic, record.topic_id).partitions
+        _validate(topic, request, len(partitions))
         given = [(row.partition, row.offset, row.leader_epoch, _GIVEN) for row in request.positions]
         starts = _starts(self._znodes.layouts(topic, record), record.first_layout_epoch)
-        asked = range(count) if request.partitions is None else request.partitions
+        asked = range(len(partitions)) if request.partitions is None else request.partitions
         kept = [found[np.isin(found[:, _PARTITION], asked)] for found in starts]
         rows = np.concatenate([_rows(given), *kept], axis=0, dtype=np.int64)
         rows = rows[rows[:, _LEADER_EPOCH] != UNDEFINED]
+        # Of a removed partition whose broker is down nothing is known, and perhaps nobody needs it. A position that was
+        # asked about must be judged.
+        removed = partitions[record.undeleted_partition_count :]
+        leaderless = [row.partition for row in removed if row.leader == NO_LEADER]
+        rows = rows[(rows[:, _LAYOUT] == _GIVEN) | ~np.isin(rows[:, _PARTITION], leaderless)]
         pairs, inverse = np.unique(rows[:, [_PARTITION, _LEADER_EPOCH]], axis=0, return_inverse=True)
         wanted = [(int(partition), int(epoch)) for partition, epoch in pairs]
         ends = epoch_ends(self._admin.requests, topic, wanted, time.monotonic() + _TIMEOUT)

@@ -17,9 +17,10 @@ from spark_ordered_kafka.controller.changes import Changes
 from spark_ordered_kafka.controller.deletion import TopicDeleter
 from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
 from spark_ordered_kafka.controller.idempotency import keyed, new_id
+from spark_ordered_kafka.controller.job import Job
 from spark_ordered_kafka.controller.paths import TOPICS
 from spark_ordered_kafka.controller.records import LayoutRecord, Record, TopicRecord, dump
-from spark_ordered_kafka.controller.runner import Job, _EndedError, _own
+from spark_ordered_kafka.controller.runner import _EndedError, _own
 from spark_ordered_kafka.controller.znodes import Znodes
 
 _PATIENCE = 10.0

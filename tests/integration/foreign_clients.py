@@ -79,6 +79,7 @@ class RunningProducer(threading.Thread):
             {
                 "bootstrap.servers": cluster.bootstrap_servers,
                 "linger.ms": 0,
+                "log_level": 0,
                 "topic.metadata.refresh.interval.ms": 100,
                 **{name.replace("_", "."): value for name, value in properties.items()},
             }
@@ -107,3 +108,4 @@ class RunningProducer(threading.Thread):
         self._ending.set()
         self.join(TIMEOUT)
         assert not self.is_alive()
+        del self._producer

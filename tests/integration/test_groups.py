@@ -125,7 +125,7 @@ def test_what_retention_removed_counts_as_read(
     change(cluster, topic, 1)
     commit(cluster, group, topic, {0: 4, 1: 2})
     assert waits(rows_of(client, group, topic)) == {0: [(1, 6)]}
-    assert cli("topics", "delete-records", "--topic", topic, "--force")[0] == 0
+    assert cli("topics", "delete-records", "--topic", topic, "--force", "--yes")[0] == 0
     rows = rows_of(client, group, topic)
     assert numbers(rows) == [(4, 4, 0), (2, 6, 0)]
     assert ([row.status for row in rows], waits(rows)) == (["live", "deleted"], {})

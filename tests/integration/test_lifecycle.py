@@ -278,7 +278,7 @@ def test_command_line_shows_who_waits_and_drains(cli: Cli, cluster: LocalCluster
     assert (live[:2], live[-1]) == (["0", "live"], "-")
     assert (marked[:2], marked[-4:]) == (["1", "marked"], ["group", group, "(lag", f"{marked[5]})"])
 
-    code, _, told = cli("topics", "delete-records", "--topic", topic)
+    code, _, told = cli("topics", "delete-records", "--topic", topic, "--yes")
     assert (code, told.startswith("error: INVALID_REQUEST: partition 1 of topic ")) == (1, True)
     assert group in told
     _read_all(cluster, group, topic, 1)
@@ -289,9 +289,13 @@ def test_command_line_shows_who_waits_and_drains(cli: Cli, cluster: LocalCluster
     arguments = ("topics", "delete-records", "--topic", topic, "--partition", "1")
     end = row.log_end
     assert cli(*arguments, "--validate-only")[1].startswith(f"topic {topic} partition 1: could be emptied")
-    assert cli(*arguments)[:2] == (0, f"topic {topic} partition 1: emptied, log start {end}\n")
+    # Nobody answers the question.
+    assert cli(*arguments)[0] == 1
+    with ControllerClient(cluster.controller_url) as client:
+        assert client.topic(topic, details=True).partitions[1].log_start == row.log_start
+    assert cli(*arguments, "--yes")[:2] == (0, f"topic {topic} partition 1: emptied, log start {end}\n")
     assert cli("topics", "describe", "--topic", topic)[1].splitlines()[4].split()[1] == "deleted"
-    assert cli("topics", "delete-records", "--topic", topic, "--partition", "0")[0] == 1
+    assert cli("topics", "delete-records", "--topic", topic, "--partition", "0", "--yes")[0] == 1
 
 
 def _read_all(cluster: LocalCluster, group: str, topic: str, partition: int) -> None:

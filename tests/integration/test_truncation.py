@@ -71,12 +71,49 @@ def test_log_truncated_below_a_boundary_is_found_also_after_it_has_grown_again(
         refused = controller.alter(topic, 5)
         assert (refused.error, refused.error_code) == ("LOG_TRUNCATED", 1004)
         assert "partition 0" in str(refused.error_message)
+        assert "use force to change the topic all the same" in str(refused.error_message)
+        assert controller.alter(topic, 5, force=True).error == "NONE"
+        assert controller.layout(topic).layouts[3].starts[0] == 15
 
         write(brokers, topic, 0, 20)
         assert truncations(controller, topic, (0, 25, after.leader_epoch), *positions) == lost
         # What retention has removed is no truncation: a reader learns it from the log start.
         delete_records(brokers, topic, 0, 20)
         assert truncations(controller, topic, *positions) == []
+
+
+@pytest.mark.long
+def test_truncated_removed_partition_keeps_no_change_from_being_made_that_does_not_need_it(
+    three_brokers: LocalCluster,
+) -> None:
+    """Neither while it has no leader, nor after it lost what its layout's start had counted."""
+    with in_process(three_brokers) as controller:
+        topic = unique_name("removed")
+        body = {"topic": topic, "assignments": {"0": [3, 1]}, "configs": CONFIG}
+        assert controller.http.post("/v1/topics", json=body).status_code == 201
+        grown = {"topic": topic, "partition_count": 3, "assignments": {"1": [3, 2], "2": [1, 2]}}
+        answer = controller.http.post(
+            "/v1/partition-counts", json={"topics": [grown]}, params={"wait": TIMEOUT}
+        )
+        assert answer.json()["topics"][0]["error"] == "NONE"
+        election = UncleanElection(three_brokers, topic, 2)
+        election.stop_follower()
+        write(three_brokers, topic, 2, 10)
+        assert controller.alter(topic, 2).error == "NONE"
+        assert controller.layout(topic).layouts[-1].starts == [0, 0, 10]
+        election.stop_leader()
+        assert controller.alter(topic, 1).error == "NONE"
+        assert truncations(controller, topic, (0, 0, 0)) == []
+        assert election.elect_follower().offset == 0
+        election.restore()
+        assert truncations(controller, topic) == [(2, 10, 0, 0, 2)]
+        assert controller.alter(topic, 2).error == "NONE"
+        refused = controller.alter(topic, 3)
+        assert refused.error == "LOG_TRUNCATED"
+        assert "partition 2" in str(refused.error_message)
+        assert controller.alter(topic, 1).error == "NONE"
+        assert controller.alter(topic, 3, force=True).error == "NONE"
+        assert [one.starts[2] for one in controller.layout(topic).layouts[2:]] == [10] * 5
 
 
 def check_leaderless(controller: InProcess, brokers: LocalCluster, topic: str) -> None:

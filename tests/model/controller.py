@@ -14,7 +14,7 @@ is the next instruction that a writer, a broker or a reader could notice. The ot
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -27,8 +27,26 @@ from spark_ordered_kafka.errors import ErrorCode
 # All that the machine does with times is to compare them with its limits, so three times are as good as all.
 EARLY, DRAINED, LATE = 0.0, 3.0, 1000.0
 
-NOTHING, CLOSE, LIST, FENCE, READ, CHECK, COMMIT, TAKE_BACK = range(8)
+NOTHING, CLOSE, LIST, FENCE, READ, CHECK, COMMIT, TAKE_BACK, COVER = range(9)
+
+
+@dataclass(frozen=True)
+class CoverPartitions:
+    """The log ends are read for a layout of the same count, which holds and fences nobody (``controller/covering.py``)."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class CommitCovering:
+    """That layout is committed."""
+
+    epoch: int
+
+
 _KINDS: dict[type, int] = {
+    CoverPartitions: COVER,
+    CommitCovering: COMMIT,
     instructions.Persist: CLOSE,
     instructions.ListTransactions: LIST,
     instructions.Fence: FENCE,
@@ -45,11 +63,13 @@ ASKING_KAFKA = (LIST, FENCE, READ, CHECK)
 class _Node(NamedTuple):
     persisted: Change | None
     running: Running | None
-    todo: tuple[Instruction, ...]
+    todo: tuple[Instruction | CoverPartitions | CommitCovering, ...]
 
 
 class ChangeMachine:
     """Nodes of the changes that lead a topic through ``counts``; change e goes from ``counts[e]`` to ``counts[e + 1]``.
+
+    Where the two are equal, the layout covers partitions that something else has made.
 
     ``drain``: whether the time that writers get to finish by themselves is modelled (as more listings), or zero.
     """
@@ -101,10 +121,18 @@ class ChangeMachine:
 
     def committed(self, node: int) -> None:
         """The layout is in ZooKeeper; the machine must have nothing left to do."""
-        running = self._nodes[node].running
+        _, running, todo = self._nodes[node]
+        if isinstance(todo[0], CommitCovering):
+            return
         assert running is not None
         _, todo = machine.advance(running, events.Committed(EARLY), self._timing)
         assert todo == (instructions.Finish("done"),)
+
+    def covered(self, node: int) -> int:
+        """The log ends were read."""
+        step = self._nodes[node].todo[0]
+        assert isinstance(step, CoverPartitions)
+        return self._number(_Node(None, None, (CommitCovering(step.epoch),)))
 
     def taken_back(self, node: int) -> None:
         """The change is cleared in ZooKeeper; the machine must have nothing left to do."""
@@ -117,6 +145,8 @@ class ChangeMachine:
         """A change away from layout ``epoch``, up to the step that closes; no change after the last layout."""
         if epoch + 1 == len(self._counts):
             return self._number(_Node(None, None, ()))
+        if self._counts[epoch + 1] == self._counts[epoch]:
+            return self._number(_Node(None, None, (CoverPartitions(epoch),)))
         change = planning.plan_count(
             "t",
             change_id=str(epoch),
@@ -230,7 +260,9 @@ def _without_report(change: Change) -> Change:
     return replace(change, fenced=0, total_fences=0)
 
 
-def _plain(instruction: Instruction) -> Instruction:
+def _plain(
+    instruction: Instruction | CoverPartitions | CommitCovering,
+) -> Instruction | CoverPartitions | CommitCovering:
     if isinstance(instruction, (instructions.Persist, instructions.CommitLayout)):
         return replace(instruction, change=_without_report(instruction.change))
     if isinstance(instruction, instructions.TakeBack):

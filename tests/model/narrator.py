@@ -18,6 +18,7 @@ _WRITER = {
 _CONTROLLER = {
     "list again": "lists the transactional ids, and lets open transactions finish",
     "boundaries": "reads the boundaries",
+    "cover": "reads the log ends, for a layout that covers partitions that something else has made",
     "take back": "takes the change back; it is asked for again",
     "controller crash": "crashes; the next one resumes",
 }

@@ -15,13 +15,14 @@ from ``ordering.LayoutHistory`` and ``ordering.readable``. The rest is modelled:
 - *Controller*: before it closes, it fences any idle ids. A listing shows the ids initialised before it, and perhaps those
   initialised during it, but for those that a fence was the last to initialise. The fence takes them over in any order. At every step the controller may crash, any number of times; the next one resumes from what is
   persisted, while requests of the dead one's fence may still arrive at any later time. What it asks Kafka may fail,
-  come too late or be cancelled; a change that is taken back is asked for again.
+  come too late or be cancelled; a change that is taken back is asked for again. Where a count follows itself, the
+  controller covers partitions that something else has made: ends are read and a layout committed beside all that goes on.
 - *Reader* (``spark/stream.py``): end offsets first, layout second, then the gate, and any part of what it lets through,
   partition by partition. What is read is delivered and committed in one step, because the end of a micro-batch is
   persisted before its rows are read, and replayed alike after a crash.
 
 **What is checked.** At every delivery: per key the next record in the order of writing, none twice, and with the
-``layout_epoch`` it was written under. At every closing check: no ordered writer is taken for a foreign one. And from
+``layout_epoch`` it was written under, or one of the same count that covers partitions. At every closing check: no ordered writer is taken for a foreign one. And from
 every state everything can still be finished, so that nothing is lost and nobody waits for ever.
 
 **What is merged, and why that is sound.**
@@ -80,6 +81,7 @@ class Protocol:
             c.CHECK: self._check,
             c.COMMIT: self._commit,
             c.TAKE_BACK: self._take_back,
+            c.COVER: self._cover,
         }
 
     # -- the search's questions ---------------------------------------------------------------------------------
@@ -220,6 +222,11 @@ class Protocol:
         epoch = state.epoch + 1
         after = state._replace(node=self._machine.planned(epoch), epoch=epoch, parts=parts)
         yield ("commit layout", epoch, 0), after, None
+
+    def _cover(self, state: State) -> Iterator[Step]:
+        """While no change goes on, whatever writers are doing."""
+        covered = self._with_boundaries(state)._replace(node=self._machine.covered(state.node))
+        yield ("cover", 0, 0), covered, None
 
     def _take_back(self, state: State) -> Iterator[Step]:
         """The operator then asks for the same change again."""

@@ -26,6 +26,8 @@ CORRECT = {
     "shrink of a partition with two keys in a transaction": Config((2, 3, 2), ((2, 0), (2, 0))),
     "a partition skipped while a reader lags": Config((1, 2, 4), ((3,), (3,), (3,))),
     "drain, late requests of dead controllers": Config((2, 3, 2), MOVES_TWICE, drain=True, late_fences=True),
+    "a covering layout between two changes": Config((2, 3, 3, 2), MOVES_TWICE),
+    "a covering layout before a change": Config((2, 2, 3), MOVES_TWICE),
     "forced changes": Config((2, 3, 2), MOVES_TWICE, force=True),
 }
 
@@ -41,6 +43,12 @@ def test_the_protocol_keeps_every_key_in_order_and_never_gets_stuck(name: str) -
     found = explore(CORRECT[name])
     assert found.counterexample is None, str(found)
     assert found.states > 1000
+
+
+@pytest.mark.long
+def test_a_covering_layout_under_two_writers_keeps_every_key_in_order() -> None:
+    found = explore(Config((2, 2, 3), MOVES_TWICE, writers=2))
+    assert found.counterexample is None, str(found)
 
 
 TOO_EARLY, TWICE, STUCK = "is delivered too early", "is delivered twice", "can be finished any more"

@@ -11,6 +11,7 @@ class LayoutView(Answer):
     """One committed layout epoch; ``starts[p]`` is the first offset of partition p that can hold its records.
 
     ``ordered_delivery`` False: writers were not held to this layout, so any partition may have records of any key.
+    ``stray_from``: of a layout that covers partitions that no change has made, the first of them.
     """
 
     epoch: int
@@ -19,6 +20,7 @@ class LayoutView(Answer):
     leader_epochs: list[int]
     committed_at: float
     ordered_delivery: bool = True
+    stray_from: int | None = None
 
 
 class LayoutHistoryView(Answer):

@@ -109,7 +109,11 @@ class TransactionalIds(Answer):
 
 
 class TopicView(Answer):
-    """``GET /v1/topics/{t}``. ``transactional_ids``: of a request with ``details``, unless a broker does not answer."""
+    """``GET /v1/topics/{t}``. ``transactional_ids``: of a request with ``details``, unless a broker does not answer.
+
+    ``stray_partitions`` were made by something else, or by a change that was taken back: what lies in them is delivered as
+    misrouted, until an expansion takes them up.
+    """
 
     topic: str
     topic_id: str
@@ -121,6 +125,7 @@ class TopicView(Answer):
     ordered_delivery: bool
     change: ChangeView | None
     last_change: FinishedChangeView | None = None
+    stray_partitions: list[int] = Field(default_factory=list)
     partitions: list[PartitionView]
     transactional_ids: TransactionalIds | None = None
 

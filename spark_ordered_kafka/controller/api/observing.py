@@ -29,7 +29,8 @@ _SHOWN = 300
 
 
 class Observing:
-    """ASGI middleware, the outermost: gives a request its id, logs it, counts it, and answers what nobody foresaw."""
+    """ASGI middleware, the outermost: gives a request its id, logs it, counts it, answers what nobody foresaw, and has
+    no answer kept by a cache."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -54,7 +55,10 @@ class Observing:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID] = request_id
+                # An answer holds for its moment: writers go by the layout that a proxy would have kept from before.
+                headers["Cache-Control"] = "no-store"
             await send(message)
 
         try:

@@ -1,0 +1,68 @@
+"""A ZooKeeper leader that has lost its quorum answers nobody's question for a layout."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from spark_ordered_kafka.controller.settings import ZooKeeperSettings
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import InProcess, in_process
+from tests.servers import TIMEOUT, await_true, unique_name
+
+
+def mode(address: str) -> str:
+    """``leader``, ``follower``, or nothing of a server that serves nobody."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), TIMEOUT) as connection:
+        connection.sendall(b"srvr")
+        told = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
+    return next((line.removeprefix("Mode: ") for line in told.splitlines() if line.startswith("Mode: ")), "")
+
+
+@pytest.mark.parametrize("path", ["layout?writer=true", "layout", "change"])
+def test_a_leader_without_followers_answers_no_layout(ensemble: LocalCluster, path: str) -> None:
+    addresses = ensemble.zookeeper.split("/")[0].split(",")
+    leader = next(address for address in addresses if mode(address) == "leader")
+    others = [f"zookeeper-{number}" for number, one in enumerate(addresses, 1) if one != leader]
+    settings = ZooKeeperSettings(f"{leader}/{unique_name('quorum')}", session_timeout=20.0)
+    with in_process(ensemble, zookeeper=settings, request_timeout=1.0) as controller:
+        topic = controller.create(2)
+        url = f"/v1/topics/{topic}/{path}"
+        assert controller.http.get(url).status_code == 200
+        for name in others:
+            ensemble.pause(name)
+        try:
+            assert mode(leader) == "leader", "it does not know yet that it is alone"
+            answer = controller.http.get(url)
+            assert (answer.status_code, answer.json()["error"]) == (504, "REQUEST_TIMED_OUT")
+        finally:
+            for name in others:
+                ensemble.resume(name)
+        await_true(
+            lambda: controller.http.get(url).status_code == 200, "answers once there is a quorum again"
+        )
+
+
+def test_many_who_ask_at_once_cost_few_writes(controller: InProcess) -> None:
+    topic = controller.create(2)
+    client = controller.service._session.client
+    controller.http.get(f"/v1/topics/{topic}/layout")
+    before, started = client.last_zxid, time.monotonic()
+    with ThreadPoolExecutor(100) as pool:
+        found = list(pool.map(lambda _: controller.service.topics.writer_layout(topic), range(1000)))
+    assert {one.layout_epoch for one in found} == {0}
+    # Every hundred of them at most two, and what else happens in the meantime.
+    assert client.last_zxid - before < 500, time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    directory: Path = tmp_path_factory.mktemp("ensemble")
+    with LocalCluster(directory, brokers=1, controllers=0, zookeepers=3) as cluster:
+        yield cluster
