@@ -58,6 +58,7 @@ ROWS: dict[str, Any] = {"partitions": [{"topic": "{t}", "partition": 0, "replica
 MOVES, VERIFY = "/v1/reassignments", "/v1/reassignments/verify"
 PLAN = "/v1/reassignments/plan"
 EMPTYING: dict[str, Any] = {"goal": "empty_log_dirs", "brokers": [1], "log_dirs": ["/nowhere"]}
+NAME: dict[str, Any] = {"topic": "{t}", "writer": "w", "nonce": "n"}
 
 WRONG: list[Case] = [
     *of_type("POST", "/v1/topics", CREATION, "topic", *NOT_TEXT),
@@ -84,6 +85,12 @@ WRONG: list[Case] = [
     *of_type("POST", "/v1/topics/{t}/delete-records", {}, "partitions", 1, "0", {}, [-1], ["0"], [2], [HUGE]),
     *of_type(
         "POST", "/v1/topics/{t}/misrouted", {}, "records", *NOT_NUMBER, None, 0, -1, 2**63, HUGE, 10**400
+    ),
+    *of_type("POST", "/v1/writer-names", {}, "topic", 1, [], {}, True, "x" * 250),
+    *(
+        case
+        for field in ("topic", "writer", "nonce")
+        for case in of_type("POST", "/v1/writer-names/release", NAME, field, 1, [], {}, True, "x" * 250)
     ),
     *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "positions", *NOT_LIST, [1]),
     *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "positions.0.partition", *NOT_NUMBER, -1, 2, HUGE),
