@@ -29,7 +29,7 @@ _NULL = b"\x00"
 _PRESENT = b"\x01"
 _READERS = 8
 # Seconds for one listing: a broker that has just died answers none, and is gone from the metadata a little later.
-_LISTING = 10.0
+_LISTING = 5.0
 
 RowHeaders = Sequence[Mapping[str, Any]] | None
 """The headers of a row: a key (text) and a value (bytes or None) each."""
@@ -164,8 +164,7 @@ def writer_places(connection: Connection, writer: str, timeout: float) -> frozen
     Brokers tell only of groups that the caller may describe, which the rights of a writer (READ) include. Raises
     UnavailableError where they do not all answer in time, RequestError where one refuses.
     """
-    admin = AdminClient(client_properties({**connection.kafka, "log_level": "3"}))
-    listed = partial(_retrying(timeout), _groups, admin, min(timeout, _LISTING))
+    listed = partial(_retrying(timeout), _groups, connection, min(timeout, _LISTING))
     # A group whose coordinator moves from a broker that is asked later to one that has answered would be missed.
     names = listed() | listed()
     places = (Place.of(name) for name in names)
@@ -197,7 +196,9 @@ def _committed(consumer: Consumer, topic: str, group: str, timeout: float) -> li
         raise translate(error.args[0], f"reading the ledger {group!r}") from error
 
 
-def _groups(admin: AdminClient, timeout: float) -> frozenset[str]:
+def _groups(connection: Connection, timeout: float) -> frozenset[str]:
+    # A new client each time: one that goes on would ask the brokers that it knew, also those that are gone.
+    admin = AdminClient(client_properties({**connection.kafka, "log_level": "3"}))
     doing = "listing the ledgers of a writer"
     listing = wait_for(admin.list_consumer_groups(request_timeout=timeout), timeout, doing)
     for error in listing.errors:
