@@ -226,6 +226,8 @@ CASES = [
     Case("POST", "/v1/partition-counts", items(partition_count=2), "ALTER"),
     Case("POST", "/v1/topic-deletions", lambda t: {"topics": [t]}, "DELETE"),
     Case("PATCH", "/v1/topics/{topic}", lambda _: {"ordered_delivery": False}, "ALTER"),
+    Case("POST", "/v1/writer-names", lambda t: {"topic": t}, "WRITE"),
+    Case("POST", "/v1/writer-names/release", lambda t: {"topic": t, "writer": "none", "nonce": "n"}, "WRITE"),
     Case("PATCH", "/v1/topics/{topic}", lambda _: {"configs": {"retention.ms": "1"}}, "ALTER_CONFIGS"),
 ]
 # Their rights are those of the request under review, or a list that shows what may be described: tested apart.
