@@ -92,6 +92,7 @@ WRONG: list[Case] = [
         for field in ("topic", "writer", "nonce")
         for case in of_type("POST", "/v1/writer-names/release", NAME, field, 1, [], {}, True, "x" * 250)
     ),
+    *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "partitions", 1, "0", {}, [-1], ["0"], [2], [HUGE]),
     *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "positions", *NOT_LIST, [1]),
     *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "positions.0.partition", *NOT_NUMBER, -1, 2, HUGE),
     *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "positions.0.offset", *NOT_NUMBER, -1, 2**63, HUGE),
