@@ -43,7 +43,7 @@ test-all: lint
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
 
 chaos: venv
-	$(BIN)/python -m pytest tests/chaos
+	CHAOS_SEEDS=30 $(BIN)/python -m pytest tests/chaos
 
 soak: venv
 	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)

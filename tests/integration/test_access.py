@@ -533,6 +533,7 @@ def write_once(conf: dict[str, str], topic: str) -> None:
         producer.commit()
 
 
+@pytest.mark.long
 def test_a_spark_job_needs_only_the_rights_it_uses(
     secure_cluster: LocalCluster, managed: Managed, spark: SparkSession
 ) -> None:

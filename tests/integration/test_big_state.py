@@ -81,6 +81,7 @@ def grown(record: TopicRecord, count: int) -> TopicRecord:
     )
 
 
+@pytest.mark.long
 def test_znodes_of_the_largest_topics_stay_small(kafka_cluster: LocalCluster) -> None:
     offset, leader_epoch = WORST
     rng = random.Random(7)
@@ -119,6 +120,7 @@ def test_znodes_of_the_largest_topics_stay_small(kafka_cluster: LocalCluster) ->
         assert all(size < JUTE_MAX_BUFFER // 2 for size in figures.values()), figures
 
 
+@pytest.mark.long
 def test_ten_thousand_marks_are_written_and_removed(kafka_cluster: LocalCluster) -> None:
     """A shrink from 10,000 partitions to 1 and an expansion back, each some transactions of at most 1,000 marks."""
     rng = random.Random(7)

@@ -178,6 +178,7 @@ def test_keys_wait_for_a_member_that_stands_still(
     assert crew.judge.handed_over > 0
 
 
+@pytest.mark.long
 def test_the_judge_finds_members_that_do_not_wait(
     cluster: LocalCluster, crew: Crew, writer: NumberedWriter
 ) -> None:
@@ -190,6 +191,7 @@ def test_the_judge_finds_members_that_do_not_wait(
     assert crew.judge.report(writer.written).out_of_order > 0
 
 
+@pytest.mark.long
 def test_the_judge_finds_members_that_give_nothing_up(
     cluster: LocalCluster, crew: Crew, writer: NumberedWriter
 ) -> None:

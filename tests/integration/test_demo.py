@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import ControllerClient, register
@@ -12,6 +13,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.streams import misrouted, options
 
 
+@pytest.mark.long
 def test_both_topics_change_under_load(cluster: LocalCluster, spark: SparkSession, tmp_path: Path) -> None:
     defaults = {f"spark.ordered-kafka.{name}": value for name, value in options(cluster).items()}
     for name, value in defaults.items():

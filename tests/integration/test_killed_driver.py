@@ -100,6 +100,7 @@ def await_end(cluster: LocalCluster, topic: str, count: int) -> None:
     assert (ended.outcome, ended.target) == ("done", count)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_killed_in_mid_batch_during_and_outside_changes(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
