@@ -28,11 +28,13 @@ def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
     return description
 
 
-def described_soon(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
-    """As :func:`described`, of a topic that may have been made a moment ago, which not every broker knows at once."""
+def described_soon(admin: KafkaAdmin, topic: str, topic_id: str, patience: float = NEWS) -> TopicDescription:
+    """As :func:`described`, of a topic that not every broker may know yet: it was made a moment ago, or a broker was just
+    started. It is looked for again for ``patience`` seconds.
+    """
     retrying = Retrying(
         retry=retry_if_exception(_is_unknown),
-        stop=stop_after_delay(NEWS),
+        stop=stop_after_delay(patience),
         wait=wait_fixed(0.1),
         reraise=True,
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from spark_ordered_kafka.controller import events, instructions, machine
 from spark_ordered_kafka.controller.boundaries import boundaries
 from spark_ordered_kafka.controller.change import Boundary, Change, Ending, FinishedChange, Timing
-from spark_ordered_kafka.controller.described import described
+from spark_ordered_kafka.controller.described import described_soon
 from spark_ordered_kafka.controller.election import DeposedError
 from spark_ordered_kafka.controller.events import Event
 from spark_ordered_kafka.controller.expansion import Expansion
@@ -25,7 +25,7 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
-from spark_ordered_kafka.kafka.leaders import NO_LEADER
+from spark_ordered_kafka.kafka.leaders import NO_LEADER, PROPAGATION
 from spark_ordered_kafka.kafka.plain import plain_write
 
 _log = logging.getLogger(__name__)
@@ -235,7 +235,8 @@ class Runner:
         return events.NothingGrew(self._clock())
 
     def _describe(self, job: Job) -> TopicDescription:
-        return described(self._admin, job.topic, job.topic_id)
+        # The change was begun because the topic was there.
+        return described_soon(self._admin, job.topic, job.topic_id, PROPAGATION)
 
     def _monotonic(self, deadline: float) -> float:
         return time.monotonic() + (deadline - self._clock())

@@ -83,6 +83,7 @@ def _await(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_broker_dies_while_a_change_is_closing(tmp_path: Path) -> None:
     """Three brokers; the change is a shrink, which begins with closing, and open transactions hold it there."""

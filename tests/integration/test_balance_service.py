@@ -263,6 +263,7 @@ def stored_and_committed(
     return Counter(stored), Counter(committed)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_balances_are_exact_after_changes_and_kills(
     cluster: LocalCluster, topic_name: str, database: Path

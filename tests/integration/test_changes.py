@@ -305,8 +305,8 @@ def test_many_partitions_are_marked_and_revived(controller: InProcess) -> None:
     for count in (1500, 2, 1400, 1):
         result = controller.alter(topic, count)
         assert result.error == "NONE", result
-        statuses = [p.status for p in controller.topic(topic).partitions]
-        assert statuses == ["live"] * count + ["marked"] * (1500 - count)
+        live = [p.status == "live" for p in controller.topic(topic).partitions]
+        assert live == [True] * count + [False] * (1500 - count)
 
 
 def test_unordered_topic_changes_without_a_pause(controller: InProcess) -> None:

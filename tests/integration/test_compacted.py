@@ -178,8 +178,17 @@ class Table:
                 places = [bucket(key_hash("murmur3", key), self.counts[0], count) for count in self.counts]
                 earlier = range(instance.epoch)
                 held = {places[epoch] for epoch in earlier if ends[epoch][places[epoch]] > 0}
-                found.update((instance.epoch, was, key) for was in held - {places[instance.epoch]})
+                found.update(
+                    (self._shown(instance.epoch, was), was, key) for was in held - {places[instance.epoch]}
+                )
         return found
+
+    def _shown(self, epoch: int, partition: int) -> int:
+        """The epoch under which a tombstone of ``epoch`` shows: a layout that leaves a partition out, as its predecessor
+        did, keeps its start."""
+        while epoch + 1 < len(self.counts) and partition >= max(self.counts[epoch : epoch + 2]):
+            epoch += 1
+        return epoch
 
 
 def _batch(rows: list[tuple[bytes, bytes | None]], headers: bool) -> pa.RecordBatch:
@@ -434,7 +443,7 @@ def test_log_starts_behind_the_old_records_save_the_tombstones(
     assert not tombstones_by_epoch(rows)
 
 
-@pytest.mark.parametrize("seed", fresh_seeds(__name__))
+@pytest.mark.parametrize("seed", [877148918, *fresh_seeds(__name__)])
 def test_random_history(cleaning: LocalCluster, spark: SparkSession, topic_name: str, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     choose = random.Random(seed)

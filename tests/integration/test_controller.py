@@ -26,7 +26,7 @@ from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeepe
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
-from tests.servers import TIMEOUT, create_topic, unique_name
+from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
 JSON = {"content-type": "application/json"}
 
@@ -209,11 +209,12 @@ def test_creation_cut_off_is_ended_by_the_next_controller(kafka_cluster: LocalCl
         producer.produce(written, b"value", partition=1)
         assert producer.flush(TIMEOUT) == 0
     with in_process(kafka_cluster, chroot=chroot) as second:
+        # What holds records is never taken over; the intent stays, to be seen.
+        creations = second.service.creator._znodes.creations
+        await_true(lambda: creations() == [written], "the end of interrupted creations")
         assert second.topic(made).undeleted_partition_count == 2
         assert second.http.get(f"/v1/topics/{never}").status_code == 404
         assert second.http.get(f"/v1/topics/{written}").status_code == 404
-        # What holds records is never taken over; the intent stays, to be seen.
-        assert second.service.creator._znodes.creations() == [written]
 
 
 def test_controller_deposed_amid_a_creation_does_not_say_that_nothing_was_done(

@@ -372,6 +372,7 @@ def test_a_broker_is_down_while_a_change_and_a_creation_run(trio: Trio) -> None:
     assert trio.client.topic(other).undeleted_partition_count == 4
 
 
+@pytest.mark.long
 def test_a_client_of_all_notices_no_take_over(trio: Trio) -> None:
     """It creates and alters without a pause, and every answer is the one of a cluster in which nobody dies."""
     stop = threading.Event()

@@ -273,7 +273,9 @@ def test_command_line_shows_who_waits_and_drains(cli: Cli, cluster: LocalCluster
     commit(cluster, group, topic, {0: 1})
     code, out, _ = cli("topics", "describe", "--topic", topic)
     assert code == 0
-    header, live, marked = (line.split() for line in out.splitlines()[2:5])
+    lines = out.splitlines()
+    table = next(number for number, line in enumerate(lines) if line.startswith("PARTITION"))
+    header, live, marked = (line.split() for line in lines[table : table + 3])
     assert header == ["PARTITION", "STATUS", "LEADER", "REPLICAS", "ISR", "OFFSETS", "SIZE", "WAITS", "FOR"]
     assert (live[:2], live[-1]) == (["0", "live"], "-")
     assert (marked[:2], marked[-4:]) == (["1", "marked"], ["group", group, "(lag", f"{marked[5]})"])

@@ -176,6 +176,7 @@ def test_a_starter_that_was_killed_leaves_nothing_behind(home: Path) -> None:
     assert LocalCluster(home, controllers=0).up()["brokers"][0]["pid"] is not None
 
 
+@pytest.mark.long
 def test_lost_and_damaged_state_files(home: Path) -> None:
     cluster = LocalCluster(home, controllers=0)
     cluster.up()
@@ -188,6 +189,7 @@ def test_lost_and_damaged_state_files(home: Path) -> None:
         cluster.status()
 
 
+@pytest.mark.long
 def test_a_broken_start_ends_what_it_started(home: Path) -> None:
     with pytest.raises(LocalClusterError) as raised:
         LocalCluster(home, broker_config={"metric.reporters": "no.such.Reporter"}, controllers=0).up()

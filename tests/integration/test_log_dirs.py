@@ -587,6 +587,7 @@ def failing_directory(cluster: LocalCluster) -> Iterator[Path]:
         cluster.start_broker(3)
 
 
+@pytest.mark.long
 def test_an_offline_directory_and_then_a_broker_that_is_down(
     three_brokers: LocalCluster,
     controller: InProcess,

@@ -172,6 +172,7 @@ def test_refused_switch_leaves_the_configuration_alone(controller: InProcess) ->
     assert controller.await_end(topic).outcome == "done"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_switch_ends_right_when_the_controller_dies_in_the_middle(
     kafka_cluster: LocalCluster, tmp_path: Path

@@ -276,6 +276,7 @@ def test_the_controller_speaks_tls_only(secure_cluster: LocalCluster) -> None:
         httpx.get(f"{url}/readyz")
 
 
+@pytest.mark.long
 def test_the_demo_runs_on_it(secure_cluster: LocalCluster, spark: SparkSession, tmp_path: Path) -> None:
     login = secure_cluster.controller_options()
     url = login["controller.url"]
@@ -477,6 +478,7 @@ def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=180)
 
 
+@pytest.mark.long
 def test_the_command_with_several_servers_of_the_older_kafka(tmp_path: Path) -> None:
     home = tmp_path / "cluster"
     many = ("--brokers", "2", "--zookeepers", "3", "--kafka-version", "3.9.2")

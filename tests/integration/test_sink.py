@@ -158,6 +158,7 @@ def test_two_attempts_of_a_task_at_once_write_once(
     assert read(spark, cluster, topic_name).count() == 100
 
 
+@pytest.mark.long
 def test_a_restarted_query_with_other_tasks_fails_with_the_remedy(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

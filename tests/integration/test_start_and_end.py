@@ -259,6 +259,7 @@ def test_starts_and_ends_that_the_log_does_not_have(cluster: LocalCluster, topic
 # -- through Spark --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_query_by_pattern_and_time(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

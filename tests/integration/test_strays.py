@@ -110,6 +110,7 @@ def test_records_in_a_removed_partition_are_read_and_reported(
     assert f"{topic_name}-1: misrouted records: 1, the first at offset 0" in caplog.text
 
 
+@pytest.mark.long
 def test_a_query_in_spark_fails_at_a_stray(
     spark: SparkSession, cluster: LocalCluster, topic_name: str, tmp_path: str
 ) -> None:

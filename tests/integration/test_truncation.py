@@ -35,6 +35,7 @@ def delete_records(cluster: LocalCluster, topic: str, partition: int, offset: in
     admin.delete_records([target])[target].result(TIMEOUT)
 
 
+@pytest.mark.long
 def test_log_truncated_below_a_boundary_is_found_also_after_it_has_grown_again(
     three_brokers: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
