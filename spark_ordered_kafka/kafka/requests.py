@@ -8,6 +8,7 @@ private attributes.
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
@@ -26,6 +27,9 @@ T = TypeVar("T")
 _BOOTSTRAP_TIMEOUT = 10.0
 # Seconds after which another broker is asked for metadata, which any of them has.
 _SLOW = 2.0
+
+# How kafka-python ends the message of a connection that the other side refused.
+_REFUSED = errno.errorcode[errno.ECONNREFUSED]
 
 _KAFKA_CODES = frozenset(ErrorCode) - {
     ErrorCode.GUARD_RAILS,  # in Kafka itself 88 is UNSTABLE_OFFSET_COMMIT
@@ -49,6 +53,9 @@ def is_transient(error: BaseException) -> bool:
 
 def was_not_executed(error: BaseException) -> bool:
     """Whether it is certain that a request that failed with ``error`` changed nothing, so that it may be repeated."""
+    # A connection that was refused has carried nothing; one that was lost may have.
+    if isinstance(error, kafka_errors.KafkaConnectionError):
+        return any(_REFUSED in str(arg) for arg in error.args)
     return isinstance(
         error,
         (

@@ -86,3 +86,9 @@ def test_what_may_pass_is_unavailable(error: kafka_errors.KafkaError) -> None:
 )
 def test_coordinator_partition(transactional_id: str, partitions: int, expected: int) -> None:
     assert coordinator_partition(transactional_id, partitions) == expected % partitions
+
+
+def test_a_request_is_sent_again_only_when_its_connection_was_refused() -> None:
+    assert was_not_executed(kafka_errors.KafkaConnectionError("broker 3: 111 ECONNREFUSED"))
+    assert not was_not_executed(kafka_errors.KafkaConnectionError("broker 3: Connection closed during send"))
+    assert not was_not_executed(kafka_errors.KafkaConnectionError("broker 3: [Errno 104] ECONNRESET"))
