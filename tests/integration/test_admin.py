@@ -171,6 +171,7 @@ def test_a_hung_broker_is_told_after_the_timeout(kafka_cluster: LocalCluster) ->
         admin.close()
 
 
+@pytest.mark.long
 def test_a_restarted_broker_is_found_again_with_a_new_leader_epoch(
     kafka_cluster: LocalCluster, admin: KafkaAdmin, make_topic: Callable[..., str]
 ) -> None:

@@ -297,6 +297,7 @@ def test_partitions_added_outside_are_covered_by_the_next_layout(
     assert [p.status for p in controller.topic(topic).partitions] == ["live", "live", "deleted"]
 
 
+@pytest.mark.long
 def test_many_partitions_are_marked_and_revived(controller: InProcess) -> None:
     """More marks than one ZooKeeper transaction takes here."""
     topic = controller.create(1)

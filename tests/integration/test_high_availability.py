@@ -235,6 +235,7 @@ def test_the_leader_dies_in_mid_change(trio: Trio) -> None:
     trio.check(topic, [2, 4])
 
 
+@pytest.mark.long
 def test_a_leader_that_wakes_up_after_its_session_does_nothing(trio: Trio) -> None:
     topic = trio.create()
     old = trio.await_leader()
@@ -299,6 +300,7 @@ def _await_connections(url: str, count: int) -> None:
     await_true(accepted, f"{count} connections to {url}", LONG)
 
 
+@pytest.mark.long
 def test_sigterm_hands_a_change_over_without_waiting_for_the_session(trio: Trio) -> None:
     topic = trio.create()
     old = trio.await_leader()

@@ -53,6 +53,7 @@ def submit(cluster: LocalCluster, directory: Path, **conf: str) -> subprocess.Co
     )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_the_job_copies_under_a_new_key(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path

@@ -273,9 +273,7 @@ def test_command_line_shows_who_waits_and_drains(cli: Cli, cluster: LocalCluster
     commit(cluster, group, topic, {0: 1})
     code, out, _ = cli("topics", "describe", "--topic", topic)
     assert code == 0
-    lines = out.splitlines()
-    table = next(number for number, line in enumerate(lines) if line.startswith("PARTITION"))
-    header, live, marked = (line.split() for line in lines[table : table + 3])
+    header, live, marked = _table(out)
     assert header == ["PARTITION", "STATUS", "LEADER", "REPLICAS", "ISR", "OFFSETS", "SIZE", "WAITS", "FOR"]
     assert (live[:2], live[-1]) == (["0", "live"], "-")
     assert (marked[:2], marked[-4:]) == (["1", "marked"], ["group", group, "(lag", f"{marked[5]})"])
@@ -296,8 +294,15 @@ def test_command_line_shows_who_waits_and_drains(cli: Cli, cluster: LocalCluster
     with ControllerClient(cluster.controller_url) as client:
         assert client.topic(topic, details=True).partitions[1].log_start == row.log_start
     assert cli(*arguments, "--yes")[:2] == (0, f"topic {topic} partition 1: emptied, log start {end}\n")
-    assert cli("topics", "describe", "--topic", topic)[1].splitlines()[4].split()[1] == "deleted"
+    assert _table(cli("topics", "describe", "--topic", topic)[1])[2][1] == "deleted"
     assert cli("topics", "delete-records", "--topic", topic, "--partition", "0", "--yes")[0] == 1
+
+
+def _table(out: str) -> list[list[str]]:
+    """The words of the partitions' table, header first."""
+    lines = out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("PARTITION"))
+    return [line.split() for line in lines[start:]]
 
 
 def _read_all(cluster: LocalCluster, group: str, topic: str, partition: int) -> None:

@@ -63,6 +63,7 @@ def run_cli(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, **options)
 
 
+@pytest.mark.long
 def test_data_survives_down_and_up(home: Path) -> None:
     cluster = LocalCluster(home, controllers=0)
     described = cluster.up()
@@ -90,6 +91,7 @@ def test_data_survives_down_and_up(home: Path) -> None:
     zookeeper.stop()
 
 
+@pytest.mark.long
 def test_several_servers_and_faults(home: Path) -> None:
     """Also: a second `up` starts only what died, and `down` ends paused and half dead clusters."""
     cluster = LocalCluster(home, brokers=2, zookeepers=3, racks=["a", "b"], controllers=0)

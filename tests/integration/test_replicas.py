@@ -201,6 +201,7 @@ def test_given_replicas_outlive_the_controller(three_brokers: LocalCluster) -> N
         assert replicas(second, topic) == wanted
 
 
+@pytest.mark.long
 def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProcess) -> None:
     """It gets nothing, it keeps what it has, and what waits for it goes on when it is back."""
     topic = placed(controller, 1, 3)

@@ -49,6 +49,7 @@ def test_a_lagging_stream_reads_every_key_in_order_through_changes_under_load(
     assert found.report(writer.written).violations == 0, found.report(writer.written)
 
 
+@pytest.mark.long
 def test_empty_parent(cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path) -> None:
     """1 -> 2 with nothing written -> 4: partition 3 must wait for partition 0, not for its empty parent 1."""
     create(cluster, topic_name, 1)
