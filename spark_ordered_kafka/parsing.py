@@ -87,7 +87,7 @@ class Given:
             if elsewhere and name in others:
                 hint = f"it is not an option of the {side}; {hint}"
             # A misspelt controller.password is one, too.
-            hidden = is_secret(name) or name.startswith("controller.") or is_like_secret(name, known)
+            hidden = name.startswith("controller.") or is_like_secret(name, known)
             shown = HIDDEN if hidden else self._values[name]
             raise ConfigError(f"unknown option {name}", shown, hint)
 
@@ -190,8 +190,8 @@ def is_secret(name: str) -> bool:
 
 
 def is_like_secret(name: str, known: Iterable[str]) -> bool:
-    """Whether ``name``, which is none of the ``known`` ones, may be that of a secret misspelt."""
-    return any(map(is_secret, difflib.get_close_matches(name.lower(), list(known))))
+    """Whether ``name``, which is none of the ``known`` ones, may be that of a secret, or of one of them misspelt."""
+    return is_secret(name) or any(map(is_secret, difflib.get_close_matches(name.lower(), list(known))))
 
 
 def servers(option: str, value: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -170,15 +171,15 @@ def _directories(rows: Sequence[BrokerLogDirs]) -> Iterator[LogDirView]:
 
 def _end_if_missing(rows: Sequence[BrokerLogDirs], paths: Collection[str]) -> None:
     """Tell which of ``paths`` no broker has, and exit if there are any."""
-    found = list(_directories(rows))
-    unknown = [row for row in found if row.error_code == ErrorCode.LOG_DIR_NOT_FOUND]
-    missing = {row.path: row for row in reversed(unknown)}
-    for row in found:
-        if row.error_code != ErrorCode.LOG_DIR_NOT_FOUND:
-            missing.pop(row.path, None)
-    for path in paths:
-        if path in missing:
-            typer.echo(f"error: {missing[path].error}: {missing[path].error_message}", err=True)
+    by_path: dict[str, list[LogDirView]] = defaultdict(list)
+    for row in _directories(rows):
+        by_path[row.path].append(row)
+    asked = [by_path[path] for path in paths if path in by_path]
+    missing = [
+        found for found in asked if all(row.error_code == ErrorCode.LOG_DIR_NOT_FOUND for row in found)
+    ]
+    for first, *_ in missing:
+        typer.echo(f"error: {first.error}: {first.error_message}", err=True)
     if missing:
         raise typer.Exit(REFUSED)
 

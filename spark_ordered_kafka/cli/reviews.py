@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,8 +43,10 @@ def list_reviews(
     if output is OutputFormat.JSON:
         print_body(found)
         return
+    from spark_ordered_kafka.cli.units import shown_time
+
     rows = [
-        (r.review_id, r.status, r.requested_by, _time(r.requested_at), f"{r.method} {r.path}", r.reason)
+        (r.review_id, r.status, r.requested_by, shown_time(r.requested_at), f"{r.method} {r.path}", r.reason)
         for r in found.reviews
     ]
     print_table(("REVIEW", "STATUS", "REQUESTED BY", "AT", "REQUEST", "REASON"), rows)
@@ -64,14 +65,16 @@ def show(
     if output is OutputFormat.JSON:
         print_body(found)
         return
+    from spark_ordered_kafka.cli.units import shown_time
+
     query = f"?{found.query}" if found.query else ""
     rows = [
         ("status", found.status),
         ("request", f"{found.method} {found.path}{query}"),
         ("body", json.dumps(found.body)),
         ("reason", found.reason),
-        ("requested by", f"{found.requested_by}, {_time(found.requested_at)}"),
-        ("expires", _time(found.expires_at)),
+        ("requested by", f"{found.requested_by}, {shown_time(found.requested_at)}"),
+        ("expires", shown_time(found.expires_at)),
         ("decided by", found.decided_by),
         (
             "answer",
@@ -119,7 +122,3 @@ def _raise_if_failed(done: ReviewView) -> None:
     code = ErrorCode(first.get("error_code", ErrorCode.UNKNOWN_SERVER_ERROR))
     reason = first.get("error_message") or "no reason given"
     raise RequestError(code, f"review {done.review_id} is approved, but its request was refused: {reason}")
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -18,7 +18,7 @@ from spark_ordered_kafka.client.progress import Progress, TopicProgress, progres
 from spark_ordered_kafka.client.strays import tell_strays
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, translate
+from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, refresh_metadata, translate
 from spark_ordered_kafka.kafka.segments import offset_of
 from spark_ordered_kafka.kafka.strays import StrayCounter
 
@@ -180,7 +180,7 @@ class Assignment:
     def _settle(self) -> None:
         for name in list(self._unsettled):
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
-            self._list_topic(name)
+            refresh_metadata(self._consumer, name, TIMEOUT)
             self._topics[name] = topic = self._joining.join(name, self._unsettled[name])
             for p, progress in topic.own.items():
                 progress.is_let_go = (name, p) in self._let_go
@@ -241,7 +241,7 @@ class Assignment:
                 self._out_of_range.add((cast(str, message.topic()), cast(int, message.partition())))
         elif error.code() in STALE_METADATA and message.topic() is not None:
             name = message.topic()
-            self._patiently(lambda: self._list_topic(cast(str, name)))
+            self._patiently(lambda: refresh_metadata(self._consumer, cast(str, name), TIMEOUT))
         else:
             translated = translate(error, "fetching")
             if error.fatal() or not (translated.retriable or error.code() == KafkaError._MAX_POLL_EXCEEDED):
@@ -365,16 +365,10 @@ class Assignment:
             return
         # The member that assigns partitions goes by what it knows of the topic, and that may be any of them: so all find
         # out first, and where one was too late, the next rebalance has them.
-        self._list_topic(name)
+        refresh_metadata(self._consumer, name, TIMEOUT)
         self._claim_at = self._clock() + self._claim_interval
         self._claim_interval = min(2 * self._claim_interval, _LAST_CLAIM)
         self._rejoin()
-
-    def _list_topic(self, name: str) -> None:
-        try:
-            self._consumer.list_topics(name, TIMEOUT)
-        except KafkaException as error:
-            raise translate(error.args[0], f"asking for topic {name!r}") from error
 
     def tell_strays(self) -> None:
         """Report misrouted records."""

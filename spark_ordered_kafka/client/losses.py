@@ -14,7 +14,7 @@ from spark_ordered_kafka.client.progress import Progress, TopicProgress
 from spark_ordered_kafka.client.schemas import TruncationsRequest
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
-from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.kafka.clients import refresh_metadata, translate
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Losses:
         """Find where to go on with a position that the log does not hold; False: it is not known yet."""
         progress = self._topics[name].own[partition]
         # What an old leader says of its log is no news; brokers that know better are heard first.
-        self._refresh(name)
+        refresh_metadata(self._consumer, name, TIMEOUT)
         low, high = self._log_range(name, partition)
         place = (name, partition)
         if progress.received > high and self._clock() < self._since(place, progress, high) + INTERVAL:
@@ -88,12 +88,6 @@ class Losses:
                 INTERVAL,
             )
         return self._short_since[place]
-
-    def _refresh(self, name: str) -> None:
-        try:
-            self._consumer.list_topics(name, TIMEOUT)
-        except KafkaException as error:
-            raise translate(error.args[0], f"asking for topic {name!r}") from error
 
     def _log_range(self, topic: str, partition: int) -> tuple[int, int]:
         try:

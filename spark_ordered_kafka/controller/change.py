@@ -71,6 +71,16 @@ class Change:
         """Partitions that are written before or after it: only of those must the logs be whole and led."""
         return max(self.source, self.target)
 
+    @property
+    def refuses_foreign(self) -> bool:
+        """Whether it must not be made while others than ordered writers write to the topic."""
+        return self.ordered_delivery and not self.force
+
+    @property
+    def written(self) -> range:
+        """The partitions there were when it was asked for, but for those that stay removed: where others may write."""
+        return range(min(self.needed, self.existing))
+
     def creation_limit(self, timing: Timing) -> float:
         """Seconds that making its partitions may take."""
         return max(timing.creating, timing.creating_each * (self.target - self.existing))

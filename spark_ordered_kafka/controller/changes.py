@@ -241,8 +241,8 @@ class Changes:
                 # Kafka would compare them with partitions that have yet to get their replicas back.
                 if added and all(len(row.replicas) == len(added[0]) for row in description.partitions):
                     self._admin.create_partitions(topic, change.target, added, validate_only=True)
-            if change.ordered_delivery and not change.force:
-                self._producers.refuse_foreign(topic, range(min(change.needed, change.existing)))
+            if change.refuses_foreign:
+                self._producers.refuse_foreign(topic, change.written)
             vet(record)
             if validate_only:
                 self._refuse_plain(change)
@@ -253,11 +253,10 @@ class Changes:
 
     def _refuse_plain(self, change: Change) -> None:
         """What the change itself would be refused for first."""
-        if change.force or not change.ordered_delivery:
+        if not change.refuses_foreign:
             return
-        partitions = range(min(change.needed, change.existing))
         deadline = time.monotonic() + TIMEOUT
-        found = plain_write(self._admin, change.topic, partitions, self._stop.wait, deadline)
+        found = plain_write(self._admin, change.topic, change.written, self._stop.wait, deadline)
         if found is not None:
             raise RequestError(
                 ErrorCode.ACTIVE_FOREIGN_PRODUCERS, machine.foreign_refusal(change.topic, str(found))

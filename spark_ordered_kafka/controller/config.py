@@ -242,7 +242,7 @@ def _explained(error: ValidationError) -> ConfigError:
         known = [str(field.alias or key) for key, field in _File.model_fields.items()]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "conf/controller.toml has all of them"
-        hidden = is_secret(name) or is_like_secret(name, known)
+        hidden = is_like_secret(name, known)
         return ConfigError(f"unknown key {name}", HIDDEN if hidden else first["input"], hint)
     if first["type"] == "missing":
         return ConfigError(name, None, "it must be set")

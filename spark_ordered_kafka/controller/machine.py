@@ -155,7 +155,7 @@ def _started(running: Running, event: Started, timing: Timing) -> Answer:
     change = running.change
     running = replace(running, deadline=event.at + change.creation_limit(timing))
     # Before anything is created: partitions cannot be taken back, and whoever goes by Kafka's count would spread over them.
-    if change.ordered_delivery and not change.force:
+    if change.refuses_foreign:
         return running, (LookForForeign(running.deadline),)
     return _prepare(running)
 

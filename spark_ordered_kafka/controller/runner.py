@@ -184,8 +184,9 @@ class Runner:
 
     def _look_for_foreign(self, job: Job, deadline: float) -> Event:
         """Producers without idempotence; others were looked for when the change was asked for, and Kafka forgets none."""
-        partitions = range(min(job.change.needed, job.change.existing))
-        found = plain_write(self._admin, job.topic, partitions, job.stop.wait, self._monotonic(deadline))
+        found = plain_write(
+            self._admin, job.topic, job.change.written, job.stop.wait, self._monotonic(deadline)
+        )
         if found is None:
             return events.NoForeignWriter(self._clock())
         return events.ForeignWriterSeen(self._clock(), str(found))

@@ -127,6 +127,14 @@ def _code(error: KafkaError, kind: Kind) -> ErrorCode:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+def refresh_metadata(consumer: Consumer, topic: str, timeout: float) -> None:
+    """Let a consumer learn who leads the topic's partitions, and of new ones. Raises what :func:`translate` makes of errors."""
+    try:
+        consumer.list_topics(topic, timeout)
+    except KafkaException as error:
+        raise translate(error.args[0], f"asking for topic {topic!r}") from error
+
+
 def unknown_topic(topic: str) -> RequestError:
     """What is raised for a topic that the brokers do not have."""
     return RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")

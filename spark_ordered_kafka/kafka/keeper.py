@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Protocol
 from weakref import WeakSet
 
@@ -28,7 +29,6 @@ class Keeper:
         self._lock = threading.Lock()
         self._all: WeakSet[Kept] = WeakSet()
         self._thread: threading.Thread | None = None
-        self._never = threading.Event()
         # Neither the thread nor librdkafka's live on in a process that was forked, and a lock may be held there for ever.
         os.register_at_fork(after_in_child=self._forget)
 
@@ -44,11 +44,10 @@ class Keeper:
         self._lock = threading.Lock()
         self._all = WeakSet()
         self._thread = None
-        self._never = threading.Event()
 
     def _run(self) -> None:
         while self._serve():
-            self._never.wait(self._interval)
+            time.sleep(self._interval)  # librdkafka reports by the clock, and tells nobody that it has
 
     def _serve(self) -> bool:
         """Serve each; False when none is left, which ends the thread."""

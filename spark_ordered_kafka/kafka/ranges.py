@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
@@ -20,7 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from tenacity import Retrying, retry_if_exception_type, wait_exponential
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
@@ -145,9 +144,8 @@ class LogRanges:
 
     def _retrying(self, patience: float, prepare: Callable[[], None] = lambda: None) -> Retrying:
         """Asks again while brokers do not answer, until ``patience`` seconds have passed; ``prepare`` goes before."""
-        deadline = time.monotonic() + patience
         return Retrying(
-            stop=lambda _: time.monotonic() >= deadline,
+            stop=stop_after_delay(patience),
             wait=wait_exponential(0.05, max=1.0),
             retry=retry_if_exception_type(UnavailableError),
             before_sleep=lambda _: prepare(),

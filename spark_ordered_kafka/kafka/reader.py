@@ -32,6 +32,7 @@ from spark_ordered_kafka.kafka.clients import (
     OUT_OF_RANGE,
     STALE_METADATA,
     consumer_properties,
+    refresh_metadata,
     translate,
 )
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
@@ -207,7 +208,7 @@ class _Reading:
             self._take(error)
 
     def _refresh(self) -> None:
-        self._consumer.list_topics(self._segment.topic, _ANSWER)
+        refresh_metadata(self._consumer, self._segment.topic, _ANSWER)
 
     def _check_first(self, offset: int) -> None:
         # A gap is legal (control records, aborted records, compaction) unless the log now starts behind the position.

@@ -56,7 +56,7 @@ def checked(properties: Mapping[str, str] | str) -> dict[str, str]:
         )
     for name in given:
         if name not in _NAMES:
-            hidden = parsing.is_secret(name) or parsing.is_like_secret(name, _NAMES)
+            hidden = parsing.is_like_secret(name, _NAMES)
             raise _wrong(
                 name, parsing.HIDDEN if hidden else given[name], f"the controller knows {', '.join(_NAMES)}"
             )

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spark_ordered_kafka.controller.api import rights
 from spark_ordered_kafka.controller.api.errors import answer, answer_with
-from spark_ordered_kafka.controller.api.routing import is_mutating, operation_of
+from spark_ordered_kafka.controller.api.routing import mutation_of
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 
 RIGHTLESS: Final = "rightless"
@@ -36,8 +36,8 @@ class Admission:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Called per request."""
-        route = operation_of(scope) if scope["type"] == "http" else None
-        if route is not None and is_mutating(scope["method"], route.path):
+        route = mutation_of(scope)
+        if route is not None:
             _, matched = route.matches(scope)
             request = Request({**scope, **matched})
             for declared in rights.declared(route):

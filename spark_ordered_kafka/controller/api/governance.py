@@ -19,7 +19,7 @@ from spark_ordered_kafka.controller.api.lanes import AUDIT
 from spark_ordered_kafka.controller.api.mutations import Mutation
 from spark_ordered_kafka.controller.api.outcomes import Outcome
 from spark_ordered_kafka.controller.api.replay import Replay
-from spark_ordered_kafka.controller.api.routing import is_mutating, operation_of
+from spark_ordered_kafka.controller.api.routing import mutation_of
 from spark_ordered_kafka.controller.api.standing import check_standing, standing
 from spark_ordered_kafka.controller.reviews import ReviewRecord, review_view
 from spark_ordered_kafka.controller.service import ControllerService
@@ -70,8 +70,8 @@ class Governance:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Called per request."""
-        route = operation_of(scope) if scope["type"] == "http" else None
-        if route is None or not is_mutating(scope["method"], route.path):
+        route = mutation_of(scope)
+        if route is None:
             await self._app(scope, receive, send)
             return
         body = await read_body(receive)

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spark_ordered_kafka.controller.api.authentication import OPEN_PATHS
 from spark_ordered_kafka.controller.api.errors import answer_with
-from spark_ordered_kafka.controller.api.routing import is_mutating, operation_of
+from spark_ordered_kafka.controller.api.routing import mutation_of
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 
 MAX_BODY = 8 * 1024 * 1024
@@ -54,8 +54,7 @@ class Limits:
             refusal = RequestError(ErrorCode.INVALID_REQUEST, too_long)
             await _refuse(scope, receive, send, HTTPStatus.REQUEST_URI_TOO_LONG, refusal)
             return
-        route = operation_of(scope)
-        changes = route is not None and is_mutating(scope["method"], route.path)
+        changes = mutation_of(scope) is not None
         if self._requests >= MAX_REQUESTS or (changes and self._changes >= MAX_CHANGES):
             going = f"{self._requests} requests are under way, {self._changes} of them changes"
             busy = UnavailableError(f"nothing was done: {going}; ask again")

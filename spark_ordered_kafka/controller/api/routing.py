@@ -54,6 +54,14 @@ def methods_at(scope: Scope) -> list[str]:
     return sorted({method for route in at_path for method in route.methods or ()})
 
 
+def mutation_of(scope: Scope) -> APIRoute | None:
+    """The route of a request that may change something; None for every other one, whose route is not looked for."""
+    if scope["type"] != "http" or scope["method"] in READING_METHODS:
+        return None
+    route = operation_of(scope)
+    return None if route is None or route.path in _READS else route
+
+
 def is_mutating(method: str, template: str) -> bool:
     """Whether a request by ``method`` to the route ``template`` (``/v1/topics/{topic}``) may change anything."""
     return method not in READING_METHODS and template not in _READS
