@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kafka import errors as kafka_errors
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
 
@@ -103,10 +104,9 @@ class KafkaAdmin:
         return str(self._read(partial(self.requests.metadata, [], None), "read the cluster id").cluster_id)
 
     def brokers(self) -> tuple[Broker, ...]:
-        """The live brokers, sorted by id."""
-        metadata = self._read(partial(self.requests.metadata, [], None), "list the brokers")
-        found = (Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in metadata.brokers)
-        return tuple(sorted(found, key=lambda broker: broker.id))
+        """The live brokers, sorted by id; at least one."""
+        found: tuple[Broker, ...] = self._read(self._brokers, "list the brokers")
+        return found
 
     def describe_topics(self, topics: Sequence[str] | None = None) -> dict[str, TopicDescription]:
         """State of ``topics``, None: of all, internal ones included. Topics that do not exist are left out.
@@ -278,6 +278,14 @@ class KafkaAdmin:
 
     def _read(self, attempt: Any, what: str) -> Any:
         return self.requests.retry(attempt, time.monotonic() + self._timeout, what)
+
+    async def _brokers(self, deadline: float) -> tuple[Broker, ...]:
+        metadata = await self.requests.metadata([], None, deadline)
+        if not metadata.brokers:
+            # It answers, so there is one: it has just started, and has yet to hear of itself.
+            raise kafka_errors.StaleMetadata("the broker that was asked knows of none")
+        found = (Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in metadata.brokers)
+        return tuple(sorted(found, key=lambda broker: broker.id))
 
     async def _describe_topics(
         self, topics: Sequence[str] | None, deadline: float

@@ -40,11 +40,16 @@ class Throne:
         self._epoch = 0
 
     def give(self, url: str) -> None:
-        """Let another controller lead."""
-        self.vacate()
+        """Let another controller lead, without a moment in which the follower could be elected."""
         self._epoch += 1
         record = LeaderRecord(id=f"played-{self._epoch}", url=url, epoch=self._epoch, token=TOKEN)
-        self._client.create(CONTROLLER, dump(record), ephemeral=True)
+        handover = self._client.transaction()
+        if self._client.exists(CONTROLLER):
+            handover.delete(CONTROLLER)
+        handover.create(CONTROLLER, dump(record), ephemeral=True)
+        for done in handover.commit():
+            if isinstance(done, Exception):
+                raise done
 
     def vacate(self) -> None:
         if self._client.exists(CONTROLLER):

@@ -217,10 +217,15 @@ def test_the_leader_dies_in_mid_change(trio: Trio) -> None:
     topic, other = trio.create(), trio.create()
     with (
         live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers,
-        changing(trio, topic, 4) as result,
-        changing(trio, other, 3, leader) as cut_off,
+        # Both before either change: opening one may take longer than a change waits for the other.
+        open_transaction(trio, topic),
+        open_transaction(trio, other),
+        ThreadPoolExecutor(2) as pool,
     ):
+        result = pool.submit(trio.alter, topic, 4)
+        cut_off = pool.submit(trio.alter, other, 3, via=trio.single(leader))
         change = trio.await_step(topic, "closing", "fencing")
+        trio.await_step(other, "closing", "fencing")
         trio.cluster.kill(trio.name(leader))
         ended = result.result(LONG)
         assert (ended.error, ended.change_id) == ("NONE", change)
