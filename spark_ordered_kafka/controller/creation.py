@@ -109,7 +109,7 @@ class TopicCreator:
         creation = self._znodes.creation(topic)
         if creation is None:
             return
-        if topic in self._admin.describe_topics([topic]):
+        if self._admin.has_topic(topic):
             self._complete(topic, creation)
             self._take_over(topic, creation)
             _log.info("topic %s: its interrupted creation is done", topic)

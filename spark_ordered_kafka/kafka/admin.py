@@ -163,6 +163,20 @@ class KafkaAdmin:
         if len(chunks) > 1 and not validate_only:
             self.create_partitions(topic, len(replicas), replicas[self.chunk :])
 
+    def has_topic(self, topic: str) -> bool:
+        """Whether there is such a topic, by the brokers' controller: a broker may not have heard of it yet.
+
+        Raises:
+            RequestError: Kafka refused to say.
+        """
+        try:
+            self.create_topic(topic, {0: [self.brokers()[0].id]}, {}, validate_only=True)
+        except RequestError as error:
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                return True
+            raise
+        return False
+
     def create_partitions(
         self, topic: str, total: int, assignments: Sequence[Sequence[int]], *, validate_only: bool = False
     ) -> None:
