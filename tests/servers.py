@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.fence import Fencer
 
 TIMEOUT = 30.0
 """Seconds after which a request to a server that a test made counts as failed."""
@@ -89,3 +90,8 @@ def await_true(condition: Callable[[], bool], what: str, timeout: float = TIMEOU
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what}"
         time.sleep(0.02)
+
+
+def transaction_states(fencer: Fencer, prefix: str, deadline: float) -> dict[str, str]:
+    """Transactional id -> state of its transaction, of all ids that begin with ``prefix``."""
+    return {name: writer.state for name, writer in fencer.list_writers(prefix, deadline).items()}

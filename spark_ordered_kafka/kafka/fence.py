@@ -68,10 +68,6 @@ class Fencer:
         self._requests = admin.requests
         self._concurrency = concurrency
 
-    def list_transactions(self, prefix: str, deadline: float) -> dict[str, str]:
-        """The states alone of :meth:`list_writers`."""
-        return {name: writer.state for name, writer in self.list_writers(prefix, deadline).items()}
-
     def list_writers(self, prefix: str, deadline: float) -> dict[str, WriterId]:
         """All transactional ids of the cluster that begin with ``prefix``, idle ones included.
 

@@ -18,7 +18,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.ports import free_ports
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, transaction_states, unique_name
 
 SESSION_TIMEOUT = 1.5
 DRAIN = 0.5
@@ -132,10 +132,10 @@ class ChaosCluster(LocalCluster):
         deadline = time.monotonic() + TIMEOUT
         try:
             while True:
-                states = Fencer(admin).list_transactions(prefix, deadline)
-                if not any(state.startswith("Prepare") for state in states.values()):
+                found = transaction_states(Fencer(admin), prefix, deadline)
+                if not any(state.startswith("Prepare") for state in found.values()):
                     return
-                assert time.monotonic() < deadline, f"transactions do not end: {states}"
+                assert time.monotonic() < deadline, f"transactions do not end: {found}"
                 time.sleep(0.02)
         finally:
             admin.close()

@@ -28,7 +28,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import TRANSACTION_STATE_TOPIC, Fencer, coordinator_partition
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
-from tests.servers import hosted_replicas
+from tests.servers import hosted_replicas, transaction_states
 
 WRITERS = 50
 
@@ -144,7 +144,7 @@ def test_open_transactions_are_aborted_and_their_writers_rejected(
     other.begin()
     fencer = Fencer(admin)
 
-    found = fencer.list_transactions(f"ordered:{topic}:", soon())
+    found = transaction_states(fencer, f"ordered:{topic}:", soon())
     assert found == dict.fromkeys(fenced.ids, "Ongoing")
     assert not fenced.is_quiet()
     told: list[tuple[int, threading.Thread]] = []
@@ -158,8 +158,8 @@ def test_open_transactions_are_aborted_and_their_writers_rejected(
     for producer in fenced.producers:
         assert_fenced(producer)
     assert fenced.committed() == []
-    assert set(fencer.list_transactions(f"ordered:{topic}:", soon()).values()) <= {"Empty", "CompleteAbort"}
-    assert fencer.list_transactions(f"ordered:{other.topic}:", soon()) == {other.ids[0]: "Ongoing"}
+    assert set(transaction_states(fencer, f"ordered:{topic}:", soon()).values()) <= {"Empty", "CompleteAbort"}
+    assert transaction_states(fencer, f"ordered:{other.topic}:", soon()) == {other.ids[0]: "Ongoing"}
     other.producers[0].commit_transaction(servers.TIMEOUT)
     assert other.committed() == [b"open"] * 3
 
@@ -171,7 +171,7 @@ def test_idle_writers_are_listed_and_fenced(
     (producer,) = writers.producers
     producer.init_transactions(servers.TIMEOUT)
     fencer = Fencer(admin)
-    assert fencer.list_transactions(writers.ids[0], soon()) == {writers.ids[0]: "Empty"}
+    assert transaction_states(fencer, writers.ids[0], soon()) == {writers.ids[0]: "Empty"}
     # An id that nobody ever used is no error.
     fencer.fence([*writers.ids, f"ordered:{writers.topic}:nobody"], soon(), unheard)
     producer.begin_transaction()
@@ -183,7 +183,7 @@ def test_idle_writers_are_listed_and_fenced(
 
 def test_nothing_to_fence(admin: KafkaAdmin) -> None:
     fencer = Fencer(admin)
-    assert fencer.list_transactions(f"ordered:{servers.unique_name('unused')}:", soon()) == {}
+    assert transaction_states(fencer, f"ordered:{servers.unique_name('unused')}:", soon()) == {}
     fencer.fence([], soon(), lambda _: pytest.fail("nothing was fenced"))
 
 
@@ -215,7 +215,7 @@ def test_writers_in_full_flight(
     with ThreadPoolExecutor(len(writers.ids)) as threads:
         running = [threads.submit(run, number) for number in range(len(writers.ids))]
         time.sleep(1)
-        fencer.fence(fencer.list_transactions(f"ordered:{topic}:", soon()), soon(), unheard)
+        fencer.fence(transaction_states(fencer, f"ordered:{topic}:", soon()), soon(), unheard)
         assert writers.is_quiet()
         results = [future.result() for future in running]
 
@@ -239,7 +239,7 @@ def test_deadline(kafka_cluster: LocalCluster, admin: KafkaAdmin, make_topic: Ca
         with pytest.raises(UnavailableError, match=f"5 transactional ids.*ordered:{topic}:0.*last error"):
             fencer.fence(writers.ids, soon(1), unheard)
         with pytest.raises(UnavailableError, match=f"ordered:{topic}:"):
-            fencer.list_transactions(f"ordered:{topic}:", soon(1))
+            transaction_states(fencer, f"ordered:{topic}:", soon(1))
         assert time.monotonic() - started < 4
     finally:
         kafka_cluster.resume("broker-1")
@@ -259,7 +259,7 @@ def test_a_listener_that_fails_ends_the_fence(admin: KafkaAdmin) -> None:
 
     with pytest.raises(ValueError, match="listener"):
         Fencer(admin).fence([f"ordered:failing:{number}" for number in range(100)], soon(), fail)
-    assert Fencer(admin).list_transactions("ordered:", soon()) is not None
+    assert transaction_states(Fencer(admin), "ordered:", soon()) is not None
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +294,7 @@ def replicated_topic(admin: KafkaAdmin, partitions: int) -> str:
 def test_no_transactions_before_the_first_one(cluster_admin: KafkaAdmin) -> None:
     """Kafka creates the transaction log with the first transactional producer."""
     assert TRANSACTION_STATE_TOPIC not in cluster_admin.describe_topics()
-    assert Fencer(cluster_admin).list_transactions("", soon()) == {}
+    assert transaction_states(Fencer(cluster_admin), "", soon()) == {}
 
 
 def test_coordinators_of_several_brokers(three_brokers: LocalCluster, cluster_admin: KafkaAdmin) -> None:
@@ -302,7 +302,7 @@ def test_coordinators_of_several_brokers(three_brokers: LocalCluster, cluster_ad
     writers = Writers(three_brokers.bootstrap_servers, topic, 3, [str(number) for number in range(12)])
     writers.begin()
     fencer = Fencer(cluster_admin)
-    assert fencer.list_transactions(f"ordered:{topic}:", soon()) == dict.fromkeys(writers.ids, "Ongoing")
+    assert transaction_states(fencer, f"ordered:{topic}:", soon()) == dict.fromkeys(writers.ids, "Ongoing")
 
     described = cluster_admin.describe_topics([TRANSACTION_STATE_TOPIC])[TRANSACTION_STATE_TOPIC].partitions
     theirs = KafkaAdminClient(bootstrap_servers=three_brokers.bootstrap_servers.split(","))
@@ -331,13 +331,13 @@ def test_ids_that_may_not_be_seen_are_an_error(
     )
     fencer = Fencer(cluster_admin)
     fencer.fence([f"{prefix}0"], soon(), unheard)
-    assert list(fencer.list_transactions(prefix, soon())) == [f"{prefix}0"]
+    assert list(transaction_states(fencer, prefix, soon())) == [f"{prefix}0"]
 
     def list_until_refused() -> None:
         # Brokers apply an ACL a moment after it was accepted.
         deadline = soon(10)
         while time.monotonic() < deadline:
-            fencer.list_transactions(prefix, soon())
+            transaction_states(fencer, prefix, soon())
 
     with KafkaAdminClient(bootstrap_servers=three_brokers.bootstrap_servers.split(",")) as client:
         assert client.create_acls([denied])["failed"] == []
@@ -346,7 +346,7 @@ def test_ids_that_may_not_be_seen_are_an_error(
                 list_until_refused()
             with pytest.raises(RequestError, match=f"{prefix}0.*TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
                 fencer.fence([f"{prefix}0"], soon(), unheard)
-            assert fencer.list_transactions("ordered:another:", soon()) == {}
+            assert transaction_states(fencer, "ordered:another:", soon()) == {}
         finally:
             pattern = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
             client.delete_acls([ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, pattern)])
@@ -372,8 +372,8 @@ def test_a_broker_dies_before_listing_and_fence(
     try:
         # The dead broker still counts as alive: no listing is complete without it.
         with pytest.raises(UnavailableError, match="list all transactions"):
-            fencer.list_transactions(f"ordered:{topic}:", soon(0.5))
-        found = fencer.list_transactions(f"ordered:{topic}:", soon())
+            transaction_states(fencer, f"ordered:{topic}:", soon(0.5))
+        found = transaction_states(fencer, f"ordered:{topic}:", soon())
         assert found == dict.fromkeys(writers.ids, "Ongoing")
         fencer.fence(found, soon(), unheard)
         assert writers.is_quiet()
