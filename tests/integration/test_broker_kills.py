@@ -33,6 +33,7 @@ def is_deposed(cluster: LocalCluster, topic: str, broker: int) -> bool:
     return not {-1, broker} & set(lead(cluster, topic))
 
 
+@pytest.mark.long
 def test_a_broker_dies_between_two_micro_batches_and_within_one(
     three_brokers: LocalCluster, topic_name: str
 ) -> None:

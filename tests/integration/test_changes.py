@@ -358,8 +358,8 @@ CRASHES = [
 
 
 def _some_crashes() -> list[str]:
-    """Four of them, others in every run."""
-    return random.Random(fresh_seeds(__name__)[0]).sample(CRASHES, 4)
+    """Two of them, others in every run."""
+    return random.Random(fresh_seeds(__name__)[0]).sample(CRASHES, 2)
 
 
 SESSION_TIMEOUT = 1.0

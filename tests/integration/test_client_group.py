@@ -104,6 +104,7 @@ class Faults:
         return f"{kind}{self._started}"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_order_and_handover_through_random_faults(crew: Crew) -> None:
     judge = crew.judge

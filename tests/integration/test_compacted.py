@@ -443,7 +443,7 @@ def test_log_starts_behind_the_old_records_save_the_tombstones(
     assert not tombstones_by_epoch(rows)
 
 
-@pytest.mark.parametrize("seed", [877148918, *fresh_seeds(__name__)])
+@pytest.mark.parametrize("seed", [*fresh_seeds(__name__), pytest.param(877148918, marks=pytest.mark.long)])
 def test_random_history(cleaning: LocalCluster, spark: SparkSession, topic_name: str, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     choose = random.Random(seed)

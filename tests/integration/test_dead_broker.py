@@ -94,6 +94,7 @@ def judged(rows: Rows) -> None:
     assert (report.out_of_order, report.duplicated) == (0, 0), report
 
 
+@pytest.mark.long
 def test_nobody_needs_a_dead_broker_with_removed_partitions(three_brokers: LocalCluster) -> None:
     empty = Shrunk(three_brokers, unique_name("empty"))
     compacted = Shrunk(three_brokers, unique_name("compacted"), {"cleanup.policy": "compact,delete"})

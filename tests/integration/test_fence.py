@@ -360,6 +360,7 @@ def await_hosted(admin: KafkaAdmin, expected: dict[int, int]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_a_broker_dies_before_listing_and_fence(
     three_brokers: LocalCluster, cluster_admin: KafkaAdmin
 ) -> None:

@@ -164,6 +164,7 @@ def test_kafka_3_9_with_further_properties(home: Path) -> None:
         LocalCluster(home, kafka_version="4.3.1").up()
 
 
+@pytest.mark.long
 def test_a_starter_that_was_killed_leaves_nothing_behind(home: Path) -> None:
     code = (
         f"from spark_ordered_kafka.local import LocalCluster; LocalCluster({str(home)!r}, controllers=0).up()"
@@ -219,6 +220,7 @@ def test_a_broken_start_ends_what_it_started(home: Path) -> None:
     assert processes_of(home) == []
 
 
+@pytest.mark.long
 def test_two_starts_at_once_make_one_cluster(home: Path) -> None:
     results: list[dict[str, Any]] = []
     starts = [
@@ -233,6 +235,7 @@ def test_two_starts_at_once_make_one_cluster(home: Path) -> None:
     assert len(processes_of(home)) == 2
 
 
+@pytest.mark.long
 def test_the_command_line(tmp_path: Path) -> None:
     home = tmp_path / "cluster"
     try:

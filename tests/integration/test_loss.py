@@ -118,6 +118,7 @@ def test_a_topic_that_was_created_again(
     assert "was deleted and created again" in caplog.text
 
 
+@pytest.mark.long
 def test_a_log_truncated_below_a_boundary(
     three_brokers: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

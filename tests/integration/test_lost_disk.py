@@ -34,6 +34,7 @@ def lose_disk(cluster: LocalCluster, topic: str, partition: int) -> None:
         admin.close()
 
 
+@pytest.mark.long
 def test_a_removed_partition_that_lost_its_tail(three_brokers: LocalCluster, topic_name: str) -> None:
     topic = Shrunk(three_brokers, topic_name)
     strict = everything(three_brokers, topic_name)

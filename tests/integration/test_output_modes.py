@@ -14,6 +14,7 @@ from tests.queries import await_stable, everything
 from tests.streams import FORMAT, NumberedWriter, create, options, raw_records
 
 
+@pytest.mark.long
 def test_output_modes_of_an_aggregation(
     spark: SparkSession, cluster: LocalCluster, topic_name: str, tmp_path: Path
 ) -> None:

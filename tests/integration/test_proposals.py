@@ -196,6 +196,7 @@ def waited(row: dict[str, Any]) -> float:
 # -- what `topics describe` shows -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_dead_broker_hides_what_its_own_partitions_hold_alone(
     three_brokers: LocalCluster, on_three: InProcess
 ) -> None:

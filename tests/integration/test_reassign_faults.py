@@ -191,6 +191,7 @@ def test_a_controller_dies_at_every_step_and_the_next_one_goes_on(
     assert judge.throttles(topic) == {}
 
 
+@pytest.mark.long
 @threads_end
 def test_a_cancel_outlives_controllers_that_die(three_brokers: LocalCluster, judge: Judge) -> None:
     topic = judge.create([1, 2], size=SIZE)

@@ -179,6 +179,7 @@ def test_replication_factors_and_the_bytes_they_take(planning: Planning) -> None
     assert [sorted(row.replicas) for row in found.partitions] == [[1, 2, 3]] * 2
 
 
+@pytest.mark.long
 def test_log_directories_are_emptied_and_balanced(planning: Planning) -> None:
     topic = planning.create(*[(2,)] * 4, sizes=[SIZE] * 4)
     path = planning.log_dirs(topic, 2)[0]

@@ -234,6 +234,7 @@ def test_writes_without_a_name_do_not_take_each_other_for_a_replay(
     assert read(spark, cluster, topic_name).count() == 20
 
 
+@pytest.mark.long
 def test_a_stream_writes_while_its_target_changes(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

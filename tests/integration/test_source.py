@@ -26,20 +26,20 @@ from tests.streams import (
 )
 
 
+@pytest.mark.parametrize("counts", [(3, 2), pytest.param((3, 6, 2, 5), marks=pytest.mark.long)])
 def test_a_lagging_stream_reads_every_key_in_order_through_changes_under_load(
-    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path, counts: tuple[int, ...]
 ) -> None:
     create(cluster, topic_name, 1)
     writer = NumberedWriter(cluster, topic_name)
     with writer.under_load():
-        for count in (3, 6, 2, 5):
+        for count in counts:
             change(cluster, topic_name, count)
     assert misrouted(cluster, topic_name) == []
-    source = options(
-        cluster, subscribe=topic_name, startingOffsets="earliest", maxOffsetsPerTrigger=writer.written // 8
-    )
+    limit = writer.written // (2 * len(counts))
+    source = options(cluster, subscribe=topic_name, startingOffsets="earliest", maxOffsetsPerTrigger=limit)
     found = delivered(spark, source, str(tmp_path))
-    assert found.batches > 5, "the limit must make the reader lag through the changes"
+    assert found.batches > len(counts), "the limit must make the reader lag through the changes"
     assert found.report(writer.written).violations == 0, found.report(writer.written)
     # The same query again, after more changes: it goes on where it stood.
     with writer.under_load():
@@ -144,6 +144,7 @@ def test_processed_offsets_are_committed_to_the_group(
     assert found.offset >= writer.written // 2
 
 
+@pytest.mark.long
 def test_a_running_query_waits_for_the_controller(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

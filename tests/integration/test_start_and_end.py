@@ -284,6 +284,7 @@ def test_a_query_by_pattern_and_time(
     assert spark.read.format(FORMAT).options(**ending).load().count() == 40
 
 
+@pytest.mark.long
 def test_a_query_that_starts_at_latest_loses_nothing_that_comes_later(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

@@ -356,6 +356,7 @@ def test_what_a_dead_controller_left_is_swept(
         assert not third.recorded()
 
 
+@pytest.mark.long
 def test_a_broker_that_is_down_gets_its_own_value_back_later(
     operator: Operator, admin: KafkaAdmin, tree: str, three_brokers: LocalCluster
 ) -> None:

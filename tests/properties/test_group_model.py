@@ -290,7 +290,7 @@ class Consuming(RuleBasedStateMachine):
 
 
 TestConsuming: Any = Consuming.TestCase
-TestConsuming.settings = settings(max_examples=400, stateful_step_count=50, deadline=None)
+TestConsuming.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 
 
 @st.composite
