@@ -39,7 +39,7 @@ test: lint
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
 
 test-all: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
+	THOROUGH=1 $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
 
 chaos: venv

@@ -1,4 +1,4 @@
-"""Seeds that nobody has tried yet."""
+"""Seeds that nobody has tried yet, and how many examples are tried of what a machine writes."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ def fresh_seeds(test: str, count: int = 1) -> list[int]:
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     source = random.SystemRandom() if run is None else random.Random(f"{run}/{test}")
     return source.sample(range(10**9), count)
+
+
+def examples(many: int) -> int:
+    """``many`` in `make test-all`, a third of them otherwise: hypothesis tries others in every run."""
+    return many if "THOROUGH" in os.environ else many // 3

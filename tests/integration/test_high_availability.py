@@ -361,6 +361,7 @@ def test_zookeeper_goes_and_comes_back_in_mid_change(trio: Trio, end: str) -> No
     trio.check(topic, [2, 4])
 
 
+@pytest.mark.long
 def test_a_broker_is_down_while_a_change_and_a_creation_run(trio: Trio) -> None:
     topic = trio.create(3)
     with live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers:

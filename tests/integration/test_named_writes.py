@@ -53,7 +53,11 @@ def run(query: Replayed, *writes: Write) -> None:
         running.stop()
 
 
-@pytest.mark.parametrize("second", [{"header": "two"}, {}], ids=["other headers", "the same rows"])
+@pytest.mark.parametrize(
+    "second",
+    [{"header": "two"}, pytest.param({}, marks=pytest.mark.long)],
+    ids=["other headers", "the same rows"],
+)
 def test_a_second_write_under_a_name_is_refused(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path, second: dict[str, str]
 ) -> None:

@@ -17,6 +17,7 @@ from spark_ordered_kafka.ordering.routing import Routing
 from tests.properties.model import Reader, Topic
 from tests.properties.test_gate_model import FRACTIONS, ReadingAcrossChanges, offsets_around, topics
 from tests.properties.test_group_model import Consuming, Group, Member
+from tests.seeds import examples
 
 
 def record(topic: Topic, epoch: int, ordered: bool = True) -> LayoutRecord:
@@ -53,7 +54,7 @@ def retained(draw: st.DrawFn) -> Topic:
     return topic
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(retained(), st.data())
 def test_behind_the_log_starts_the_gate_answers_as_before(topic: Topic, data: st.DataObject) -> None:
     partitions = range(len(topic.logs))
@@ -69,7 +70,7 @@ def test_behind_the_log_starts_the_gate_answers_as_before(topic: Topic, data: st
         assert part.segments(p, at, at + 9) == whole.segments(p, at, at + 9)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(retained(), st.data())
 def test_anywhere_else_it_lets_through_no_more_than_before(topic: Topic, data: st.DataObject) -> None:
     partitions = range(len(topic.logs) + 1)
@@ -91,7 +92,7 @@ def test_anywhere_else_it_lets_through_no_more_than_before(topic: Topic, data: s
         assert all(positions.get(q, 0) < needed for q, needed in waits), (p, waits)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(retained(), st.data())
 def test_what_a_group_has_not_let_go_stays_held(topic: Topic, data: st.DataObject) -> None:
     """Offsets behind the log start whose metadata names a folded epoch: their owner may still hold the keys."""
@@ -183,7 +184,9 @@ class ReadingAcrossFolding(ReadingAcrossChanges):
 
 
 TestReadingAcrossFolding: Any = ReadingAcrossFolding.TestCase
-TestReadingAcrossFolding.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestReadingAcrossFolding.settings = settings(
+    max_examples=examples(300), stateful_step_count=40, deadline=None
+)
 
 
 class FoldingGroup(Group):
@@ -238,4 +241,6 @@ class ConsumingAcrossFolding(Consuming):
 
 
 TestConsumingAcrossFolding: Any = ConsumingAcrossFolding.TestCase
-TestConsumingAcrossFolding.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestConsumingAcrossFolding.settings = settings(
+    max_examples=examples(200), stateful_step_count=50, deadline=None
+)

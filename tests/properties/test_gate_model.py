@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from spark_ordered_kafka.ordering import blockers, readable
 from tests.properties.model import Reader, Topic, model_blockers, model_readable
+from tests.seeds import examples
 
 MAX_COUNT = 12
 # Few enough that keys repeat, enough that every partition of every count has one.
@@ -54,7 +55,7 @@ def readings(draw: st.DrawFn) -> tuple[Topic, dict[int, int], dict[int, int]]:
     return topic, offsets_around(draw, topic, partitions), offsets_around(draw, topic, partitions)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(readings())
 def test_agrees_with_the_rule_at_any_positions(reading: tuple[Topic, dict[int, int], dict[int, int]]) -> None:
     topic, positions, ends = reading
@@ -63,7 +64,7 @@ def test_agrees_with_the_rule_at_any_positions(reading: tuple[Topic, dict[int, i
     assert blockers(history, positions) == model_blockers(history, positions)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(readings())
 def test_a_partition_is_held_exactly_while_it_has_a_blocker(
     reading: tuple[Topic, dict[int, int], dict[int, int]],
@@ -154,4 +155,6 @@ class ReadingAcrossChanges(RuleBasedStateMachine):
 
 
 TestReadingAcrossChanges: Any = ReadingAcrossChanges.TestCase
-TestReadingAcrossChanges.settings = settings(max_examples=600, stateful_step_count=40, deadline=None)
+TestReadingAcrossChanges.settings = settings(
+    max_examples=examples(600), stateful_step_count=40, deadline=None
+)

@@ -29,6 +29,7 @@ from tests.properties.model import (
     waits,
 )
 from tests.properties.test_gate_model import topics
+from tests.seeds import examples
 
 MEMBERS = 3
 MAX_GROWTH = 3
@@ -290,7 +291,7 @@ class Consuming(RuleBasedStateMachine):
 
 
 TestConsuming: Any = Consuming.TestCase
-TestConsuming.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestConsuming.settings = settings(max_examples=examples(400), stateful_step_count=50, deadline=None)
 
 
 @st.composite
@@ -304,7 +305,7 @@ def committed(draw: st.DrawFn) -> tuple[Topic, dict[int, Release]]:
     return topic, releases
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(committed())
 def test_a_segment_opens_only_when_all_its_keys_were_let_go(case: tuple[Topic, dict[int, Release]]) -> None:
     topic, releases = case
@@ -324,7 +325,7 @@ def test_a_segment_opens_only_when_all_its_keys_were_let_go(case: tuple[Topic, d
             assert q == p or let_go, f"{p} reads to {end} of epoch {epoch}, {q} has committed {releases[q]}"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(committed())
 def test_with_every_layout_known_the_offsets_alone_decide(case: tuple[Topic, dict[int, Release]]) -> None:
     topic, releases = case
@@ -338,7 +339,7 @@ def test_with_every_layout_known_the_offsets_alone_decide(case: tuple[Topic, dic
     )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(committed(), st.data())
 def test_leaving_and_gaining_are_what_the_keys_do(
     case: tuple[Topic, dict[int, Release]], data: st.DataObject

@@ -12,6 +12,7 @@ from spark_ordered_kafka.controller import instructions as i
 from spark_ordered_kafka.controller import machine
 from spark_ordered_kafka.controller.change import STEPS, Boundary, Change, Kind, Running, Timing
 from spark_ordered_kafka.errors import ErrorCode, TransitionError
+from tests.seeds import examples
 
 TIMING = Timing()
 MISHAPS = st.sampled_from(
@@ -178,7 +179,7 @@ def changes(draw: st.DrawFn) -> tuple[Change, int]:
     return change, existing
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(changes(), st.lists(MISHAPS, max_size=25))
 def test_every_change_ends_and_only_the_whole_protocol_commits(
     planned: tuple[Change, int], mishaps: list[str]
@@ -224,7 +225,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(changes(), st.lists(EVENTS, max_size=30))
 def test_random_events_keep_the_invariants(planned: tuple[Change, int], happened: list[e.Event]) -> None:
     running, _ = machine.resume(planned[0], 1000.0, TIMING)
