@@ -70,7 +70,7 @@ def test_the_example_counts_what_it_wrote(cluster: LocalCluster, tmp_path: Path)
         env=ENVIRONMENT | addresses,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=400,
         check=False,
     )
     assert result.returncode == 0, result.stderr[-3000:]
