@@ -96,6 +96,7 @@ def test_a_broker_dies_while_a_change_is_closing(tmp_path: Path) -> None:
     assert (summary.changes, summary.deaths) == (2, 3)
 
 
+@pytest.mark.long
 def test_all_go_on_after_the_only_broker_died(chaos_cluster: ChaosCluster) -> None:
     """Producers that were idle, readers and a change meet a broker that is not back yet, with other leader epochs."""
     actions: list[Action] = [Start("earliest", 60), Write(0, 2, 40, wait=True), Write(1, 2, 40, wait=True)]

@@ -234,6 +234,7 @@ def third_broker(three_brokers: LocalCluster, judge: Judge) -> Iterator[int]:
     await_true(lambda: judge.throttles() == {}, "the end of the throttles that it could not be told before")
 
 
+@pytest.mark.long
 def test_what_goes_to_a_broker_or_a_log_directory_that_dies_fails_and_the_rest_is_done(
     three_brokers: LocalCluster, mover: Mover, judge: Judge, third_broker: int
 ) -> None:

@@ -440,6 +440,7 @@ def test_tls_to_a_zookeeper_without_it_is_named(
         start(settings, {})
 
 
+@pytest.mark.long
 def test_a_failed_login_at_zookeeper_is_not_the_end(secure_cluster: LocalCluster) -> None:
     """Kazoo gives up for good when a login fails, be it that ZooKeeper went down in the middle of it."""
     settings = with_sasl(secure_cluster)

@@ -277,7 +277,12 @@ def test_a_stream_writes_while_its_target_changes(
         ("'v' AS value", {"topic": "no-such-topic"}, "no-such-topic.*does not exist"),
         ("'v' AS value", {"subscribe": "x"}, "it is not an option of the sink"),
         ("'v' AS value", {"controller.url": "http://127.0.0.1:1"}, "no controller answered"),
-        ("'v' AS value", {"kafka.bootstrap.servers": "127.0.0.1:1"}, "asking 127.0.0.1:1 for the cluster id"),
+        pytest.param(
+            "'v' AS value",
+            {"kafka.bootstrap.servers": "127.0.0.1:1"},
+            "asking 127.0.0.1:1 for the cluster id",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_bad_input_is_refused_before_any_task_runs(

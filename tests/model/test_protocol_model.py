@@ -16,6 +16,8 @@ from tests.model.state import RULES, Config
 
 # With 2 initial partitions, hash 2 belongs to partition 0, with 3 to partition 2, and with 2 again to partition 0.
 MOVES_TWICE = ((2,), (2,))
+# Those with the most states; the others have each of their parts.
+LARGE = ("two writers, 3 partitions, 2 changes", "two writers, late requests of dead controllers")
 CORRECT = {
     "two writers, 3 partitions, 2 changes": Config((2, 3, 2), MOVES_TWICE, writers=2),
     "two writers, late requests of dead controllers": Config(
@@ -38,7 +40,9 @@ def explore(config: Config) -> Exploration:
     return found
 
 
-@pytest.mark.parametrize("name", CORRECT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in LARGE)) for name in CORRECT]
+)
 def test_the_protocol_keeps_every_key_in_order_and_never_gets_stuck(name: str) -> None:
     found = explore(CORRECT[name])
     assert found.counterexample is None, str(found)
