@@ -328,7 +328,8 @@ def test_a_fenced_producer_is_freed(cluster: LocalCluster, topic_name: str) -> N
         writer.write()
         change(cluster, topic_name, partitions)
     writer.write()
-    assert writer.replays == 3
+    # A producer that had to send something again is not kept, and so not fenced.
+    assert 0 < writer.replays <= 3
     name = f"ordered:{topic_name}:{writer.name}:0"
     left = [one for one in gc.get_objects() if isinstance(one, TransactionalProducer)]
     assert [one.transactional_id for one in left].count(name) == 1
