@@ -203,7 +203,7 @@ class TopicCreator:
             except UnavailableError:
                 if time.monotonic() >= deadline:
                     raise
-                time.sleep(_POLL)
+                time.sleep(_POLL)  # Kafka has no call that waits until a request can be carried out
             else:
                 return
 

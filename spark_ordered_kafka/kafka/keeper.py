@@ -47,7 +47,7 @@ class Keeper:
 
     def _run(self) -> None:
         while self._serve():
-            time.sleep(self._interval)  # librdkafka reports by the clock, and tells nobody that it has
+            time.sleep(self._interval)  # librdkafka queues a report at fixed intervals, without an event
 
     def _serve(self) -> bool:
         """Serve each; False when none is left, which ends the thread."""
