@@ -1,9 +1,22 @@
 """Build configuration; metadata and tool settings that can be static are in pyproject.toml."""
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
+
+SOURCES = "spark_ordered_kafka/native/src"
 
 setup(
     packages=find_packages(include=["spark_ordered_kafka", "spark_ordered_kafka.*"]),
     py_modules=["pyspark_ordered_kafka"],
     package_data={"spark_ordered_kafka": ["py.typed"]},
+    ext_modules=[
+        Extension(
+            "spark_ordered_kafka.native._kernel",
+            sources=[f"{SOURCES}/{name}.c" for name in ("module", "librdkafka")],
+            depends=[f"{SOURCES}/{name}.h" for name in ("kernel", "librdkafka")],
+            extra_compile_args=["-std=c11", "-O3"],
+            py_limited_api=True,
+            # Where there is no C compiler, Python does the kernel's work.
+            optional=True,
+        )
+    ],
 )

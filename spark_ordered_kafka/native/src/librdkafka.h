@@ -1,0 +1,66 @@
+/* The part of librdkafka's public API (rdkafka.h, stable since 1.x) that the kernel calls.
+ *
+ * The functions are those of the library that confluent-kafka has loaded: a second copy of librdkafka in the process
+ * would know nothing of its clients. So nothing is linked; librdkafka_bind() looks each function up by name.
+ */
+#ifndef ORDERED_KAFKA_LIBRDKAFKA_H
+#define ORDERED_KAFKA_LIBRDKAFKA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct rd_kafka_s rd_kafka_t;
+typedef struct rd_kafka_topic_s rd_kafka_topic_t;
+typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
+typedef struct rd_kafka_queue_s rd_kafka_queue_t;
+typedef struct rd_kafka_headers_s rd_kafka_headers_t;
+typedef int rd_kafka_resp_err_t;
+typedef int rd_kafka_timestamp_type_t;
+
+typedef struct {
+    rd_kafka_resp_err_t err;
+    rd_kafka_topic_t *rkt;
+    int32_t partition;
+    void *payload;
+    size_t len;
+    void *key;
+    size_t key_len;
+    int64_t offset;
+    void *_private;
+} rd_kafka_message_t;
+
+#define RD_KAFKA_MSG_F_COPY 0x2
+
+/* RDKAFKA(result, name, parameters) for each function. */
+#define RDKAFKA_FUNCTIONS(RDKAFKA)                                                                                 \
+    RDKAFKA(int, rd_kafka_version, (void))                                                                         \
+    RDKAFKA(const char *, rd_kafka_err2str, (rd_kafka_resp_err_t err))                                             \
+    RDKAFKA(rd_kafka_topic_t *, rd_kafka_topic_new, (rd_kafka_t *, const char *, rd_kafka_topic_conf_t *))         \
+    RDKAFKA(void, rd_kafka_topic_destroy, (rd_kafka_topic_t *))                                                    \
+    RDKAFKA(int, rd_kafka_produce_batch,                                                                           \
+            (rd_kafka_topic_t *, int32_t partition, int flags, rd_kafka_message_t *, int count))                   \
+    RDKAFKA(rd_kafka_queue_t *, rd_kafka_queue_get_consumer, (rd_kafka_t *))                                       \
+    RDKAFKA(void, rd_kafka_queue_destroy, (rd_kafka_queue_t *))                                                    \
+    RDKAFKA(ssize_t, rd_kafka_consume_batch_queue,                                                                 \
+            (rd_kafka_queue_t *, int timeout_ms, rd_kafka_message_t **, size_t count))                             \
+    RDKAFKA(void, rd_kafka_message_destroy, (rd_kafka_message_t *))                                                \
+    RDKAFKA(int64_t, rd_kafka_message_timestamp, (const rd_kafka_message_t *, rd_kafka_timestamp_type_t *))        \
+    RDKAFKA(rd_kafka_resp_err_t, rd_kafka_message_headers, (const rd_kafka_message_t *, rd_kafka_headers_t **))    \
+    RDKAFKA(rd_kafka_resp_err_t, rd_kafka_header_get_all,                                                          \
+            (const rd_kafka_headers_t *, size_t, const char **name, const void **value, size_t *size))
+
+struct librdkafka {
+#define RDKAFKA_MEMBER(result, name, parameters) result(*name) parameters;
+    RDKAFKA_FUNCTIONS(RDKAFKA_MEMBER)
+#undef RDKAFKA_MEMBER
+};
+
+/* The functions, once they are bound. */
+extern struct librdkafka rk;
+
+/* Look the functions up in the shared library at `path` and in those it depends on. Returns NULL, or the name of what is
+ * missing (the path itself where it is not loaded). */
+const char *librdkafka_bind(const char *path);
+
+#endif
