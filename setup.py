@@ -11,8 +11,10 @@ setup(
     ext_modules=[
         Extension(
             "spark_ordered_kafka.native._kernel",
-            sources=[f"{SOURCES}/{name}.c" for name in ("module", "librdkafka")],
-            depends=[f"{SOURCES}/{name}.h" for name in ("arrow", "kernel", "librdkafka")],
+            sources=[f"{SOURCES}/{name}.c" for name in ("module", "librdkafka", "columns", "hashing")],
+            depends=[
+                f"{SOURCES}/{name}.h" for name in ("arrow", "kernel", "librdkafka", "columns", "hashing")
+            ],
             extra_compile_args=["-std=c11", "-O3"],
             py_limited_api=True,
             # Where there is no C compiler, Python does the kernel's work.

@@ -1,3 +1,4 @@
+#include "hashing.h"
 #include "kernel.h"
 
 rd_kafka_t *handle_of(PyObject *client)
@@ -35,5 +36,12 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__kernel(void)
 {
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+
+    hashing_prepare();
+    if (module != NULL && PyModule_AddFunctions(module, hashing_methods) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
 }
