@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # How long `make soak` goes on.
 MINUTES ?= 10
+# How much `make bench` measures (quick: ten minutes, full: half an hour), and which parts, by default all.
+SCALE ?= full
+BENCH ?=
 
-.PHONY: demo test test-all chaos soak lint venv prerequisites clean
+.PHONY: demo test test-all bench chaos soak lint venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -41,6 +44,11 @@ test: lint
 test-all: lint
 	THOROUGH=1 $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
+
+# Where kafkarrow cannot be had, its row says so.
+bench: venv
+	-$(BIN)/python -m pip install --quiet --editable '.[bench]' --config-settings editable_mode=compat
+	$(BIN)/python -m benchmarks run --scale $(SCALE) $(BENCH)
 
 chaos: venv
 	CHAOS_SEEDS=30 $(BIN)/python -m pytest tests/chaos

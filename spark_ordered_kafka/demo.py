@@ -88,8 +88,13 @@ class DemoReport:
 
 
 @contextmanager
-def spark_session(directory: Path, options: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A local Spark session that logs to ``directory``/spark.log; ``options`` are the format's defaults in it."""
+def spark_session(
+    directory: Path, options: Mapping[str, str], conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A local Spark session that logs to ``directory``/spark.log.
+
+    ``options`` are the format's defaults in it, ``conf`` is further configuration of Spark.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     log4j = directory / "spark-log4j2.properties"
     log4j.write_text(_LOG4J.format(path=directory / "spark.log"))
@@ -108,6 +113,8 @@ def spark_session(directory: Path, options: Mapping[str, str]) -> Iterator[Spark
     )
     for name, value in options.items():
         builder = builder.config(f"spark.ordered-kafka.{name}", value)
+    for name, value in (conf or {}).items():
+        builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:
         register(spark)

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from spark_ordered_kafka.bench.figures import Comparison
 from spark_ordered_kafka.bench.pauses import Pauses, measure_pauses
-from spark_ordered_kafka.bench.rates import Workload, compare_consumers, compare_producers
+from spark_ordered_kafka.bench.rates import GOAL, Workload, compare_consumers, compare_producers
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.config import Connection
@@ -76,8 +76,8 @@ def run(
     try:
         return ClientsReport(
             plan,
-            compare_producers(connection, (plain, ordered), load, say),
-            compare_consumers(connection, ordered, load, say),
+            Comparison.of(compare_producers(connection, (plain, ordered), load, say), GOAL),
+            Comparison.of(compare_consumers(connection, ordered, load, say), GOAL),
             measure_pauses(
                 connection,
                 changing,

@@ -11,7 +11,6 @@ from itertools import cycle, islice
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 
-from spark_ordered_kafka.bench.figures import Comparison
 from spark_ordered_kafka.client.consumer import OrderedConsumer
 from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.config import Connection
@@ -67,8 +66,10 @@ class Workload:
 
 def compare_producers(
     connection: Connection, topics: tuple[str, str], load: Workload, say: Callable[[str], None]
-) -> Comparison:
-    """Run a plain transactional producer into the first topic and an OrderedProducer into the second, in turn.
+) -> list[tuple[float, float]]:
+    """Records per second of a plain client and of ours, in the order of repeats.
+
+    Run a plain transactional producer into the first topic and an OrderedProducer into the second, in turn.
 
     Both commit every 100 ms and at the end, which is within the time taken. The plain one calls
     ``produce(topic, value, key)``, ``poll(0)`` and, when the interval is over, ``commit_transaction()``.
@@ -84,13 +85,15 @@ def compare_producers(
         ordered = _ordered_producer_rate(connection, topics[1], load, pairs)
         rates.append((plain, ordered))
         say(_progress("produce", repeat, load, plain, ordered))
-    return Comparison.of(rates, GOAL)
+    return rates
 
 
 def compare_consumers(
     connection: Connection, topic: str, load: Workload, say: Callable[[str], None]
-) -> Comparison:
-    """Read the topic's first ``load.records`` records with a plain Consumer and with an OrderedConsumer, in turn.
+) -> list[tuple[float, float]]:
+    """Records per second of a plain client and of ours, in the order of repeats.
+
+    Read the topic's first ``load.records`` records with a plain Consumer and with an OrderedConsumer, in turn.
 
     Both have the same configuration, read committed, commit automatically, and call ``consume(1000)``. Joining the
     group is not part of the time, which starts with the first records.
@@ -112,7 +115,7 @@ def compare_consumers(
             ordered = _read_rate(ours.consume, topic, load)
         rates.append((plain, ordered))
         say(_progress("consume", repeat, load, plain, ordered))
-    return Comparison.of(rates, GOAL)
+    return rates
 
 
 def _plain_producer_rate(

@@ -1,12 +1,13 @@
-"""Apache Kafka's jars from Maven Central, resolved by the Ivy that PySpark ships, kept in a cache."""
+"""Jars from Maven Central, Apache Kafka's above all, resolved by the Ivy that PySpark ships, kept in a cache."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,27 +23,44 @@ KAFKA_VERSIONS = ("4.3.1", "3.9.2")
 _DOWNLOAD_TIMEOUT = 600.0
 _ATTEMPTS = 3
 
-# Kafka logs through slf4j 1.7, for which its own modules bring no binding; the tools of Kafka 3 alone bring one.
 _IVY_FILE = """\
 <ivy-module version="2.0">
   <info organisation="spark-ordered-kafka" module="local-kafka"/>
   <dependencies>
-    <dependency org="org.apache.kafka" name="{module}" rev="{version}" conf="default->default"/>
-    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="2.25.4" conf="default->default"/>
+{dependencies}
     <exclude org="org.slf4j" module="slf4j-reload4j"/>
   </dependencies>
 </ivy-module>
 """
+_DEPENDENCY = '    <dependency org="{0.org}" name="{0.module}" rev="{0.version}" conf="default->{conf}"/>'
+
+
+@dataclass(frozen=True)
+class Jar:
+    """The main jar of a module of Maven Central; ``sha256``: of its bytes, in hex, None where Ivy's own check will do."""
+
+    org: str
+    module: str
+    version: str
+    sha256: str | None = None
+
+    @property
+    def file_name(self) -> str:
+        """Its name in the cache."""
+        return f"{self.module}-{self.version}.jar"
 
 
 @dataclass(frozen=True)
 class _Download:
-    """A module of Apache Kafka with all that it needs; ``title`` is what messages call it, ``name`` its place in the cache."""
+    """Jars, with all that they need where ``conf`` is ``default``, alone where it is ``master``.
+
+    ``title`` is what messages call them, ``name`` their place in the cache.
+    """
 
     title: str
     name: str
-    module: str
-    version: str
+    jars: tuple[Jar, ...]
+    conf: str = "default"
 
 
 def cache_directory() -> Path:
@@ -76,14 +94,33 @@ def kafka_jars(version: str, *, java: str, progress: Callable[[str], None]) -> l
     Raises:
         LocalClusterError: the download failed three times, or another process has held the cache for 10 minutes.
     """
-    wanted = _Download(f"Apache Kafka {version}", f"kafka-{version}", "kafka_2.13", version)
-    return _jars(wanted, java, progress)
+    return _jars(_kafka(f"Apache Kafka {version}", f"kafka-{version}", "kafka_2.13", version), java, progress)
 
 
 def tools_jars(version: str, *, java: str, progress: Callable[[str], None]) -> list[Path]:
     """The jars of Apache Kafka's command-line tools, in ``kafka-tools-<version>``; otherwise as :func:`kafka_jars`."""
-    wanted = _Download(f"Apache Kafka {version} tools", f"kafka-tools-{version}", "kafka-tools", version)
+    wanted = _kafka(f"Apache Kafka {version} tools", f"kafka-tools-{version}", "kafka-tools", version)
     return _jars(wanted, java, progress)
+
+
+def single_jars(
+    title: str, name: str, jars: Sequence[Jar], *, java: str, progress: Callable[[str], None]
+) -> list[Path]:
+    """Jars without what they depend on, in the directory ``name`` of the cache; otherwise as :func:`kafka_jars`.
+
+    Args:
+        title: what messages call them.
+
+    Raises:
+        LocalClusterError: as :func:`kafka_jars`, or what was downloaded is not what ``sha256`` says.
+    """
+    return _jars(_Download(title, name, tuple(jars), conf="master"), java, progress)
+
+
+def _kafka(title: str, name: str, module: str, version: str) -> _Download:
+    # Kafka logs through slf4j 1.7, for which its own modules bring no binding; the tools of Kafka 3 alone bring one.
+    binding = Jar("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+    return _Download(title, name, (Jar("org.apache.kafka", module, version), binding))
 
 
 def _jars(wanted: _Download, java: str, progress: Callable[[str], None]) -> list[Path]:
@@ -118,7 +155,8 @@ def _download(wanted: _Download, target: Path, java: str, progress: Callable[[st
 def _retrieve(wanted: _Download, retrieved: Path, scratch: Path, java: str) -> None:
     shutil.rmtree(retrieved, ignore_errors=True)
     ivy_file = scratch / "ivy.xml"
-    ivy_file.write_text(_IVY_FILE.format(module=wanted.module, version=wanted.version))
+    dependencies = "\n".join(_DEPENDENCY.format(jar, conf=wanted.conf) for jar in wanted.jars)
+    ivy_file.write_text(_IVY_FILE.format(dependencies=dependencies))
     command = [java, "-cp", classpath(pyspark_jars("ivy-*.jar", "commons-cli-*.jar")), "org.apache.ivy.Main"]
     command += ["-warn", "-ivy", str(ivy_file), "-cache", str(scratch / "ivy"), "-confs", "default"]
     command += ["-retrieve", f"{retrieved}/[artifact]-[revision](-[classifier]).[ext]"]
@@ -128,9 +166,14 @@ def _retrieve(wanted: _Download, retrieved: Path, scratch: Path, java: str) -> N
         raise LocalClusterError(
             f"{wanted.title} was not downloaded from Maven Central within {_DOWNLOAD_TIMEOUT:g} s"
         ) from None
-    for jar in (f"{wanted.module}-{wanted.version}.jar", "log4j-slf4j-impl-*.jar"):
-        if done.returncode != 0 or not list(retrieved.glob(jar)):
+    for jar in wanted.jars:
+        if done.returncode != 0 or not (retrieved / jar.file_name).is_file():
             told = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
             raise LocalClusterError(
                 "\n".join([f"{wanted.title} could not be downloaded from Maven Central:", *told[-10:]])
+            )
+        found = hashlib.sha256((retrieved / jar.file_name).read_bytes()).hexdigest()
+        if jar.sha256 is not None and found != jar.sha256:
+            raise LocalClusterError(
+                f"{jar.file_name} of {wanted.title} has the SHA-256 checksum {found}, not {jar.sha256}"
             )

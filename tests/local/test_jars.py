@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_ordered_kafka.errors import LocalClusterError
-from spark_ordered_kafka.local.jars import kafka_jars
+from spark_ordered_kafka.local.jars import Jar, kafka_jars, single_jars
 
 # Notes each call in "calls", fails as often as "failures" has lines, else puts jars where Ivy would.
 JAVA = """#!/bin/sh
@@ -83,3 +83,19 @@ def test_two_at_once_download_once(cache: Path, tmp_path: Path) -> None:
     assert len(calls(tmp_path)) == 1
     assert [len(jars) for jars in results] == [2, 2, 2]
     assert {jars[0].parent for jars in results} == {cache / "kafka-4.3.1"}
+
+
+def test_a_single_jar_is_what_its_checksum_says(cache: Path, tmp_path: Path) -> None:
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+    def fetched(checksum: str) -> list[Path]:
+        jar = Jar("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4", checksum)
+        java = stand_in(tmp_path, failures=0)
+        return single_jars("a jar", "jar", [jar], java=java, progress=lambda _: None)
+
+    with pytest.raises(
+        LocalClusterError, match=rf"2\.25\.4\.jar of a jar has the SHA-256 checksum {empty}, not 0"
+    ):
+        fetched("0" * 64)
+    assert not (cache / "jar").exists()
+    assert cache / "jar" / "log4j-slf4j-impl-2.25.4.jar" in fetched(empty)

@@ -1,0 +1,108 @@
+"""``python -m benchmarks``: run parts, list them, make a table of a run's JSON."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks import machine, tables
+from benchmarks.bench import Bench
+from benchmarks.figures import Report
+from benchmarks.parts import PARTS, Part
+from benchmarks.scale import FULL, QUICK, TINY
+from spark_ordered_kafka.cli.grouping import command_group
+from spark_ordered_kafka.cli.output import errors_told
+from spark_ordered_kafka.errors import ConfigError
+
+app = command_group("How fast this is, beside Spark's own Kafka connector and others.")
+
+
+class Size(StrEnum):
+    """How much is measured."""
+
+    TINY = "tiny"
+    QUICK = "quick"
+    FULL = "full"
+
+
+_SCALES = {Size.TINY: TINY, Size.QUICK: QUICK, Size.FULL: FULL}
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+
+
+@app.command()
+def run(
+    parts: Annotated[
+        list[str] | None, typer.Argument(help="Parts, by default all.", metavar="PART...")
+    ] = None,
+    scale: Annotated[
+        Size,
+        typer.Option(help="How much: quick takes ten minutes, full half an hour, tiny tests the benchmark."),
+    ] = Size.FULL,
+    rounds: Annotated[int | None, typer.Option(help="Runs of each contender.", min=1)] = None,
+    directory: Annotated[Path, typer.Option(help="Where the JSON goes.")] = Path("bench-results"),
+) -> None:
+    """Measure, print a table, and keep every run's figures as JSON. Starts ZooKeeper, Kafka, a controller and Spark."""
+    size = _SCALES[scale] if rounds is None else replace(_SCALES[scale], rounds=rounds)
+    began = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    with errors_told(), tempfile.TemporaryDirectory(prefix="ordered-kafka-bench-") as data:
+        chosen = _chosen(parts or [], quick=scale is Size.QUICK)
+        path = directory / f"{began.replace(':', '')}.json"
+        directory.mkdir(parents=True, exist_ok=True)
+        report = Report(machine.description(), began, asdict(size))
+        with Bench(Path(data), size, _say) as bench:
+            for part in chosen:
+                _say(f"-- {part.name}: {part.about}")
+                measured = [*report.measurements, *part.measure(bench)]
+                report = replace(report, measurements=measured)
+                # After each part: a run that is stopped has measured something.
+                path.write_text(json.dumps(report.to_json(), indent=1))
+    typer.echo(tables.text(report))
+    typer.echo(f"\n{path}")
+
+
+@app.command("list")
+def list_() -> None:
+    """The parts, and what each measures; a quick run has those with a star."""
+    for part in PARTS:
+        typer.echo(f"{'*' if part.quick else ' '} {part.name:<20} {part.about}")
+
+
+@app.command()
+def table(
+    file: Annotated[Path, typer.Argument(help="JSON of a run.", exists=True, dir_okay=False)],
+    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+) -> None:
+    """The table of a run; --format markdown is what docs/performance.md has."""
+    report = Report.from_json(json.loads(file.read_text()))
+    typer.echo(tables.text(report) if output is Format.TEXT else tables.markdown(report))
+
+
+def _chosen(names: list[str], *, quick: bool) -> list[Part]:
+    known = {part.name: part for part in PARTS}
+    for name in names:
+        if name not in known:
+            raise ConfigError("part", name, f"give some of {', '.join(known)}")
+    if names:
+        return [known[name] for name in names]
+    return [part for part in PARTS if part.quick or not quick]
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+if __name__ == "__main__":
+    app()

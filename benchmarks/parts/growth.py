@@ -1,0 +1,75 @@
+"""How planning grows with partitions, layouts and brokers: on one processor, without servers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks.bench import Bench
+from benchmarks.figures import OURS, Measurement, Sample
+from spark_ordered_kafka.bench import gate
+from spark_ordered_kafka.bench.placement import run as place
+from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset, admit
+from spark_ordered_kafka.spark.plan import stream_tasks
+
+_EPOCHS = (1, 10, 100)
+
+
+def planning(bench: Bench) -> Iterator[Measurement]:
+    """The driver's work for a micro-batch by partitions and layouts, and the controller's by brokers: no servers."""
+    sizes = [size for size in (100, 1_000, 10_000) if size <= bench.scale.partitions]
+    for partitions in sizes:
+        yield _row(f"offset to JSON and back, {partitions:,} partitions", _offsets(bench, partitions))
+        yield _row(f"limit and tasks of a micro-batch, {partitions:,} partitions", _tasks(bench, partitions))
+    for epochs in _EPOCHS:
+        timing = gate.run(sizes[-1], epochs, bench.scale.rounds)
+        for who, taken in (("caught up", timing.caught_up), ("at the start", timing.lagging)):
+            title = f"gate, {sizes[-1]:,} partitions, {epochs} layouts, {who}"
+            yield _row(title, [Sample(taken.median_ms), Sample(taken.max_ms)])
+    for brokers in (10, 100, 1_000):
+        report = place(brokers, min(3, brokers), sizes[-1], 3, 1)
+        title = f"placing {sizes[-1]:,} partitions on {brokers:,} brokers (simulated)"
+        yield _row(title, [Sample(1000 * plan.median_seconds) for plan in report.plans])
+
+
+def _row(title: str, samples: list[Sample]) -> Measurement:
+    return Measurement("growth", title, "ms", "less", {OURS: samples})
+
+
+def _offsets(bench: Bench, partitions: int) -> list[Sample]:
+    offset = SourceOffset({"topic": _offset(partitions, 1_000_000)})
+
+    def there_and_back() -> object:
+        return SourceOffset.from_json(json.loads(json.dumps(offset.to_json())))
+
+    return _milliseconds(there_and_back, bench.scale.rounds)
+
+
+def _tasks(bench: Bench, partitions: int) -> list[Sample]:
+    history = LayoutHistory(partitions, [Layout(0, partitions, [0] * partitions)])
+    layouts = TopicLayouts("topic", "id", history, (None,))
+    before, after = _offset(partitions, 1_000_000), _offset(partitions, 1_001_000)
+
+    def plan() -> object:
+        ranges = {("topic", p): (before.position(p), after.position(p)) for p in range(partitions)}
+        admit(ranges, 1_000)
+        return stream_tasks(layouts, after, before, {})
+
+    return _milliseconds(plan, bench.scale.rounds)
+
+
+def _offset(partitions: int, position: int) -> TopicOffset:
+    return TopicOffset("id", 0, (position,) * partitions, (0,) * partitions)
+
+
+def _milliseconds(work: Callable[[], object], rounds: int) -> list[Sample]:
+    """Processor time: nothing waits for anything."""
+    samples = []
+    for _ in range(rounds):
+        begun = time.process_time()
+        work()
+        samples.append(Sample(1000 * (time.process_time() - begun)))
+    return samples
