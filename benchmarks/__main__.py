@@ -85,9 +85,24 @@ def table(
     file: Annotated[Path, typer.Argument(help="JSON of a run.", exists=True, dir_okay=False)],
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
 ) -> None:
-    """The table of a run; --format markdown is what docs/performance.md has."""
-    report = Report.from_json(json.loads(file.read_text()))
+    """The table of a run."""
+    report = _report(file)
     typer.echo(tables.text(report) if output is Format.TEXT else tables.markdown(report))
+
+
+@app.command()
+def publish(
+    file: Annotated[Path, typer.Argument(help="JSON of a run.", exists=True, dir_okay=False)],
+    page: Annotated[Path, typer.Argument(help="Page whose tables are replaced.")] = Path(
+        "docs/performance.md"
+    ),
+) -> None:
+    """Put the tables of a run into docs/performance.md."""
+    page.write_text(tables.published(page.read_text(), _report(file)))
+
+
+def _report(file: Path) -> Report:
+    return Report.from_json(json.loads(file.read_text()))
 
 
 def _chosen(names: list[str], *, quick: bool) -> list[Part]:

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from benchmarks.figures import OURS, Measurement, Report
 from spark_ordered_kafka.bench.figures import Spread
 
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+"""Between these lines of a page stand the tables of a run."""
+
 _TITLE = 29
 _FORMAT = f"{{:<{_TITLE}}} {{:>11}} {{:>11}} {{:>6}} {{:>10}} {{:>8}}"
 _COSTS = f"{{:<{_TITLE}}} {{:<15}} {{:>6}} {{:>7}} {{:>7}} {{:>6}}"
@@ -37,10 +40,11 @@ def text(report: Report) -> str:
     lines = [_FORMAT.format("", "OURS", "OTHER", "RATIO", "FROM..TO", "GOAL")]
     for measurement in report.measurements:
         lines += _lines(measurement)
-    lines += ["", "Processor seconds for a million records, and peak memory in MB:", ""]
-    lines.append(_COSTS.format("", "WHO", "CPU", "BROKER", "WORKER", "JVM"))
-    for measurement in report.measurements:
-        lines += [_COSTS.format(row[0][:_TITLE], *row[1:]) for row in _costs(measurement)]
+    costs = [row for measurement in report.measurements for row in _costs(measurement)]
+    if costs:
+        lines += ["", "Processor seconds for a million records, and peak memory in MB:", ""]
+        lines.append(_COSTS.format("", "WHO", "CPU", "BROKER", "WORKER", "JVM"))
+        lines += [_COSTS.format(title[:_TITLE], *cells) for title, *cells in costs]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -67,10 +71,23 @@ def markdown(report: Report) -> str:
             lines.append(_row(cells))
         if measurement.note:
             lines.append(_row([f"  *{measurement.note}*", *[""] * 6]))
-    lines += ["", "| work | who | processor s/million | broker s/million | worker MB | JVM MB |"]
-    lines.append("|---|---|--:|--:|--:|--:|")
-    lines += [_row(row) for measurement in report.measurements for row in _costs(measurement)]
+    costs = [row for measurement in report.measurements for row in _costs(measurement)]
+    if costs:
+        lines += ["", "| work | who | processor s/million | broker s/million | worker MB | JVM MB |"]
+        lines += ["|---|---|--:|--:|--:|--:|", *map(_row, costs)]
     return "\n".join(lines)
+
+
+def published(page: str, report: Report) -> str:
+    """A page with the tables between its two marks, instead of those that stand there.
+
+    Raises ValueError where the page does not have both marks, in this order.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page does not have the lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{markdown(report)}\n{END}{after}"
 
 
 def _lines(measurement: Measurement) -> Iterator[str]:

@@ -47,4 +47,6 @@ PARTS = (
     Part("write-compression", writes.compression, quick=False),
     Part("write-partitions", writes.partitions, quick=False),
     Part("backlog", reads.backlog, quick=False),
+    Part("micro-batch-partitions", micro.partitions, quick=False),
+    Part("growth-writers", growth.writers, quick=False),
 )

@@ -1,4 +1,4 @@
-"""How planning grows with partitions, layouts and brokers: on one processor, without servers."""
+"""How cost grows: planning with partitions, layouts and brokers, without servers, and a change's pause with writers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.bench import Bench
 from benchmarks.figures import OURS, Measurement, Sample
 from spark_ordered_kafka.bench import gate
+from spark_ordered_kafka.bench.pauses import measure_pauses
 from spark_ordered_kafka.bench.placement import run as place
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
@@ -16,6 +17,8 @@ from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset, admi
 from spark_ordered_kafka.spark.plan import stream_tasks
 
 _EPOCHS = (1, 10, 100)
+_BROKERS = (10, 100, 1_000)
+_WRITERS = (10, 100)
 
 
 def planning(bench: Bench) -> Iterator[Measurement]:
@@ -23,20 +26,34 @@ def planning(bench: Bench) -> Iterator[Measurement]:
     sizes = [size for size in (100, 1_000, 10_000) if size <= bench.scale.partitions]
     for partitions in sizes:
         yield _row(f"offset to JSON and back, {partitions:,} partitions", _offsets(bench, partitions))
+        size = len(json.dumps(SourceOffset({"topic": _offset(partitions, 1_000_000)}).to_json()))
+        yield _row(f"offset in the checkpoint, {partitions:,} partitions", [Sample(size / 1000)], "kB")
         yield _row(f"limit and tasks of a micro-batch, {partitions:,} partitions", _tasks(bench, partitions))
     for epochs in _EPOCHS:
-        timing = gate.run(sizes[-1], epochs, bench.scale.rounds)
+        timing = gate.run(sizes[-1], epochs, bench.scale.rounds, time.process_time)
         for who, taken in (("caught up", timing.caught_up), ("at the start", timing.lagging)):
             title = f"gate, {sizes[-1]:,} partitions, {epochs} layouts, {who}"
             yield _row(title, [Sample(taken.median_ms), Sample(taken.max_ms)])
-    for brokers in (10, 100, 1_000):
-        report = place(brokers, min(3, brokers), sizes[-1], 3, 1)
+    for brokers in _BROKERS:
+        report = place(brokers, 3, sizes[-1], 3, 1, time.process_time)
         title = f"placing {sizes[-1]:,} partitions on {brokers:,} brokers (simulated)"
         yield _row(title, [Sample(1000 * plan.median_seconds) for plan in report.plans])
 
 
-def _row(title: str, samples: list[Sample]) -> Measurement:
-    return Measurement("growth", title, "ms", "less", {OURS: samples})
+def writers(bench: Bench) -> Iterator[Measurement]:
+    """How long a partition change pauses writers, by how many there are."""
+    for count in _WRITERS:
+        topic = bench.topic(4)
+        pauses = measure_pauses(
+            bench.connection, topic, producers=count, changes=2, value_bytes=100, say=bench.say
+        )
+        samples = [Sample(1000 * seconds) for change in pauses.changes for seconds in change.pauses]
+        title = f"pause of a writer at a change, {count} writers"
+        yield Measurement("growth-writers", title, "ms", "less", {OURS: samples})
+
+
+def _row(title: str, samples: list[Sample], unit: str = "ms") -> Measurement:
+    return Measurement("growth", title, unit, "less", {OURS: samples})
 
 
 def _offsets(bench: Bench, partitions: int) -> list[Sample]:

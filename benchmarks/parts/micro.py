@@ -27,9 +27,21 @@ _TIMEOUT = 60.0
 
 def small_batches(bench: Bench) -> Iterator[Measurement]:
     """Micro-batches of 1,000 records from source to sink, one after another: the median of a query."""
-    wanted = bench.scale.micro_batches
-    source = bench.filled(4, (wanted + _FIRST) * _BATCH, 100)
-    targets = {contender: bench.topic(4) for contender in FORMATS}
+    yield _micro_batches(bench, "micro-batch", 4, bench.scale.micro_batches, 1.8)
+
+
+def partitions(bench: Bench) -> Iterator[Measurement]:
+    """The same with 1, 16 and 64 partitions."""
+    for count in (1, 16, 64):
+        yield _micro_batches(bench, "micro-batch-partitions", count, bench.scale.micro_batches // 4)
+
+
+def _micro_batches(
+    bench: Bench, part: str, partitions: int, wanted: int, goal: float | None = None
+) -> Measurement:
+    records = (wanted + _FIRST) * _BATCH
+    source = bench.filled(partitions, records, 100)
+    targets = {contender: bench.topic(partitions) for contender in FORMATS}
 
     def run(contender: str) -> Sample:
         limited = bench.stream(contender, source, {"maxOffsetsPerTrigger": str(_BATCH)})
@@ -38,13 +50,14 @@ def small_batches(bench: Bench) -> Iterator[Measurement]:
             query = bench.write_stream(contender, limited.select("key", "value"), targets[contender])
             return median(batch_milliseconds(query)[_FIRST:])
 
-        sample = bench.usage.watched(measured, (wanted + _FIRST) * _BATCH)
-        bench.say(f"micro-batch: {contender}: {sample.value:.0f} ms")
+        sample = bench.usage.watched(measured, records)
+        bench.say(f"{part}: {contender}: {sample.value:.0f} ms")
         return sample
 
-    samples = alternate(FORMATS, run, _rounds(bench))
-    title = "micro-batch of 1,000 records, 4 partitions, source to sink, p50"
-    yield Measurement("micro-batch", title, "ms", "less", samples, 1.8)
+    title = f"micro-batch of 1,000 records, {partitions} partitions, source to sink, p50"
+    # Each run is many micro-batches.
+    samples = alternate(FORMATS, run, max(1, bench.scale.rounds - 2))
+    return Measurement(part, title, "ms", "less", samples, goal)
 
 
 def transactions(bench: Bench) -> Iterator[Measurement]:
@@ -72,10 +85,6 @@ def transactions(bench: Bench) -> Iterator[Measurement]:
     title = "transaction of a task, 250 records"
     note = "confluent-kafka's has produce(), send_offsets_to_transaction() and commit_transaction() alone."
     yield Measurement("transactions", title, "ms", "less", samples, 20.0, "value", note)
-
-
-def _rounds(bench: Bench) -> int:
-    return max(1, bench.scale.rounds - 2)
 
 
 class _Task:

@@ -51,6 +51,15 @@ def test_markdown_has_a_row_for_each_comparison() -> None:
     assert "two cores" in tables.markdown(REPORT)
 
 
+def test_a_page_has_its_tables_replaced() -> None:
+    page = f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n"
+    made = tables.published(page, REPORT)
+    assert made == f"before\n{tables.BEGIN}\n{tables.markdown(REPORT)}\n{tables.END}\nafter\n"
+    assert tables.published(made, REPORT) == made
+    with pytest.raises(ValueError, match="does not have the lines"):
+        tables.published(page.replace(tables.END, ""), REPORT)
+
+
 def test_a_goal_without_figures_is_shown_without_a_judgement() -> None:
     assert tables.goal(replace(READ, samples={OURS: [], "other": []})) == "≥2"
 
