@@ -54,7 +54,10 @@ def run(
     rounds: Annotated[int | None, typer.Option(help="Runs of each contender.", min=1)] = None,
     directory: Annotated[Path, typer.Option(help="Where the JSON goes.")] = Path("bench-results"),
 ) -> None:
-    """Measure, print a table, and keep every run's figures as JSON. Starts ZooKeeper, Kafka, a controller and Spark."""
+    """Measure, print a table, and keep every run's figures as JSON. Starts ZooKeeper, Kafka, a controller and Spark.
+
+    A part that fails is told of and makes the exit code 1; the others go on.
+    """
     size = _SCALES[scale] if rounds is None else replace(_SCALES[scale], rounds=rounds)
     began = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     with errors_told(), tempfile.TemporaryDirectory(prefix="ordered-kafka-bench-") as data:
@@ -62,15 +65,22 @@ def run(
         path = directory / f"{began.replace(':', '')}.json"
         directory.mkdir(parents=True, exist_ok=True)
         report = Report(machine.description(), began, asdict(size))
+        failed: list[str] = []
         with Bench(Path(data), size, _say) as bench:
             for part in chosen:
                 _say(f"-- {part.name}: {part.about}")
-                measured = [*report.measurements, *part.measure(bench)]
-                report = replace(report, measurements=measured)
+                try:
+                    report = replace(report, measurements=[*report.measurements, *part.measure(bench)])
+                except Exception as error:  # noqa: BLE001 - told now and by the exit code
+                    failed.append(part.name)
+                    _say(f"{part.name} failed: {type(error).__name__}: {error}")
                 # After each part: a run that is stopped has measured something.
                 path.write_text(json.dumps(report.to_json(), indent=1))
     typer.echo(tables.text(report))
     typer.echo(f"\n{path}")
+    if failed:
+        typer.echo(f"error: failed: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)
 
 
 @app.command("list")
