@@ -70,7 +70,8 @@ def run(
             for part in chosen:
                 _say(f"-- {part.name}: {part.about}")
                 try:
-                    report = replace(report, measurements=[*report.measurements, *part.measure(bench)])
+                    for measurement in part.measure(bench):
+                        report = replace(report, measurements=[*report.measurements, measurement])
                 except Exception as error:  # noqa: BLE001 - told now and by the exit code
                     failed.append(part.name)
                     _say(f"{part.name} failed: {type(error).__name__}: {error}")

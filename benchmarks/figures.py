@@ -19,7 +19,7 @@ class Sample:
 
     ``value`` is in the measurement's unit. ``cpu``: processor seconds of this process, Spark's JVM and its Python workers;
     ``broker_cpu``: of the Kafka broker meanwhile. ``worker_mb`` and ``jvm_mb``: the most resident memory that one Python
-    worker and the JVM had during the run, shared libraries included. None: not measured.
+    worker and the JVM had during the run, shared libraries included. None: not measured, or it had nothing to do.
     """
 
     value: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -11,6 +11,8 @@ import psutil
 from benchmarks.figures import Sample
 
 _RESET_PEAK = "5"
+# Of what the process that took most took.
+_BUSY = 0.05
 _WORKER = ["pyspark.daemon", "pyspark.worker"]
 
 
@@ -24,7 +26,7 @@ class Usage:
 
     def __init__(self, servers: Iterable[int] = (), broker: int | None = None) -> None:
         self._servers = frozenset(servers)
-        self._broker = None if broker is None else psutil.Process(broker)
+        self._broker = [] if broker is None else [psutil.Process(broker)]
 
     def timed(self, work: Callable[[], object], records: int) -> Sample:
         """Do the work; records per second, and what it took."""
@@ -40,41 +42,44 @@ class Usage:
         """Do the work, which gives the value of the sample itself."""
         for process in self._tree():
             _reset_peak(process)
-        cpu, broker = _spent(self._tree()), self._broker_spent()
+        before, broker = _spent(self._tree()), _total(_spent(self._broker))
         value = work()
         tree = self._tree()
-        workers = [_peak_mb(process) for process in tree if _is_worker(process)]
-        jvms = [_peak_mb(process) for process in tree if _name(process) == "java"]
+        spent = _spent(tree)
+        took = {pid: seconds - before.get(pid, 0.0) for pid, seconds in spent.items()}
+        # Workers and the JVM stay, and have their memory, when they have nothing to do.
+        busy = [process for process in tree if took.get(process.pid, 0.0) > _BUSY * max(took.values())]
         return Sample(
             value,
             records,
-            # A worker that ended was counted by its parent when that had waited for it, and by itself before.
-            max(0.0, _spent(tree) - cpu),
-            None if broker is None else (self._broker_spent() or broker) - broker,
-            max((mb for mb in workers if mb is not None), default=None),
-            max((mb for mb in jvms if mb is not None), default=None),
+            # A process that has ended is counted by the parent that has waited for it.
+            max(0.0, _total(spent) - _total(before)),
+            _total(_spent(self._broker)) - broker if self._broker else None,
+            max(_peaks_mb(process for process in busy if _is_worker(process)), default=None),
+            max(_peaks_mb(process for process in busy if _name(process) == "java"), default=None),
         )
 
     def _tree(self) -> list[psutil.Process]:
         own = psutil.Process()
         return [own, *(child for child in own.children(recursive=True) if child.pid not in self._servers)]
 
-    def _broker_spent(self) -> float | None:
-        return None if self._broker is None else _spent([self._broker])
 
-
-def _spent(processes: Iterable[psutil.Process]) -> float:
-    """Processor seconds of processes and of those children that they have waited for."""
-    total = 0.0
+def _spent(processes: Iterable[psutil.Process]) -> dict[int, float]:
+    """Processor seconds of processes, by id, with those of the children that they have waited for."""
+    seconds = {}
     for process in processes:
         try:
             times = process.cpu_times()
         except psutil.NoSuchProcess:
             continue
-        total += times.user + times.system
-        # Linux and macOS have these.
-        total += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
-    return total
+        # Linux and macOS count the children.
+        children = getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+        seconds[process.pid] = times.user + times.system + children
+    return seconds
+
+
+def _total(seconds: Mapping[int, float]) -> float:
+    return sum(seconds.values())
 
 
 def _name(process: psutil.Process) -> str:
@@ -102,13 +107,13 @@ def _reset_peak(process: psutil.Process) -> None:
         return
 
 
-def _peak_mb(process: psutil.Process) -> float | None:
-    """The most resident memory since the last reset; None where the kernel does not tell."""
-    try:
-        status = Path(f"/proc/{process.pid}/status").read_text()
-    except OSError:
-        return None
-    for line in status.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024 / 1e6
-    return None
+def _peaks_mb(processes: Iterable[psutil.Process]) -> Iterator[float]:
+    """The most resident memory of each since its last reset, where the kernel tells."""
+    for process in processes:
+        try:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+        except OSError:
+            continue
+        for line in status.splitlines():
+            if line.startswith("VmHWM:"):
+                yield int(line.split()[1]) * 1024 / 1e6

@@ -1,0 +1,56 @@
+"""What a piece of work took, as the kernel counts it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from benchmarks.usage import Usage
+from tests.servers import await_true
+
+BURN = "import time\nwhile time.process_time() < 0.3: pass"
+
+
+def burn() -> None:
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+
+
+def test_own_processor_time_is_counted_and_no_broker() -> None:
+    sample = Usage().timed(burn, 100)
+    assert sample.records == 100
+    assert 0 < sample.value < 100 / 0.3
+    assert sample.cpu is not None
+    assert sample.cpu == pytest.approx(0.3, abs=0.25)
+    assert (sample.broker_cpu, sample.worker_mb, sample.jvm_mb) == (None, None, None)
+
+
+def test_children_that_have_ended_are_counted_and_servers_are_not() -> None:
+    def wait_for_child() -> float:
+        subprocess.run([sys.executable, "-c", BURN], check=True)
+        return 1.0
+
+    sample = Usage().watched(wait_for_child, 0)
+    assert sample.cpu is not None
+    assert sample.cpu >= 0.25
+
+    server = subprocess.Popen([sys.executable, "-c", BURN])
+
+    def wait_for_server() -> float:
+        process = psutil.Process(server.pid)
+        await_true(lambda: process.status() == psutil.STATUS_ZOMBIE, "the child has ended")
+        return 1.0
+
+    try:
+        served = Usage([server.pid], server.pid).watched(wait_for_server, 0)
+    finally:
+        server.wait()
+    assert served.broker_cpu is not None
+    assert served.broker_cpu >= 0.2
+    assert served.cpu is not None
+    assert served.cpu < 0.25
