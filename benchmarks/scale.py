@@ -23,7 +23,7 @@ class Scale:
     partitions: int
 
 
-QUICK = Scale("quick", 1_000_000, 300_000, 5, 30, 100, 300, 10_000)
-FULL = Scale("full", 2_000_000, 600_000, 7, 60, 200, 2_000, 10_000)
+QUICK = Scale("quick", 1_000_000, 300_000, 5, 20, 50, 300, 10_000)
+FULL = Scale("full", 2_000_000, 600_000, 5, 40, 100, 2_000, 10_000)
 TINY = Scale("tiny", 2_000, 1_000, 1, 4, 5, 2, 100)
 """For a test of the benchmark itself."""

@@ -50,7 +50,7 @@ def micro_batches(bench: Bench) -> Iterator[Measurement]:
                 lambda: median(batch_milliseconds(bench.run(frame, memory.FORMAT))[_FIRST:]), 0
             )
 
-        samples = alternate([_NOTHING], run, 1)
+        samples = alternate([_NOTHING], run, 1, warm_ups=0)
         bench.say(f"floor-micro-batch: {tasks} tasks: {samples[_NOTHING][0].value:.0f} ms")
         title = f"PySpark's own floor of a micro-batch, {tasks} tasks, p50"
         yield Measurement("floor-micro-batch", title, "ms", "less", samples)
