@@ -18,7 +18,7 @@ from benchmarks.figures import Report
 from benchmarks.parts import PARTS, Part
 from benchmarks.scale import FULL, QUICK, TINY
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import errors_told
+from spark_ordered_kafka.cli.output import errors_told, print_table
 from spark_ordered_kafka.errors import ConfigError
 
 app = command_group("How fast this is, beside Spark's own Kafka connector and others.")
@@ -87,8 +87,9 @@ def run(
 @app.command("list")
 def list_() -> None:
     """The parts, and what each measures; a quick run has those with a star."""
-    for part in PARTS:
-        typer.echo(f"{'*' if part.quick else ' '} {part.name:<20} {part.about}")
+    print_table(
+        ("PART", "QUICK", "WHAT"), [(part.name, "*" if part.quick else "", part.about) for part in PARTS]
+    )
 
 
 @app.command()

@@ -48,21 +48,12 @@ class Bench:
         directory: for data, checkpoints and logs; empty.
         scale: how much is measured.
         say: is told what goes on.
-        cluster: running servers to use instead of new ones.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        scale: Scale,
-        say: Callable[[str], None],
-        *,
-        cluster: LocalCluster | None = None,
-    ) -> None:
+    def __init__(self, directory: Path, scale: Scale, say: Callable[[str], None]) -> None:
         self.directory = directory
         self.scale = scale
         self.say = say
-        self._given = cluster
         self._stack = ExitStack()
         # Each is filled once: the parts that read it share it.
         self.filled = cache(self._filled)
@@ -78,8 +69,6 @@ class Bench:
     @cached_property
     def cluster(self) -> LocalCluster:
         """One ZooKeeper, one broker, one controller."""
-        if self._given is not None:
-            return self._given
         return self._stack.enter_context(LocalCluster(self.directory / "cluster", progress=self.say))
 
     @cached_property

@@ -21,7 +21,7 @@ class Part:
     @property
     def about(self) -> str:
         """What it measures."""
-        return (self.measure.__doc__ or "").splitlines()[0]
+        return (self.measure.__doc__ or "").splitlines()[0].replace("``", "")
 
 
 PARTS = (

@@ -31,7 +31,7 @@ def small_batches(bench: Bench) -> Iterator[Measurement]:
 
 
 def partitions(bench: Bench) -> Iterator[Measurement]:
-    """The same with 1, 16 and 64 partitions."""
+    """Micro-batches of 1,000 records with 1, 16 and 64 partitions."""
     for count in (1, 16, 64):
         yield _micro_batches(bench, "micro-batch-partitions", count, bench.scale.micro_batches // 4)
 
