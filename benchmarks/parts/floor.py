@@ -11,7 +11,7 @@ from benchmarks.figures import OURS, Measurement, Sample, alternate
 from benchmarks.progress import batch_milliseconds
 
 _MEMORY = "memory"
-_NOTHING = "a source and a sink that do nothing"
+_NOTHING = "doing nothing"
 _FIRST = 3
 
 
