@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
+import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from benchmarks import loop
@@ -18,6 +19,7 @@ from spark_ordered_kafka.spark.datasource import OrderedKafkaDataSource
 _PARTITIONS = 4
 _TIMEOUT = 30.0
 _BATCH = 10_000
+_COPIED = 500_000_000
 
 
 def limits(bench: Bench) -> Iterator[Measurement]:
@@ -49,6 +51,8 @@ def limits(bench: Bench) -> Iterator[Measurement]:
     )
     title = "one thread outside Spark, 100 B, 4 partitions"
     yield Measurement("limits", title, "records/s", "more", samples, note=f"{note}.")
+    copies = {"memcpy": [Sample(_copied()) for _ in range(bench.scale.rounds)]}
+    yield Measurement("limits", "copying memory, one core", "GB/s", "more", copies)
 
 
 def _ours(bench: Bench, topic: str, records: int) -> float:
@@ -94,6 +98,15 @@ def _kafkarrow(bench: Bench, topic: str, records: int) -> float:
     while found < records and time.perf_counter() < begun + _TIMEOUT:
         found += manager.poll(timeout_ms=1000).num_rows
     return _taken(begun, found, records)
+
+
+def _copied() -> float:
+    """Gigabytes that one core copies in a second, from memory to memory: more than caches hold."""
+    source = np.ones(_COPIED, np.uint8)
+    target = np.zeros_like(source)
+    begun = time.perf_counter()
+    np.copyto(target, source)
+    return _COPIED / 1e9 / (time.perf_counter() - begun)
 
 
 def _taken(begun: float, found: int, records: int) -> float:
