@@ -1,5 +1,7 @@
 """Build configuration; metadata and tool settings that can be static are in pyproject.toml."""
 
+from glob import glob
+
 from setuptools import Extension, find_packages, setup
 
 SOURCES = "spark_ordered_kafka/native/src"
@@ -11,10 +13,8 @@ setup(
     ext_modules=[
         Extension(
             "spark_ordered_kafka.native._kernel",
-            sources=[f"{SOURCES}/{name}.c" for name in ("module", "librdkafka", "columns", "hashing")],
-            depends=[
-                f"{SOURCES}/{name}.h" for name in ("arrow", "kernel", "librdkafka", "columns", "hashing")
-            ],
+            sources=sorted(glob(f"{SOURCES}/*.c")),
+            depends=sorted(glob(f"{SOURCES}/*.h")),
             extra_compile_args=["-std=c11", "-O3"],
             py_limited_api=True,
             # Where there is no C compiler, Python does the kernel's work.

@@ -17,9 +17,6 @@ from spark_ordered_kafka.kafka.strays import StrayCounter
 Place = tuple[str, int]
 """Topic and partition."""
 
-# Of so many runs of records one is searched for records that lie where their keys do not belong.
-_SAMPLED = 8
-
 OnOpened = Callable[[str, int], None]
 """Is told topic and partition before the first record is delivered whose key may be new there."""
 
@@ -49,8 +46,6 @@ class Delivery:
     def __init__(self, topics: Mapping[str, TopicProgress], strays: StrayCounter) -> None:
         self._topics = topics
         self._strays = strays
-        self._tombstones = StrayCounter("ignore")
-        self._judged_runs = 0
         self._held: deque[_Run] = deque()
         self._ready: deque[_Run] = deque()
         self.ready = 0
@@ -145,9 +140,6 @@ class Delivery:
         """The run by epochs, without the tombstones that writers of a compacted topic put into other partitions."""
         name, partition = run.place
         layouts = self._topics[name].layouts
-        # Whoever writes past the layout writes often: a sample finds it, and hashing every key costs a fifth of the rate.
-        judge = self._tombstones if self._judged_runs % _SAMPLED else self._strays
-        self._judged_runs += 1
         first, last = offset_of(run.messages[0]), offset_of(run.messages[-1]) + 1
         for epoch, start, end in layouts.history.segments(partition, first, last):
             messages = run.messages
@@ -155,7 +147,7 @@ class Delivery:
                 low, high = (bisect_left(messages, at, key=offset_of) for at in (start, end))
                 messages = messages[low:high]
             segment = Segment(name, partition, epoch, start, end, layouts.routing(epoch))
-            kept = judge.judge(messages, segment)
+            kept = self._strays.judge_messages(messages, segment)
             self._topics[name].own[partition].pending -= len(messages) - len(kept)
             if kept:
                 yield _Run(run.place, kept, epoch)

@@ -1,7 +1,7 @@
 """Reading offset ranges of partitions into Arrow record batches.
 
-:func:`read_segments` is the contract: segments in, Arrow batches out. It is written with confluent-kafka and pyarrow;
-a faster kernel can take its place behind the same signature.
+:func:`read_segments` is the contract: segments in, Arrow batches out. How records come from librdkafka is
+:mod:`spark_ordered_kafka.native.draining`'s; what gaps, ends, errors and silence mean is decided here.
 """
 
 from __future__ import annotations
@@ -11,19 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
 
 import pyarrow as pa
-from confluent_kafka import (
-    TIMESTAMP_CREATE_TIME,
-    TIMESTAMP_LOG_APPEND_TIME,
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from spark_ordered_kafka.config import Connection, Misrouted
 from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError, UnavailableError
@@ -35,11 +25,14 @@ from spark_ordered_kafka.kafka.clients import (
     refresh_metadata,
     translate,
 )
-from spark_ordered_kafka.kafka.segments import Segment, offset_of
+from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.kafka.strays import StrayCounter, Strays
+from spark_ordered_kafka.native.draining import Drain, Drained, Limits, drain_of
 
 _LOG = logging.getLogger(__name__)
-BATCH_RECORDS = 10_000
+BATCH = Limits(records=32_768, bytes=8 * 2**20)
+# Seconds to wait for a record at once; a task that Spark kills ends within it.
+_WAIT = 0.25
 # Seconds without a record after which the leader is looked for; each time twice as many.
 _FIRST_PAUSE = 2.0
 # Seconds before a broker that did not know a position is asked for it again.
@@ -50,11 +43,6 @@ _ANSWER = 10.0
 LogEndOf = Callable[[Segment], int | None]
 """Where the log of a segment's leader epoch ends now, if that lies before the segment's end; None if not, or if it is not
 known. Raises an error of this package when the leader cannot be asked."""
-
-# org.apache.kafka.common.record.TimestampType, as Spark's own format shows it.
-_SPARK_TIMESTAMP_TYPE = {TIMESTAMP_NOT_AVAILABLE: -1, TIMESTAMP_CREATE_TIME: 0, TIMESTAMP_LOG_APPEND_TIME: 1}
-_Pairs = list[tuple[str, bytes | None]]
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 @dataclass(frozen=True)
@@ -87,14 +75,14 @@ def read_segments(
     strays = StrayCounter(settings.misrouted)
     try:
         for segment in segments:
-            for messages in _messages(consumer, segment, settings, log_end):
-                kept = strays.judge(messages, segment)
-                if kept:
-                    yield to_batch(kept, segment.epoch, settings.include_headers, schema)
+            constants = _Constants(segment, schema)
+            for records in _batches(consumer, segment, settings, log_end):
+                kept = strays.judge(records, segment)
+                if kept.num_rows > 0:
+                    yield constants.added_to(kept)
     except KafkaException as error:
         raise translate(error.args[0], "reading") from error
     finally:
-        consumer.unassign()
         on_strays(strays.found)
 
 
@@ -104,16 +92,19 @@ def _consumer(connection: Connection) -> Consumer:
     return Consumer(consumer_properties(connection.kafka))
 
 
-def _messages(
+def _batches(
     consumer: Consumer, segment: Segment, settings: ReadSettings, log_end: LogEndOf
-) -> Iterator[list[Message]]:
+) -> Iterator[pa.RecordBatch]:
     reading = _Reading(consumer, segment, settings, log_end)
-    while reading.position < reading.end:
-        fetched = reading.fetch()
-        if fetched:
-            yield fetched
-            # What the caller took its time for is no stall.
-            reading.start_waiting()
+    try:
+        while reading.position < reading.end:
+            fetched = reading.fetch()
+            if fetched is not None:
+                yield fetched
+                # What the caller took its time for is no stall.
+                reading.start_waiting()
+    finally:
+        reading.close()
 
 
 class _Reading:
@@ -130,30 +121,24 @@ class _Reading:
         self._partition = f"{segment.topic}-{segment.partition}"
         self._reason = "its leader does not answer"
         self._pause = self._look_at = self._deadline = 0.0
-        self._assign()
+        self._drain = self._assign()
         self.start_waiting()
 
-    def fetch(self) -> list[Message]:
+    def fetch(self) -> pa.RecordBatch | None:
         """Records that have come, if any have; it waits a quarter of a second for them.
 
         Raises what :func:`read_segments` raises.
         """
-        first = self._consumer.poll(0.25)
-        # What is there already is taken without waiting: the rest of the range may be control records only.
-        wanted = min(BATCH_RECORDS, self.end - self.position) - 1
-        fetched = [] if first is None else [first]
-        if first is not None and wanted > 0:
-            fetched += self._consumer.consume(wanted, 0)
-        events = [error for message in fetched if (error := message.error()) is not None]
-        messages, reached = self._within(fetched)
-        if messages:
-            self._check_first(offset_of(messages[0]))
+        drained = self._drain.take(self.position, self.end, BATCH, _WAIT)
+        if drained.batch is not None:
+            self._check_first(drained.batch.column("offset")[0].as_py())
+        reached = self._reached(drained)
         if reached > self.position:
             self.position = reached
             self.start_waiting()
-        if any(error.code() in STALE_METADATA for error in events):
+        if drained.event is not None and drained.event.code() in STALE_METADATA:
             self._bear(self._refresh)
-        if any(error.code() in OUT_OF_RANGE for error in events):
+        if drained.event is not None and drained.event.code() in OUT_OF_RANGE:
             self._bear(self._find_range)
         if self.position < self.end and time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + self._pause
@@ -164,7 +149,12 @@ class _Reading:
                 f"no progress for {self._settings.stall_timeout:g} s at offset {self.position} of {self._partition},"
                 f" which should be read to {self.end}: {self._reason}"
             )
-        return messages
+        return drained.batch
+
+    def close(self) -> None:
+        """Stop fetching, and give up what was fetched."""
+        self._consumer.unassign()
+        self._drain.close()
 
     def start_waiting(self) -> None:
         """Count from now how long nothing comes."""
@@ -172,26 +162,32 @@ class _Reading:
         self._pause = _FIRST_PAUSE
         self._look_at = time.monotonic() + self._pause
 
-    def _assign(self) -> None:
+    def _assign(self) -> Drain:
+        drain = drain_of(
+            self._consumer,
+            self._segment.topic,
+            self._segment.partition,
+            headers=self._settings.include_headers,
+        )
         self._consumer.assign([TopicPartition(self._segment.topic, self._segment.partition, self.position)])
+        return drain
 
-    def _within(self, fetched: list[Message]) -> tuple[list[Message], int]:
-        """The records below the end, and the position reached."""
-        reached = self.position
-        messages = []
-        for message in fetched:
-            error = message.error()
-            if error is None:
-                reached = offset_of(message) + 1
-                if reached > self.end:
-                    break
-                messages.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                reached = max(reached, offset_of(message))
-                self._reason = f"for the broker that was asked, the log ends at {offset_of(message)}"
-            elif error.code() not in STALE_METADATA | OUT_OF_RANGE | NO_COORDINATOR:
-                self._take(translate(error, f"reading {self._partition} from offset {self.position}"))
-        return messages, min(reached, self.end)
+    def _assign_again(self) -> None:
+        # What was fetched before belongs to another position.
+        self.close()
+        self._drain = self._assign()
+
+    def _reached(self, drained: Drained) -> int:
+        """The position behind the records and the event; raises the event's error where it is one."""
+        error = drained.event
+        if error is None:
+            return drained.position
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._reason = f"for the broker that was asked, the log ends at {drained.event_offset}"
+            return min(max(drained.position, drained.event_offset), self.end)
+        if error.code() not in STALE_METADATA | OUT_OF_RANGE | NO_COORDINATOR:
+            self._take(translate(error, f"reading {self._partition} from offset {drained.position}"))
+        return drained.position
 
     def _take(self, error: OrderedKafkaError) -> None:
         """Bear an error that may pass until nothing has moved for too long."""
@@ -231,7 +227,7 @@ class _Reading:
             self._reason = f"for the broker that was asked, the log ends at {high}"
             self._look()
             time.sleep(_AGAIN)
-        self._assign()
+        self._assign_again()
 
     def _look(self) -> None:
         """Nothing has come for a while: see who leads the partition, and whether its log was truncated.
@@ -260,28 +256,22 @@ def _tell_lost(message: str, settings: ReadSettings) -> None:
     _LOG.warning("%s", message)
 
 
-def to_batch(messages: list[Message], epoch: int, include_headers: bool, schema: pa.Schema) -> pa.RecordBatch:
-    """Messages of one partition as one Arrow batch with the source's columns."""
-    count = len(messages)
-    stamps = [message.timestamp() for message in messages]
-    columns: dict[str, Any] = {
-        "key": pa.array([message.key() for message in messages], pa.binary()),
-        "value": pa.array([message.value() for message in messages], pa.binary()),
-        "topic": pa.array([messages[0].topic()] * count, pa.string()),
-        "partition": pa.array([messages[0].partition()] * count, pa.int32()),
-        "offset": pa.array([message.offset() for message in messages], pa.int64()),
-        "timestamp": pa.array([milliseconds * 1000 for _, milliseconds in stamps], pa.int64()),
-        "timestampType": pa.array([_SPARK_TIMESTAMP_TYPE[kind] for kind, _ in stamps], pa.int32()),
-        "layout_epoch": pa.array([epoch] * count, pa.int32()),
-    }
-    if include_headers:
-        columns["headers"] = pa.array([_headers(message) for message in messages], _HEADERS)
-    return pa.RecordBatch.from_arrays(
-        [columns[field.name].cast(field.type) for field in schema], schema=schema
-    )
+class _Constants:
+    """The columns that are the same in every record of a segment, and the batches that have them."""
 
+    def __init__(self, segment: Segment, schema: pa.Schema) -> None:
+        count = min(BATCH.records, segment.end - segment.start)
+        self._schema = schema
+        self._columns = {
+            "topic": pa.repeat(pa.scalar(segment.topic, pa.string()), count),
+            "partition": pa.repeat(pa.scalar(segment.partition, pa.int32()), count),
+            "layout_epoch": pa.repeat(pa.scalar(segment.epoch, pa.int32()), count),
+        }
 
-def _headers(message: Message) -> list[dict[str, str | bytes | None]] | None:
-    headers = message.headers()
-    # librdkafka hands a consumer a list of pairs; the mapping form is for producers.
-    return None if headers is None else [{"key": key, "value": value} for key, value in cast(_Pairs, headers)]
+    def added_to(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the schema."""
+        columns = [
+            self._columns[name].slice(0, records.num_rows) if name in self._columns else records.column(name)
+            for name in self._schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)

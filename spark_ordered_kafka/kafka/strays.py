@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from confluent_kafka import Message
 
 from spark_ordered_kafka.config import Misrouted
 from spark_ordered_kafka.errors import MisroutedRecordError
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
+from spark_ordered_kafka.native.keys import partitions
 from spark_ordered_kafka.ordering.routing import NO_PARTITION, Routing
 
 
@@ -35,22 +39,40 @@ class StrayCounter:
         self._misrouted = misrouted
         self._found: dict[tuple[str, int], Strays] = {}
 
-    def judge(self, messages: list[Message], segment: Segment) -> list[Message]:
-        """The messages to deliver, of those read of a segment."""
-        routing = segment.routing
+    def judge(self, batch: pa.RecordBatch, segment: Segment) -> pa.RecordBatch:
+        """The rows to deliver, of those read of a segment; ``batch`` has the columns key, value and offset."""
+        values = batch.column("value")
+        routing = self._routing_for(segment, values.null_count > 0)
+        if routing is None:
+            return batch
+        strays = _strays(batch.column("key"), segment, routing)
+        if strays.size == 0:
+            return batch
+        offsets = batch.column("offset").to_numpy()
+        dropped = strays[values.is_null().to_numpy(zero_copy_only=False)[strays] & (segment.epoch > 0)]
+        self._mind(offsets[np.setdiff1d(strays, dropped)].tolist(), segment)
+        return batch.take(pa.array(np.delete(np.arange(len(batch)), dropped))) if dropped.size else batch
+
+    def judge_messages(self, messages: list[Message], segment: Segment) -> list[Message]:
+        """As :meth:`judge`."""
+        routing = self._routing_for(segment, any(message.value() is None for message in messages))
         if routing is None:
             return messages
-        # Only a record without a value can be such a tombstone, and there is none before the first change.
-        if self._misrouted == "ignore" and (
-            segment.epoch == 0 or all(message.value() is not None for message in messages)
-        ):
-            return messages
-        strays = _strays(messages, segment, routing)
+        strays = _strays(
+            pa.array([message.key() for message in messages], pa.binary()), segment, routing
+        ).tolist()
         if not strays:
             return messages
         dropped = {row for row in strays if segment.epoch > 0 and messages[row].value() is None}
-        self._mind([messages[row] for row in strays if row not in dropped], segment)
+        self._mind([offset_of(messages[row]) for row in strays if row not in dropped], segment)
         return [message for row, message in enumerate(messages) if row not in dropped]
+
+    def _routing_for(self, segment: Segment, has_nulls: bool) -> Routing | None:
+        """By which to judge; None where nothing needs to be."""
+        # Only a record without a value can be such a tombstone, and there is none before the first change.
+        if self._misrouted == "ignore" and (segment.epoch == 0 or not has_nulls):
+            return None
+        return segment.routing
 
     @property
     def found(self) -> list[Strays]:
@@ -62,10 +84,11 @@ class StrayCounter:
         found, self._found = self.found, {}
         return found
 
-    def _mind(self, strays: list[Message], segment: Segment) -> None:
+    def _mind(self, strays: Sequence[int], segment: Segment) -> None:
+        """``strays``: offsets, ascending."""
         if not strays or self._misrouted == "ignore":
             return
-        first = offset_of(strays[0])
+        first = strays[0]
         if self._misrouted == "fail":
             raise MisroutedRecordError(
                 f"the record at offset {first} of {segment.topic}-{segment.partition} lies in a partition that its key does"
@@ -77,7 +100,6 @@ class StrayCounter:
         counted.count += len(strays)
 
 
-def _strays(messages: list[Message], segment: Segment, routing: Routing) -> list[int]:
-    places = routing.partitions(list(map(Message.key, messages)))
-    rows: list[int] = np.flatnonzero((places != segment.partition) & (places != NO_PARTITION)).tolist()
-    return rows
+def _strays(keys: pa.Array, segment: Segment, routing: Routing) -> npt.NDArray[np.intp]:
+    places = partitions(routing, keys)
+    return np.flatnonzero((places != segment.partition) & (places != NO_PARTITION))

@@ -40,11 +40,13 @@ typedef struct {
     RDKAFKA(void, rd_kafka_topic_destroy, (rd_kafka_topic_t *))                                                    \
     RDKAFKA(int, rd_kafka_produce_batch,                                                                           \
             (rd_kafka_topic_t *, int32_t partition, int flags, rd_kafka_message_t *, int count))                   \
-    RDKAFKA(rd_kafka_queue_t *, rd_kafka_queue_get_consumer, (rd_kafka_t *))                                       \
+    RDKAFKA(rd_kafka_queue_t *, rd_kafka_queue_get_partition, (rd_kafka_t *, const char *topic, int32_t partition)) \
+    RDKAFKA(void, rd_kafka_queue_forward, (rd_kafka_queue_t *, rd_kafka_queue_t *to))                              \
     RDKAFKA(void, rd_kafka_queue_destroy, (rd_kafka_queue_t *))                                                    \
-    RDKAFKA(ssize_t, rd_kafka_consume_batch_queue,                                                                 \
-            (rd_kafka_queue_t *, int timeout_ms, rd_kafka_message_t **, size_t count))                             \
-    RDKAFKA(void, rd_kafka_message_destroy, (rd_kafka_message_t *))                                                \
+    RDKAFKA(int, rd_kafka_consume_callback_queue,                                                                  \
+            (rd_kafka_queue_t *, int timeout_ms, void (*)(rd_kafka_message_t *, void *opaque), void *opaque))      \
+    RDKAFKA(void, rd_kafka_yield, (rd_kafka_t *))                                                                  \
+    RDKAFKA(const char *, rd_kafka_message_errstr, (const rd_kafka_message_t *))                                   \
     RDKAFKA(int64_t, rd_kafka_message_timestamp, (const rd_kafka_message_t *, rd_kafka_timestamp_type_t *))        \
     RDKAFKA(rd_kafka_resp_err_t, rd_kafka_message_headers, (const rd_kafka_message_t *, rd_kafka_headers_t **))    \
     RDKAFKA(rd_kafka_resp_err_t, rd_kafka_header_get_all,                                                          \

@@ -1,4 +1,5 @@
 #include "hashing.h"
+#include "reading.h"
 #include "kernel.h"
 
 rd_kafka_t *handle_of(PyObject *client)
@@ -39,7 +40,8 @@ PyMODINIT_FUNC PyInit__kernel(void)
     PyObject *module = PyModule_Create(&definition);
 
     hashing_prepare();
-    if (module != NULL && PyModule_AddFunctions(module, hashing_methods) < 0) {
+    if (module != NULL && (PyModule_AddFunctions(module, hashing_methods) < 0 ||
+                           PyModule_AddFunctions(module, reading_methods) < 0)) {
         Py_DECREF(module);
         return NULL;
     }
