@@ -63,7 +63,7 @@ _REFUSED_KAFKA = {
     "enable.idempotence": "writers are transactional, hence idempotent; leave it out",
     "acks": "transactions need acks=all; leave it out",
     "partitioner": "the layout decides the partition of a key; leave it out",
-    "statistics.interval.ms": "the sink sets it; leave it out",
+    "statistics.interval.ms": "nobody takes the statistics; leave it out",
 }
 
 

@@ -20,7 +20,7 @@ from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCoun
 from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.clients import STALE_METADATA
-from spark_ordered_kafka.kafka.producer import ProducerPool
+from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash

@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka.attempts import retriable_failure
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
+
+# Seconds after which a transaction's markers are written, as a rule.
+_REST = 0.1
 
 
 class Instances:
     """Producer instances of one writer and topic, each with an id of its own.
 
-    After a commit an instance must show clean statistics before it is used again, and the broker writes the
-    transaction's markers, during which a next one on the same id is turned away and retried. The other instance
-    carries the next transaction meanwhile, which begins only after the commit, so that the order is kept. While
-    transactions are rare one instance is enough.
+    After a commit the broker writes the transaction's markers, during which a next one on the same id is turned away
+    and retried. The other instance carries the next transaction meanwhile, which begins only after the commit, so that
+    the order is kept. While transactions are rare one instance is enough.
     """
 
-    def __init__(self, connection: Connection, topic: str, name: LeasedName, timeout: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        name: LeasedName,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connection = connection
         self._topic = topic
         self._name = name
         self._timeout = timeout
-        # The one that was used longest ago first.
+        self._clock = clock
         self._idle: dict[int, TransactionalProducer] = {}
         self._groups: dict[int, Any] = {}
+        # Which was used last, and until when.
+        self._last, self._used_until = 0, float("-inf")
 
     def take(self) -> tuple[int, TransactionalProducer]:
         """An instance fit for another transaction, with its number."""
-        for number, producer in self._idle.items():
-            if producer.is_clean(patience=0):
-                return number, self._idle.pop(number)
-        if len(self._idle) == 2:
-            number = next(iter(self._idle))
-            producer = self._idle.pop(number)
-            if producer.is_clean():
-                return number, producer
+        number = self._last if self._clock() >= self._used_until + _REST else 1 - self._last
+        producer = self._idle.pop(number, None)
+        if producer is not None and not producer.is_clean():
             producer.discard()
-        else:
-            number = 1 if 0 in self._idle else 0
-        return number, self.fresh(number)
+            producer = None
+        return number, self.fresh(number) if producer is None else producer
 
     def fresh(
         self, number: int, *, in_doubt: bool = False, await_others: Callable[[], object] | None = None
@@ -69,12 +76,14 @@ class Instances:
 
     def give_back(self, number: int, producer: TransactionalProducer) -> None:
         """Keep an instance whose transaction was committed."""
+        self._last, self._used_until = number, self._clock()
         self._idle[number] = producer
 
-    def keep_alive(self) -> None:
-        """Take the statistics that pile up while nothing is sent."""
-        for producer in self._idle.values():
-            producer.is_clean(patience=0)
+    def serve(self) -> None:
+        """Take what librdkafka reports to idle instances, without the kernel many statistics."""
+        for number, producer in list(self._idle.items()):
+            if retriable_failure(producer.serve) is not None:
+                self._idle.pop(number).discard()
 
     def discard(self) -> None:
         """Give up all idle instances: a change that fenced one has fenced the other."""

@@ -291,7 +291,7 @@ class Lane:
     def _do(self, task: _Task) -> None:
         with self._sending:
             if task is _Task.REST:
-                self._insist(self._transaction.keep_alive)
+                self._insist(self._transaction.serve)
             elif task is _Task.ABORT:
                 self._abort()
             elif task is _Task.SEND:

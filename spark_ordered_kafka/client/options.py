@@ -31,8 +31,8 @@ _RESETS: Mapping[str, Reset] = {
     "error": "error",
 }
 _REFUSED = {
-    "statistics.interval.ms": "the client sets it; leave it out",
-    "stats_cb": "the client reads librdkafka's statistics itself; leave it out",
+    "statistics.interval.ms": "nobody takes the statistics; leave it out",
+    "stats_cb": "the client's own threads would call it; leave it out",
     "key.serializer": "serialize keys before they are produced; leave it out",
     "value.serializer": "serialize values before they are produced; leave it out",
     "key.deserializer": "deserialize the message's key; leave it out",

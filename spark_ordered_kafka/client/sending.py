@@ -120,9 +120,9 @@ class OpenTransaction:
             producer.abort()
         return dropped
 
-    def keep_alive(self) -> None:
+    def serve(self) -> None:
         """Take what librdkafka reports while nothing is sent."""
-        self._instances.keep_alive()
+        self._instances.serve()
         if self._producer is not None:
             self._producer.serve()
 

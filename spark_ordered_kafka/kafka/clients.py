@@ -54,9 +54,19 @@ NO_COORDINATOR = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 assigned ranges needs none, and goes on."""
 
 
+# The first of growing pauses, 100 by default. A client that needs a second connection waits half of it, also where none has
+# failed: librdkafka gives up the first one as soon as that has told of the brokers.
+_RECONNECT_BACKOFF = {"reconnect.backoff.ms": "20"}
+
+
 def client_properties(kafka: Mapping[str, str], **own: str | int | bool) -> dict[str, Any]:
     """librdkafka properties: the user's, and ours (underscores become dots), which win."""
-    return {**kafka, **{name.replace("_", "."): value for name, value in own.items()}, "logger": _LOG}
+    return {
+        **_RECONNECT_BACKOFF,
+        **kafka,
+        **{name.replace("_", "."): value for name, value in own.items()},
+        "logger": _LOG,
+    }
 
 
 def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -> dict[str, Any]:

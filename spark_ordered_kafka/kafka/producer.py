@@ -1,17 +1,14 @@
-"""One transactional producer instance, and the pool that keeps clean ones between the tasks of a worker process."""
+"""One transactional producer instance."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, TypedDict, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -20,12 +17,11 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.clients import client_properties, translate
-from spark_ordered_kafka.kafka.keeper import KEEPER
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.bulk import Contents, Partitions, best_bulk
+from spark_ordered_kafka.native.unanswered import watch
 
-STATISTICS_INTERVAL_MS = 100
 QUEUE_RECORDS = 500_000
 _DEFAULTS = {
     "linger.ms": "5",
@@ -33,11 +29,12 @@ _DEFAULTS = {
     # librdkafka forgets brokers that are away for a moment and starts anew, which a transaction does not survive (its
     # issue 5511); a thread of it then spins.
     "metadata.recovery.strategy": "none",
+    # The first of growing pauses, 100 by default. A transaction that begins right after one of the same id is turned away
+    # for the few milliseconds in which brokers complete that one.
+    "retry.backoff.ms": "5",
 }
 _DRAIN_RECORDS = 200_000
 _DRAIN_BYTES = 256 * 1024 * 1024
-# Seconds for which a producer needs nobody but its owner to serve it. An owner waits less than that for a report.
-_SERVED = 1.0
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -103,26 +100,6 @@ class WriterLayout(Protocol):
         """Where keys of a compacted topic may have old values; empty for every other topic."""
 
 
-class _Statistics:
-    """What librdkafka's reports said.
-
-    An object of its own: were the producer's owner the one to be called back, both would live on in a cycle, with
-    connections and threads, until Python's next full collection.
-    """
-
-    def __init__(self) -> None:
-        self.fresh = False
-        self.retried = False
-        self.idle = False
-
-    def take(self, text: str) -> None:
-        """A report, as JSON."""
-        # After the first one behind a commit nothing of a transaction is left to be told.
-        if not (self.idle and self.fresh):
-            self.retried = self.retried or has_retries(json.loads(text))
-        self.fresh = True
-
-
 class TransactionalProducer:
     """A producer between one ``init_transactions`` and the first trouble.
 
@@ -134,9 +111,9 @@ class TransactionalProducer:
     instance of the same id had, which saves a client of its own.
     ``await_others`` is called once there are connections, and waits for other initialisations of the id: a broker
     turns one away while it is busy with another, and librdkafka tries again after 500 ms only.
-    An instance is never used again after an abort, an error, or a transaction in which a request timed out or was
-    retried: before transaction version 2 (KIP-890) a delayed request of one transaction can hit the next one of the
-    same producer epoch.
+    An instance is never used again after an abort, an error, or a transaction in which a request got no answer: before
+    transaction version 2 (KIP-890), which librdkafka 2.16 does not speak, a delayed request of one transaction can hit
+    the next one of the same producer epoch. One that was answered, if only to be sent again, can no more.
     """
 
     def __init__(
@@ -158,22 +135,15 @@ class TransactionalProducer:
         self.in_doubt = False
         self._topic = topic
         self._timeout = timeout
-        self._statistics = _Statistics()
-        self._serving = threading.Lock()
-        self._served_at = time.monotonic()
-        self._found: Exception | None = None
+        self._watch = watch()
         self._undelivered_bytes = 0
-        self._producer = Producer(
-            client_properties(
-                {**_DEFAULTS, **connection.kafka},
-                transactional_id=transactional_id,
-                enable_idempotence=True,
-                queue_buffering_max_messages=QUEUE_RECORDS,
-                statistics_interval_ms=STATISTICS_INTERVAL_MS,
-            )
-            | {"stats_cb": self._statistics.take}
+        properties = client_properties(
+            {**_DEFAULTS, **connection.kafka},
+            transactional_id=transactional_id,
+            enable_idempotence=True,
+            queue_buffering_max_messages=QUEUE_RECORDS,
         )
-        KEEPER.add(self)
+        self._producer = Producer(self._watch.watching(properties))
         self.last: LedgerEntry | None = None
         if group is not None and not predecessors:
             self.group = group
@@ -206,7 +176,6 @@ class TransactionalProducer:
     def begin(self) -> None:
         """Start a transaction."""
         self._undelivered_bytes = 0
-        self._statistics.idle = False
         self._run("beginning a transaction", self._producer.begin_transaction)
 
     def send(self, partition: int, rows: list[Row], size: int) -> None:
@@ -233,15 +202,6 @@ class TransactionalProducer:
         """Take the reports of what is acknowledged. Raises the instance's fatal error, such as having been fenced."""
         self._poll(0)
 
-    def keep(self) -> None:
-        """As :meth:`serve`, by the keeper's thread; does nothing if the owner has served a moment ago.
-
-        What it finds is raised by the owner's next call: librdkafka tells a fatal error once.
-        """
-        with self._serving:
-            if self._found is None and time.monotonic() >= self._served_at + _SERVED:
-                self._found = failure_of(partial(self._poll, 0))
-
     def has_room(self, rows: int, size: int) -> bool:
         """Whether :meth:`send` takes that many rows of ``size`` bytes without waiting."""
         return len(self._producer) + rows <= _DRAIN_RECORDS and self._undelivered_bytes + size <= _DRAIN_BYTES
@@ -250,7 +210,7 @@ class TransactionalProducer:
         """Wait until everything queued is acknowledged or failed."""
         deadline = time.monotonic() + self._timeout
         self._run("flushing", self._producer.flush, self._timeout)
-        # Statistics that have come meanwhile count, too.
+        # What else was told meanwhile, of broken connections, say, counts, too.
         while len(self._producer) > 0 and time.monotonic() < deadline:
             self._run("flushing", self._producer.flush, max(0.0, deadline - time.monotonic()))
         if len(self._producer) > 0:
@@ -265,23 +225,25 @@ class TransactionalProducer:
 
         Raises RebalancedError, for which the transaction must be aborted, when a reader's group has moved on.
         """
-        for one in read:
-            self._run("committing offsets", self._send_offsets, one)
         offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
-        self._run("committing the ledger", self._send_offsets, TransactionOffsets([offset], self.group))
+        sending = _Sending(self._producer, [*read, TransactionOffsets([offset], self.group)], self._timeout)
+        failure = failure_of(self.flush)
+        # A rebalance goes before: it says that the records are not to be sent again.
+        self._run("committing offsets", sending.wait)
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            # Its traceback leads here: a cycle that would keep the instance alive.
+            del failure
         # Before the end of the transaction is asked for, nothing can have been committed.
-        self.flush()
         self.in_doubt = True
         self._run("committing", self._producer.commit_transaction, self._timeout)
         self.in_doubt = False
         self.last = entry
         if self.tombstones is not None:
             self.tombstones.committed()
-        with self._serving:
-            # Serves the reports queued so far: the next one was made after the commit.
-            self._poll(0)
-            self._statistics.fresh = False
-            self._statistics.idle = True
+        self._watch.ended(self._poll)
 
     def abort(self) -> None:
         """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance."""
@@ -303,46 +265,17 @@ class TransactionalProducer:
             with suppress(KafkaException):
                 self._producer.poll(0.05)
 
-    def is_clean(self, patience: float = 5 * STATISTICS_INTERVAL_MS / 1000) -> bool:
-        """Whether the instance may carry another transaction: no request of it timed out or was retried.
+    def is_clean(self) -> bool:
+        """Whether the instance may carry another transaction: none of its requests went without an answer.
 
-        Waits up to ``patience`` seconds for statistics younger than the last commit.
+        Without the kernel this may wait for librdkafka's next statistics.
         """
-        deadline = time.monotonic() + patience
         try:
-            self._poll(0)
-            while not self._statistics.fresh and time.monotonic() < deadline:
-                self._poll(STATISTICS_INTERVAL_MS / 1000)
+            return self._watch.all_answered(self._poll)
         except FencedError:
             return False
-        return self._statistics.fresh and not self._statistics.retried
-
-    def _send_offsets(self, read: TransactionOffsets) -> None:
-        # librdkafka 2.16 ignores this call's timeout (its issue 5456), and may wait for ever after the group's
-        # coordinator was away (5511). A thread that hangs there is left behind with its instance.
-        done: Future[None] = Future()
-        name = f"offsets of {self.transactional_id}"
-        threading.Thread(target=self._send_into, args=(done, read), name=name, daemon=True).start()
-        try:
-            done.result(self._timeout)
-        except FutureTimeoutError as error:
-            raise UnavailableError(
-                f"the transaction of {self.transactional_id!r} took no offsets within {self._timeout:g} s"
-            ) from error
-        finally:
-            # It holds the error whose traceback leads here: a cycle that would keep the instance alive.
-            del done
-
-    def _send_into(self, done: Future[None], read: TransactionOffsets) -> None:
-        try:
-            self._producer.send_offsets_to_transaction(list(read.offsets), read.group, self._timeout)
-        except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
-            done.set_exception(error.with_traceback(None))
-        else:
-            done.set_result(None)
 
     def _poll(self, timeout: float) -> None:
-        self._served_at = time.monotonic()
         # It raises the instance's fatal error, such as having been fenced, if there is one.
         self._run("polling", self._producer.poll, timeout)
 
@@ -358,9 +291,6 @@ class TransactionalProducer:
             produce(self._topic, partition=partition, **row)
 
     def _run(self, doing: str, call: Any, *arguments: Any) -> None:
-        found, self._found = self._found, None
-        if found is not None:
-            raise found
         try:
             call(*arguments)
         except KafkaException as error:
@@ -376,6 +306,45 @@ class TransactionalProducer:
             raise UnavailableError(f"while {doing} as {self.transactional_id!r}: {error}") from error
 
 
+class _Sending:
+    """Offsets on their way into a transaction, in the order given, while its records are on theirs.
+
+    librdkafka 2.16 ignores the call's timeout (its issue 5456), and may wait for ever after the group's coordinator was away
+    (5511). A thread that hangs there is left behind with its instance.
+    """
+
+    def __init__(self, producer: Producer, read: Sequence[TransactionOffsets], timeout: float) -> None:
+        self._deadline = time.monotonic() + timeout
+        self._timeout = timeout
+        self._done: Future[None] = Future()
+        arguments = (self._done, producer, read, timeout)
+        threading.Thread(target=_send_offsets, args=arguments, name="offsets", daemon=True).start()
+
+    def wait(self) -> None:
+        """Until they are in; raises what librdkafka said, or UnavailableError when the time is up."""
+        done = self._done
+        # It may hold the error whose traceback leads here: a cycle that would keep the producer alive.
+        del self._done
+        try:
+            done.result(max(0.0, self._deadline - time.monotonic()))
+        except FutureTimeoutError as error:
+            raise UnavailableError(f"the transaction took no offsets within {self._timeout:g} s") from error
+        finally:
+            del done
+
+
+def _send_offsets(
+    done: Future[None], producer: Producer, read: Sequence[TransactionOffsets], timeout: float
+) -> None:
+    try:
+        for one in read:
+            producer.send_offsets_to_transaction(list(one.offsets), one.group, timeout)
+    except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+        done.set_exception(error.with_traceback(None))
+    else:
+        done.set_result(None)
+
+
 def transaction_error(error: KafkaError, doing: str) -> OrderedKafkaError:
     """As :func:`translate`, but "unknown" is a fence, and what a group says of a former member a rebalance.
 
@@ -386,31 +355,3 @@ def transaction_error(error: KafkaError, doing: str) -> OrderedKafkaError:
     if error.code() == KafkaError.UNKNOWN:
         return FencedError(f"while {doing}: {error.name()}: {error.str()}")
     return translate(error, doing)
-
-
-def has_retries(statistics: Mapping[str, Any]) -> bool:
-    """Whether librdkafka's statistics count a request that timed out or was retried."""
-    brokers = statistics.get("brokers", {}).values()
-    return any(broker.get("txretries", 0) or broker.get("req_timeouts", 0) for broker in brokers)
-
-
-class ProducerPool:
-    """Idle clean producers of this process, the least recently used closed first."""
-
-    def __init__(self, capacity: int = 64) -> None:
-        self._capacity = capacity
-        self._idle: OrderedDict[tuple[Connection, str], TransactionalProducer] = OrderedDict()
-
-    def take(self, connection: Connection, transactional_id: str) -> TransactionalProducer | None:
-        """An idle producer of that id, if there is one and it is clean."""
-        producer = self._idle.pop((connection, transactional_id), None)
-        if producer is not None and not producer.is_clean():
-            producer.discard()
-            return None
-        return producer
-
-    def give_back(self, connection: Connection, producer: TransactionalProducer) -> None:
-        """Keep a producer whose transaction was committed."""
-        self._idle[(connection, producer.transactional_id)] = producer
-        while len(self._idle) > self._capacity:
-            self._idle.popitem(last=False)[1].discard()

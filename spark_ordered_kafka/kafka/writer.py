@@ -26,13 +26,8 @@ from spark_ordered_kafka.kafka.buffer import RowBuffer
 from spark_ordered_kafka.kafka.ids import Place
 from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin, RowHeaders, look_up
 from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, Places, check_layout
-from spark_ordered_kafka.kafka.producer import (
-    Headers,
-    ProducerPool,
-    Row,
-    TransactionalProducer,
-    WriterLayout,
-)
+from spark_ordered_kafka.kafka.pool import ProducerPool
+from spark_ordered_kafka.kafka.producer import Headers, Row, TransactionalProducer, WriterLayout
 from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, mismatch, refusal
 
 _LOG = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.ledger import Origin
-from spark_ordered_kafka.kafka.producer import ProducerPool
+from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.kafka.replay import Claim
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext

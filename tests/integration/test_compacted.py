@@ -30,7 +30,8 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
-from spark_ordered_kafka.kafka.producer import ProducerPool, TransactionalProducer
+from spark_ordered_kafka.kafka.pool import ProducerPool
+from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster

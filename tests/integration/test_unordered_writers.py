@@ -7,14 +7,17 @@ import time
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.kafka.producer import ProducerPool, TransactionalProducer
+from spark_ordered_kafka.kafka.pool import ProducerPool
+from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.writer import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.native.loading import kernel
 from spark_ordered_kafka.ordering import bucket, key_hash
 from tests.servers import TIMEOUT
 from tests.streams import CHANGE_TIMEOUT, change, numbered, writer_context
@@ -62,6 +65,7 @@ def written(cluster: LocalCluster, topic: str) -> dict[int, Counter[int]]:
     return found
 
 
+@pytest.mark.skipif(kernel() is None, reason="without the kernel no producer is used again")
 def test_a_cached_producer_learns_of_changes(cluster: LocalCluster, topic_name: str) -> None:
     with ControllerClient(cluster.controller_url) as controller:
         controller.create_topic(

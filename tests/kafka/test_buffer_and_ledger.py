@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.buffer import RowBuffer
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
-from spark_ordered_kafka.kafka.producer import has_retries
 
 rows = st.lists(st.tuples(st.none() | st.binary(max_size=6), st.none() | st.binary(max_size=6)), max_size=20)
 
@@ -116,16 +115,3 @@ def test_buffer_spills_beyond_its_limit() -> None:
     assert buffer.spilled_batches == 2
     assert sum(found.num_rows for found in buffer) == 3
     buffer.close()
-
-
-@pytest.mark.parametrize(
-    ("broker", "expected"),
-    [
-        ({"txretries": 0, "req_timeouts": 0}, False),
-        ({"txretries": 1}, True),
-        ({"req_timeouts": 2}, True),
-        ({}, False),
-    ],
-)
-def test_statistics_that_show_a_retry(broker: dict[str, int], expected: bool) -> None:
-    assert has_retries({"brokers": {"a": {"txretries": 0}, "b": broker}}) is expected

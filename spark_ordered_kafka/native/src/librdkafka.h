@@ -15,6 +15,7 @@ typedef struct rd_kafka_topic_s rd_kafka_topic_t;
 typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
 typedef struct rd_kafka_headers_s rd_kafka_headers_t;
+typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef int rd_kafka_resp_err_t;
 typedef int rd_kafka_timestamp_type_t;
 
@@ -31,6 +32,19 @@ typedef struct {
 } rd_kafka_message_t;
 
 #define RD_KAFKA_MSG_F_COPY 0x2
+
+typedef enum { RD_KAFKA_CONF_UNKNOWN = -2, RD_KAFKA_CONF_INVALID = -1, RD_KAFKA_CONF_OK = 0 } rd_kafka_conf_res_t;
+
+/* What librdkafka calls of a plugin. */
+typedef rd_kafka_conf_res_t rd_kafka_on_conf_set(rd_kafka_conf_t *, const char *name, const char *value, char *error,
+                                                 size_t error_size, void *opaque);
+typedef rd_kafka_resp_err_t rd_kafka_on_conf_destroy(void *opaque);
+typedef rd_kafka_resp_err_t rd_kafka_on_new(rd_kafka_t *, const rd_kafka_conf_t *, void *opaque, char *error,
+                                            size_t error_size);
+typedef rd_kafka_resp_err_t rd_kafka_on_response_received(rd_kafka_t *, int socket, const char *broker,
+                                                          int32_t broker_id, int16_t api_key, int16_t api_version,
+                                                          int32_t number, size_t size, int64_t microseconds,
+                                                          rd_kafka_resp_err_t err, void *opaque);
 
 /* RDKAFKA(result, name, parameters) for each function. */
 #define RDKAFKA_FUNCTIONS(RDKAFKA)                                                                                 \
@@ -50,7 +64,15 @@ typedef struct {
     RDKAFKA(int64_t, rd_kafka_message_timestamp, (const rd_kafka_message_t *, rd_kafka_timestamp_type_t *))        \
     RDKAFKA(rd_kafka_resp_err_t, rd_kafka_message_headers, (const rd_kafka_message_t *, rd_kafka_headers_t **))    \
     RDKAFKA(rd_kafka_resp_err_t, rd_kafka_header_get_all,                                                          \
-            (const rd_kafka_headers_t *, size_t, const char **name, const void **value, size_t *size))
+            (const rd_kafka_headers_t *, size_t, const char **name, const void **value, size_t *size))              \
+    RDKAFKA(rd_kafka_resp_err_t, rd_kafka_conf_interceptor_add_on_conf_set,                                        \
+            (rd_kafka_conf_t *, const char *name, rd_kafka_on_conf_set *, void *opaque))                           \
+    RDKAFKA(rd_kafka_resp_err_t, rd_kafka_conf_interceptor_add_on_conf_destroy,                                    \
+            (rd_kafka_conf_t *, const char *name, rd_kafka_on_conf_destroy *, void *opaque))                       \
+    RDKAFKA(rd_kafka_resp_err_t, rd_kafka_conf_interceptor_add_on_new,                                             \
+            (rd_kafka_conf_t *, const char *name, rd_kafka_on_new *, void *opaque))                                \
+    RDKAFKA(rd_kafka_resp_err_t, rd_kafka_interceptor_add_on_response_received,                                    \
+            (rd_kafka_t *, const char *name, rd_kafka_on_response_received *, void *opaque))
 
 struct librdkafka {
 #define RDKAFKA_MEMBER(result, name, parameters) result(*name) parameters;

@@ -1,6 +1,7 @@
 #include "hashing.h"
 #include "reading.h"
 #include "kernel.h"
+#include "unanswered.h"
 
 rd_kafka_t *handle_of(PyObject *client)
 {
@@ -40,8 +41,9 @@ PyMODINIT_FUNC PyInit__kernel(void)
     PyObject *module = PyModule_Create(&definition);
 
     hashing_prepare();
-    if (module != NULL && (PyModule_AddFunctions(module, hashing_methods) < 0 ||
-                           PyModule_AddFunctions(module, reading_methods) < 0)) {
+    if (module != NULL
+        && (PyModule_AddFunctions(module, hashing_methods) < 0 || PyModule_AddFunctions(module, reading_methods) < 0
+            || PyModule_AddFunctions(module, unanswered_methods) < 0)) {
         Py_DECREF(module);
         return NULL;
     }
