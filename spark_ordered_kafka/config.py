@@ -64,6 +64,9 @@ _SUBSCRIPTION = ("subscribe", "subscribePattern", "assign")
 _STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _SPLITTING = ("minPartitions", "maxRecordsPerPartition")
+_SHARING = "minRecordsPerPartition"
+# A task of Python costs what reading some ten thousand records does, and takes part in every micro-batch.
+_MIN_RECORDS = 5_000
 _SOURCE = (
     *_COMMON,
     *_SUBSCRIPTION,
@@ -75,6 +78,7 @@ _SOURCE = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     *_SPLITTING,
+    _SHARING,
     "includeHeaders",
     "ordering",
     "misroutedRecords",
@@ -164,10 +168,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Splitting:
-    """Into how many tasks at least, and of how many offsets at most, a read without order is cut."""
+    """Into how many tasks at least, and of how many offsets at most, a read without order is cut.
+
+    ``min_records``: offsets that a task has at least, for which it reads several partitions.
+    """
 
     min_partitions: int | None = None
     max_records: int | None = None
+    min_records: int = 1
 
 
 @dataclass(frozen=True)
@@ -406,4 +414,10 @@ def _splitting(given: Given, ordering: Ordering) -> Splitting:
                 "splitting a partition breaks the order of its keys; set ordering=none too, or leave it out"
             )
             raise ConfigError(f"option {name}", given.text(name), hint)
-    return Splitting(*(given.take(name, parsing.positive) for name in _SPLITTING))
+    min_partitions, max_records = (given.take(name, parsing.positive) for name in _SPLITTING)
+    if min_partitions is None and max_records is None:
+        return Splitting(min_records=given.take(_SHARING, parsing.positive, _MIN_RECORDS))
+    if (least := given.text(_SHARING)) is not None:
+        hint = f"tasks cannot be both shared and split: leave it out, or {' and '.join(_SPLITTING)}"
+        raise ConfigError(f"option {_SHARING}", least, hint)
+    return Splitting(min_partitions, max_records)

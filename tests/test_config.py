@@ -108,6 +108,15 @@ def test_a_read_without_order_may_be_split() -> None:
     assert options.splitting == Splitting(min_partitions=4, max_records=100)
 
 
+def test_small_reads_share_tasks_unless_they_are_split() -> None:
+    assert given().splitting == Splitting(min_records=5_000)
+    assert given(minRecordsPerPartition="1").splitting == Splitting(min_records=1)
+    with pytest.raises(
+        ConfigError, match=r"option minRecordsPerPartition has the value '7': .*both shared and split"
+    ):
+        given(ordering="none", minPartitions="4", minRecordsPerPartition="7")
+
+
 def test_patterns_match_whole_names() -> None:
     options = source_options(BASE | {"subscribePattern": " orders-[0-9]+ "})
     assert options.subscription == TopicPattern("orders-[0-9]+")

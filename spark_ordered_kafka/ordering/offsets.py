@@ -6,8 +6,8 @@ topics are sorted, positions are a list by partition without trailing zeros.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -26,8 +26,8 @@ class TopicOffset:
     known: it tells whether the log was truncated since. ``resumed[p]`` is where the micro-batch that ends here begins p
     instead of the position before it: a truncation has left that beyond the log, retention before it.
 
-    ``cuts[p]`` are the offsets at which a task of that micro-batch ends and the next one of p begins. So two offsets tell the
-    tasks between them (:meth:`tasks_since`), whatever becomes of the topic before the micro-batch is read again.
+    ``cuts[p]`` are the offsets at which a range of that micro-batch ends and the next one of p begins. So two offsets tell the
+    ranges between them (:meth:`ranges_since`), whatever becomes of the topic before the micro-batch is read again.
     """
 
     topic_id: str
@@ -58,31 +58,60 @@ class TopicOffset:
         """Positions of the partitions 0 to ``partitions`` - 1, and of any further one that has been read."""
         return {p: self.position(p) for p in range(max(partitions, len(self.positions)))}
 
-    def tasks_since(self, before: TopicOffset | None) -> list[tuple[int, int, int]]:
-        """Partition, start and end of each task of the micro-batch from ``before``, None for a topic not read before."""
+    def ranges_since(self, before: TopicOffset | None) -> list[tuple[int, int, int]]:
+        """Partition, start and end of each range of the micro-batch from ``before``, None for a topic not read before."""
         if before is not None and before.topic_id != self.topic_id:
             before = None
-        tasks = []
+        ranges = []
         for partition, end in enumerate(self.positions):
             start = 0 if before is None else before.position(partition)
             start = self.resumed.get(partition, start)
             bounds = [start, *self.cuts.get(partition, ()), end]
-            tasks += [(partition, low, high) for low, high in pairwise(bounds) if low < high]
-        return tasks
+            ranges += [(partition, low, high) for low, high in pairwise(bounds) if low < high]
+        return ranges
 
 
 @dataclass(frozen=True)
 class SourceOffset:
-    """Where reading all topics has got to."""
+    """Where reading all topics has got to.
+
+    ``shared`` says how many ranges, one after another, each task of the micro-batch that ends here reads; empty: each
+    task reads one, as in every offset of earlier versions. So the tasks follow from two offsets alone.
+    """
 
     topics: Mapping[str, TopicOffset]
+    shared: tuple[int, ...] = ()
+
+    def moved_since(self, before: SourceOffset) -> Iterator[tuple[str, TopicOffset, TopicOffset | None]]:
+        """The topics of which the micro-batch from ``before`` reads ranges, in the order of its tasks, with both offsets."""
+        for name, topic in sorted(self.topics.items()):
+            known = before.topics.get(name)
+            # Where nothing is to be read, the topic may be no more.
+            if topic != known and topic.ranges_since(known):
+                yield name, topic, known
+
+    def sharing(self, before: SourceOffset, least: int) -> SourceOffset:
+        """This end of a micro-batch from ``before``, where tasks share ranges until each has ``least`` offsets."""
+        if self.topics == before.topics:
+            # Nothing new: Spark would take any other text for progress.
+            return before
+        sizes = [
+            high - low
+            for _, topic, known in self.moved_since(before)
+            for _, low, high in topic.ranges_since(known)
+        ]
+        shared = shares(sizes, least)
+        return replace(self, shared=() if len(shared) == len(sizes) else shared)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object, equal for equal offsets also as text."""
-        return {
+        value: dict[str, Any] = {
             "version": VERSION,
             "topics": {name: _topic_json(topic) for name, topic in sorted(self.topics.items())},
         }
+        if self.shared:
+            value["shared"] = list(self.shared)
+        return value
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SourceOffset:
@@ -104,7 +133,8 @@ class SourceOffset:
                     {int(p): tuple(offsets) for p, offsets in topic.get("cuts", {}).items()},
                 )
                 for name, topic in value["topics"].items()
-            }
+            },
+            tuple(value.get("shared", ())),
         )
 
 
@@ -140,3 +170,19 @@ def admit(ranges: Mapping[TopicPartition, Range], limit: int | None) -> dict[Top
         key: start + (max(1, (end - start) * limit // total) if end > start else 0)
         for key, (start, end) in ranges.items()
     }
+
+
+def shares(sizes: Sequence[int], least: int) -> tuple[int, ...]:
+    """How many of them, one after another, it takes to have ``least`` in sum, again and again; what is left goes to the last."""
+    counts: list[int] = []
+    count = total = 0
+    for size in sizes:
+        count, total = count + 1, total + size
+        if total >= least:
+            counts.append(count)
+            count = total = 0
+    if count and counts:
+        counts[-1] += count
+    elif count:
+        counts.append(count)
+    return tuple(counts)

@@ -61,7 +61,7 @@ class LossGuard:
         if first.epoch == 0:
             return {}
         begun: dict[int, tuple[int, int]] = {}
-        for p, low, high in offset.tasks_since(before):
+        for p, low, high in offset.ranges_since(before):
             begun[p] = begun.get(p, (low, low))[0], high
         lost = {p: begin for p, (low, high) in begun.items() if low < (begin := min(first.start(p), high))}
         # Of a topic that is read for the first time, and from 0 on, nothing says that there was anything.

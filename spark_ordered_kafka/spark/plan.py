@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from pyspark.sql.datasource import InputPartition
 
@@ -42,7 +42,8 @@ def segments_of(
 def stream_tasks(
     layouts: TopicLayouts | None, offset: TopicOffset, before: TopicOffset | None, left: Mapping[int, int]
 ) -> list[SegmentsPartition]:
-    """The tasks of a topic in the micro-batch from ``before`` to ``offset``: always as many as these two offsets tell.
+    """The ranges of a topic in the micro-batch from ``before`` to ``offset``, a task each: always as many as these two
+    offsets tell.
 
     A task whose records are gone stays as an empty one, so that those behind it keep their numbers: by these the sink
     knows whether a task has been written. One task per partition of Kafka keeps the order, since what the gate lets through
@@ -54,11 +55,24 @@ def stream_tasks(
     """
     epochs = dict(enumerate(offset.leader_epochs))
     tasks = []
-    for p, low, high in offset.tasks_since(before):
+    for p, low, high in offset.ranges_since(before):
         begin = max(low, left.get(p, low))
         segments = [] if layouts is None else segments_of(layouts, {p: begin}, {p: high}, epochs)
         tasks.append(SegmentsPartition(tuple(segments)))
     return tasks
+
+
+def shared_tasks(tasks: Sequence[SegmentsPartition], counts: Sequence[int]) -> list[SegmentsPartition]:
+    """The tasks with as many as ``counts`` says, one after another, made one; without counts, and beyond them, as they are.
+
+    Tasks run at the same time, so that it does not matter either in which order one task does the work of several.
+    """
+    left = iter(tasks)
+    some = [
+        SegmentsPartition(tuple(segment for task in islice(left, count) for segment in task.segments))
+        for count in counts
+    ]
+    return [*some, *left]
 
 
 def with_cuts(

@@ -28,7 +28,7 @@ from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.spark.bounds import behind_removed, resolve
 from spark_ordered_kafka.spark.limits import Admission
 from spark_ordered_kafka.spark.loss import LossGuard, truncated_end
-from spark_ordered_kafka.spark.plan import SegmentsPartition, stream_tasks, with_cuts
+from spark_ordered_kafka.spark.plan import SegmentsPartition, shared_tasks, stream_tasks, with_cuts
 from spark_ordered_kafka.spark.schema import source_schema
 from spark_ordered_kafka.spark.subscription import Observation, Subscriber
 
@@ -183,7 +183,8 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.ordering == "none":
             layouts = {topic: reading.snapshot.layouts for topic, reading in readings.items()}
             moved = with_cuts(moved, begin.topics, layouts, self._options.splitting)
-        return SourceOffset({**begin.topics, **moved})
+        reached = SourceOffset({**begin.topics, **moved})
+        return reached.sharing(begin, self._options.splitting.min_records)
 
     def _reading(self, begin: SourceOffset, snapshot: TopicSnapshot) -> _Reading:
         known = begin.topics.get(snapshot.topic)
@@ -211,17 +212,15 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Tasks of a micro-batch; depends on its offsets and the immutable layouts below ``end`` alone."""
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
         tasks: list[SegmentsPartition] = []
-        for topic, offset in until.topics.items():
-            before = begin.topics.get(topic)
-            # Where nothing is to be read, the topic may be no more.
-            if before != offset and (ranges := offset.tasks_since(before)):
-                layouts = self._layouts_of(topic, offset)
-                left: Mapping[int, int] = {}
-                if layouts is not None:
-                    layouts = self._losses().lowered(layouts, {p for p, _, _ in ranges})
-                    left = self._losses().left(layouts, offset, before)
-                tasks += stream_tasks(layouts, offset, before, left)
-        return list(tasks)
+        for topic, offset, before in until.moved_since(begin):
+            layouts = self._layouts_of(topic, offset)
+            left: Mapping[int, int] = {}
+            if layouts is not None:
+                read = {p for p, _, _ in offset.ranges_since(before)}
+                layouts = self._losses().lowered(layouts, read)
+                left = self._losses().left(layouts, offset, before)
+            tasks += stream_tasks(layouts, offset, before, left)
+        return list(shared_tasks(tasks, until.shared))
 
     def _layouts_of(self, topic: str, offset: TopicOffset) -> TopicLayouts | None:
         """The layouts of a planned micro-batch; None of a topic that has vanished since, where that is borne."""

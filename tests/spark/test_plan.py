@@ -13,8 +13,10 @@ from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.ordering.routing import Routing
 from spark_ordered_kafka.spark.plan import (
+    SegmentsPartition,
     batch_tasks,
     segments_of,
+    shared_tasks,
     split,
     stream_tasks,
     unordered_tasks,
@@ -74,6 +76,23 @@ def test_tasks_follow_from_the_offsets_alone(
     tasks = stream_tasks(LAYOUTS, read["t"], begin["t"], {})
     assert [[replace(s, leader_epoch=-1) for s in task.segments] for task in tasks] == expected
     assert len(stream_tasks(None, read["t"], begin["t"], {})) == len(tasks)
+
+
+@given(st.lists(st.integers(0, 3), max_size=8), st.lists(st.integers(1, 3), max_size=8))
+def test_every_segment_is_read_by_one_task_in_its_place(segments: list[int], counts: list[int]) -> None:
+    """Also where the counts are not those of the tasks."""
+    tasks = [
+        SegmentsPartition(tuple(Segment("t", place, 0, n, n + 1) for n in range(length)))
+        for place, length in enumerate(segments)
+    ]
+    shared = shared_tasks(tasks, counts)
+    assert [one for task in shared for one in task.segments] == [
+        one for task in tasks for one in task.segments
+    ]
+    # A task whose topic has vanished keeps its place among those that share with it.
+    gone = shared_tasks([SegmentsPartition(()) for _ in tasks], counts)
+    assert len(gone) == len(shared)
+    assert shared_tasks(tasks, ()) == tasks
 
 
 def test_a_batch_has_a_task_per_initial_bucket_in_the_order_of_epochs() -> None:

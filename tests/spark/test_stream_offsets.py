@@ -47,4 +47,4 @@ def test_a_topic_read_for_the_first_time_begins_where_its_log_does() -> None:
     new = _Reading(SNAPSHOT, TopicOffset.of("id", 0, {0: 4, 1: 0}), {0: 4, 1: 0}, is_new=True)
     moved = new.moved({0: 12, 1: 3})
     assert moved.resumed == {0: 4}
-    assert moved.tasks_since(None) == [(0, 4, 12), (1, 0, 3)]
+    assert moved.ranges_since(None) == [(0, 4, 12), (1, 0, 3)]
