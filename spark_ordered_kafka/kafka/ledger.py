@@ -7,14 +7,11 @@ was committed. The entry expires with the brokers' ``offsets.retention.minutes``
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-import mmh3
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
@@ -23,16 +20,13 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import client_properties, translate, wait_for
 from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.native.contents import Contents, Headers
+from spark_ordered_kafka.native.fingerprints import fingerprint
 
 _MASK = (1 << 64) - 1
-_NULL = b"\x00"
-_PRESENT = b"\x01"
 _READERS = 8
 # Seconds for one listing: a broker that has just died answers none, and is gone from the metadata a little later.
 _LISTING = 5.0
-
-RowHeaders = Sequence[Mapping[str, Any]] | None
-"""The headers of a row: a key (text) and a value (bytes or None) each."""
 
 
 @dataclass(frozen=True)
@@ -42,34 +36,9 @@ class Fingerprint:
     rows: int = 0
     total: int = 0
 
-    def add(
-        self,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        headers: Sequence[RowHeaders] | None = None,
-    ) -> Fingerprint:
+    def add(self, keys: Contents, values: Contents, headers: Headers = None) -> Fingerprint:
         """The fingerprint with these rows as well; no headers and an empty list of them are the same."""
-        total = self.total
-        if headers is None:
-            for key, value in zip(keys, values, strict=True):
-                seed = mmh3.hash(_NULL if key is None else _PRESENT + key, signed=False)
-                total += mmh3.hash64(_NULL if value is None else _PRESENT + value, seed=seed, signed=False)[0]
-        else:
-            for key, value, of_row in zip(keys, values, headers, strict=True):
-                seed = mmh3.hash(_NULL if key is None else _PRESENT + key, signed=False)
-                if of_row:
-                    seed = mmh3.hash(_packed(of_row), seed=seed, signed=False)
-                total += mmh3.hash64(_NULL if value is None else _PRESENT + value, seed=seed, signed=False)[0]
-        return Fingerprint(self.rows + len(keys), total & _MASK)
-
-
-def _packed(headers: Sequence[Mapping[str, Any]]) -> bytes:
-    """Different headers give different bytes: every text is preceded by its length, -1 for a null."""
-    parts = []
-    for header in headers:
-        for text in (header["key"].encode(), header["value"]):
-            parts.append(struct.pack(">q", -1 if text is None else len(text)) + (text or b""))
-    return b"".join(parts)
+        return Fingerprint(self.rows + len(keys), self.total + fingerprint(keys, values, headers) & _MASK)
 
 
 @dataclass(frozen=True)

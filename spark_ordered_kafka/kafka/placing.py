@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,10 @@ from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer, WriterLayout
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.kafka.tombstones import Tombstones
-from spark_ordered_kafka.native.bulk import Partitions
-from spark_ordered_kafka.ordering import buckets, key_hashes, tombstone_targets
+from spark_ordered_kafka.native.contents import Contents, Records
+from spark_ordered_kafka.native.keys import key_hashes
+from spark_ordered_kafka.ordering import tombstone_targets
+from spark_ordered_kafka.ordering.routing import NO_PARTITION, Routing
 
 LayoutOf = Callable[[str, float], WriterLayout]
 """``layout_of(topic, timeout)`` asks the controller for the layout (a linearizable read), waiting up to ``timeout``
@@ -53,51 +55,50 @@ class Placer:
     """Sends rows to the partitions of their keys; null keys take turns over all partitions."""
 
     def __init__(self) -> None:
-        self._null_keys = 0
+        self._turn = 0
 
-    def send(
+    def send(self, producer: TransactionalProducer, records: Records) -> None:
+        """Send records by the producer's layout, with the tombstones they owe."""
+        routing = _routing(producer)
+        _send_tombstones(producer, routing, records.keys)
+        self._turn = producer.send_records(records, routing, self._turn)
+
+    def send_rows(
         self,
         producer: TransactionalProducer,
-        keys: Sequence[bytes | None],
+        keys: list[bytes | None],
         rows_at: Callable[[Places], list[Row]],
         size: int,
     ) -> None:
-        """Send rows by the producer's layout, with the tombstones they owe.
+        """As :meth:`send`, of rows that have more than key, value and headers.
 
         ``rows_at`` gives the rows at some places of ``keys``; ``size`` is that of all in bytes.
         """
-        partitions = self._begin(producer, keys)
-        order = np.argsort(partitions, kind="stable")
-        found, firsts = np.unique(partitions[order], return_index=True)
-        for partition, places in zip(found.tolist(), np.split(order, firsts[1:]), strict=True):
-            producer.send(partition, rows_at(places), size * len(places) // len(keys))
+        routing = _routing(producer)
+        _send_tombstones(producer, routing, keys)
+        places = routing.partitions(keys)
+        for row in np.flatnonzero(places == NO_PARTITION).tolist():
+            places[row] = self._turn % routing.count
+            self._turn += 1
+        order = np.argsort(places, kind="stable")
+        found, firsts = np.unique(places[order], return_index=True)
+        for partition, group in zip(found.tolist(), np.split(order, firsts[1:]), strict=True):
+            producer.send(partition, rows_at(group), size * len(group) // len(keys))
 
-    def send_contents(
-        self,
-        producer: TransactionalProducer,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        size: int,
-    ) -> None:
-        """As :meth:`send`, of rows that are nothing but key and value."""
-        producer.send_contents(self._begin(producer, keys), keys, values, size)
 
-    def _begin(self, producer: TransactionalProducer, keys: Sequence[bytes | None]) -> Partitions:
-        """Send the tombstones; the partitions of the rows."""
-        layout = producer.layout
-        if layout is None:
-            raise UnavailableError("the layout was not checked after the producer's initialisation")
-        hashes = key_hashes(layout.hash, keys)
-        if producer.tombstones is not None:
-            # One transaction makes tombstones and records visible at once, in other partitions, so their order
-            # is nobody's guarantee. Tombstones go first because a plain consumer that merges partitions by
-            # timestamp then ends at the live value.
-            for partition, owed in producer.tombstones.due(keys, hashes):
-                tombstones: list[Row] = [{"key": key, "value": None} for key in owed]
-                producer.send(partition, tombstones, sum(map(len, owed)))
-        count = layout.undeleted_partition_count
-        partitions = buckets(hashes, layout.initial_partition_count, count)
-        for row in (place for place, key in enumerate(keys) if key is None):
-            partitions[row] = self._null_keys % count
-            self._null_keys += 1
-        return partitions
+def _routing(producer: TransactionalProducer) -> Routing:
+    layout = producer.layout
+    if layout is None:
+        raise UnavailableError("the layout was not checked after the producer's initialisation")
+    return Routing(layout.hash, layout.initial_partition_count, layout.undeleted_partition_count)
+
+
+def _send_tombstones(producer: TransactionalProducer, routing: Routing, keys: Contents) -> None:
+    if producer.tombstones is None:
+        return
+    # One transaction makes tombstones and records visible at once, in other partitions, so their order is nobody's
+    # guarantee. Tombstones go first because a plain consumer that merges partitions by timestamp then ends at the live
+    # value.
+    for partition, owed in producer.tombstones.due(keys, key_hashes(routing.hash, keys)):
+        tombstones: list[Row] = [{"key": key, "value": None} for key in owed]
+        producer.send(partition, tombstones, sum(map(len, owed)))

@@ -19,8 +19,10 @@ from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.tombstones import Tombstones
-from spark_ordered_kafka.native.bulk import Contents, Partitions, best_bulk
+from spark_ordered_kafka.native.contents import Records
+from spark_ordered_kafka.native.producing import Room, produce
 from spark_ordered_kafka.native.unanswered import watch
+from spark_ordered_kafka.ordering.routing import Routing
 
 QUEUE_RECORDS = 500_000
 _DEFAULTS = {
@@ -35,6 +37,8 @@ _DEFAULTS = {
 }
 _DRAIN_RECORDS = 200_000
 _DRAIN_BYTES = 256 * 1024 * 1024
+# Seconds between two looks whether there is room again.
+_ROOM_PAUSE = 0.01
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -137,6 +141,7 @@ class TransactionalProducer:
         self._timeout = timeout
         self._watch = watch()
         self._undelivered_bytes = 0
+        self._largest = 0
         properties = client_properties(
             {**_DEFAULTS, **connection.kafka},
             transactional_id=transactional_id,
@@ -175,7 +180,7 @@ class TransactionalProducer:
 
     def begin(self) -> None:
         """Start a transaction."""
-        self._undelivered_bytes = 0
+        self._undelivered_bytes = self._largest = 0
         self._run("beginning a transaction", self._producer.begin_transaction)
 
     def send(self, partition: int, rows: list[Row], size: int) -> None:
@@ -186,17 +191,36 @@ class TransactionalProducer:
         if not self.has_room(len(rows), size):
             self.flush()
         self._undelivered_bytes += size
+        # Of one of them nothing is known but that it is no larger than all.
+        self._largest = max(self._largest, size)
         if rows and "headers" in rows[0]:
             self._run("producing", self._produce_each, partition, rows)
         else:
             self._run("producing", self._produce_batch, partition, rows)
 
-    def send_contents(self, partitions: Partitions, keys: Contents, values: Contents, size: int) -> None:
-        """As :meth:`send`, of records without headers and callbacks that go to several partitions."""
-        if not self.has_room(len(keys), size):
-            self.flush()
-        self._undelivered_bytes += size
-        self._run("producing", best_bulk().produce, self._producer, self._topic, partitions, keys, values)
+    def send_records(self, records: Records, routing: Routing, turn: int) -> int:
+        """Queue records in the partitions of their keys, in their order; waits for room.
+
+        Null keys take turns over all partitions, of which the next is ``turn``. Returns whose turn it is after that.
+        """
+        start = 0
+        while start < len(records):
+            queued = self._run(
+                "producing",
+                produce,
+                self._producer,
+                self._topic,
+                routing,
+                turn,
+                records,
+                start,
+                self._await_room(),
+            )
+            start, turn = start + queued.rows, queued.turn
+            self._undelivered_bytes += queued.size
+            self._largest = max(self._largest, queued.largest)
+            self.serve()
+        return turn
 
     def serve(self) -> None:
         """Take the reports of what is acknowledged. Raises the instance's fatal error, such as having been fenced."""
@@ -204,7 +228,36 @@ class TransactionalProducer:
 
     def has_room(self, rows: int, size: int) -> bool:
         """Whether :meth:`send` takes that many rows of ``size`` bytes without waiting."""
-        return len(self._producer) + rows <= _DRAIN_RECORDS and self._undelivered_bytes + size <= _DRAIN_BYTES
+        room = self._room()
+        return rows <= room.rows and size <= room.size
+
+    def _room(self) -> Room:
+        undelivered = len(self._producer)
+        # librdkafka counts records only: of those that are left, each may be the largest.
+        self._undelivered_bytes = min(self._undelivered_bytes, undelivered * self._largest)
+        if undelivered == 0:
+            self._largest = 0
+        return Room(_DRAIN_RECORDS - undelivered, _DRAIN_BYTES - self._undelivered_bytes)
+
+    def _await_room(self) -> Room:
+        """Wait until half of the room is free, if none is."""
+        deadline = time.monotonic() + self._timeout
+        room = self._room()
+        if min(room) > 0:
+            return room
+        while room.rows < _DRAIN_RECORDS // 2 or room.size < _DRAIN_BYTES // 2:
+            if time.monotonic() >= deadline:
+                raise self._not_acknowledged()
+            # Unlike a poll it makes librdkafka send what waits for more.
+            self._run("producing", self._producer.flush, _ROOM_PAUSE)
+            room = self._room()
+        return room
+
+    def _not_acknowledged(self) -> UnavailableError:
+        return UnavailableError(
+            f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
+            f" within {self._timeout:g} s"
+        )
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged or failed."""
@@ -214,11 +267,7 @@ class TransactionalProducer:
         while len(self._producer) > 0 and time.monotonic() < deadline:
             self._run("flushing", self._producer.flush, max(0.0, deadline - time.monotonic()))
         if len(self._producer) > 0:
-            raise UnavailableError(
-                f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
-                f" within {self._timeout:g} s"
-            )
-        self._undelivered_bytes = 0
+            raise self._not_acknowledged()
 
     def commit(self, entry: LedgerEntry, read: Sequence[TransactionOffsets] = ()) -> None:
         """Commit the transaction together with its ledger entry and the offsets of what was read for it.
@@ -290,9 +339,9 @@ class TransactionalProducer:
         for row in rows:
             produce(self._topic, partition=partition, **row)
 
-    def _run(self, doing: str, call: Any, *arguments: Any) -> None:
+    def _run(self, doing: str, call: Any, *arguments: Any) -> Any:
         try:
-            call(*arguments)
+            return call(*arguments)
         except KafkaException as error:
             raise transaction_error(error.args[0], f"{doing} as {self.transactional_id!r}") from error
         except SystemError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from spark_ordered_kafka.native.contents import Contents, objects_at
 from spark_ordered_kafka.ordering import TombstoneTargets
 
 REMEMBERED_KEYS = 1_000_000
@@ -56,17 +57,16 @@ class Tombstones:
         self._limit = limit
         self._sent = KeySet()
 
-    def due(
-        self, keys: Sequence[bytes | None], hashes: npt.NDArray[np.uint32]
-    ) -> Iterator[tuple[int, list[bytes]]]:
+    def due(self, keys: Contents, hashes: npt.NDArray[np.uint32]) -> Iterator[tuple[int, list[bytes]]]:
         """Per partition the keys that get a tombstone there, and that are counted as sent from now on.
 
         A null key has none: it has no old value.
         """
+        rows = np.flatnonzero(self._targets.owing(hashes))
         owing = [
             (row, key)
-            for row in np.flatnonzero(self._targets.owing(hashes)).tolist()
-            if (key := keys[row]) is not None
+            for row, key in zip(rows.tolist(), objects_at(keys, rows), strict=True)
+            if key is not None
         ]
         new = [owing[place] for place in self._sent.add([key for _, key in owing]).tolist()]
         if not new:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 
@@ -24,15 +23,15 @@ from spark_ordered_kafka.errors import (
 from spark_ordered_kafka.kafka.attempts import pause_before, retriable_failure
 from spark_ordered_kafka.kafka.buffer import RowBuffer
 from spark_ordered_kafka.kafka.ids import Place
-from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin, RowHeaders, look_up
-from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, Places, check_layout
+from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin, look_up
+from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, check_layout
 from spark_ordered_kafka.kafka.pool import ProducerPool
-from spark_ordered_kafka.kafka.producer import Headers, Row, TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.producer import TransactionalProducer, WriterLayout
 from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, mismatch, refusal
+from spark_ordered_kafka.native.contents import Records
 
 _LOG = logging.getLogger(__name__)
 MAX_FRUITLESS_RESTARTS = 8
-_PART_ROWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -106,13 +105,14 @@ class TaskTransaction:
             self._started = True
             self._with_restarts(self._start, self._start)
         self._buffer.append(batch)
-        parts = _parts(batch)
-        with_headers = self._committed is None or self._committed.version > 1
-        for part in parts:
-            headers = part.headers if with_headers else None
-            self._fingerprint = self._fingerprint.add(part.keys, part.values, headers)
+        records = _records(batch)
+        self._fingerprint = self._fingerprint.add(
+            records.keys,
+            records.values,
+            records.headers if self._committed is None or self._committed.version > 1 else None,
+        )
         if self._committed is None:
-            self._with_restarts(lambda: self._send(parts), self._start)
+            self._with_restarts(lambda: self._send(records), self._start)
 
     def check(self) -> None:
         """Raises ReplayMismatchError if what the ledger has shown so far is not what was written now."""
@@ -204,7 +204,7 @@ class TaskTransaction:
         producer.begin()
         self._producer = producer
         for batch in self._buffer:
-            self._send(_parts(batch))
+            self._send(_records(batch))
 
     def _layout_of(self, topic: str, timeout: float) -> WriterLayout:
         limit = timeout if self._context.controller_timeout is None else self._context.controller_timeout
@@ -222,14 +222,8 @@ class TaskTransaction:
         if self._committed is None:
             self._commit()
 
-    def _send(self, parts: Sequence[_Part]) -> None:
-        producer = self._open_producer()
-        for part in parts:
-            if part.headers is None:
-                self._placer.send_contents(producer, part.keys, part.values, part.size)
-            else:
-                self._placer.send(producer, part.keys, partial(part.rows, part.headers), part.size)
-            producer.serve()
+    def _send(self, records: Records) -> None:
+        self._placer.send(self._open_producer(), records)
 
     def _open_producer(self) -> TransactionalProducer:
         if self._producer is None:
@@ -295,31 +289,6 @@ class TaskTransaction:
         )
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Rows as Python values, a slice of a batch small enough for one call of the producer."""
-
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    headers: list[RowHeaders] | None
-    size: int
-
-    def rows(self, headers: Sequence[RowHeaders], places: Places) -> list[Row]:
-        """The rows at ``places`` as confluent-kafka takes them."""
-        keys, values = self.keys, self.values
-        return [{"key": keys[i], "value": values[i], "headers": _pairs(headers[i])} for i in places.tolist()]
-
-
-def _pairs(headers: RowHeaders) -> Headers:
-    return [(header["key"], header["value"]) for header in headers or ()]
-
-
-def _parts(batch: pa.RecordBatch) -> list[_Part]:
-    parts = []
-    for start in range(0, batch.num_rows, _PART_ROWS):
-        part = batch.slice(start, _PART_ROWS)
-        headers = part.column("headers").to_pylist() if "headers" in part.schema.names else None
-        parts.append(
-            _Part(part.column("key").to_pylist(), part.column("value").to_pylist(), headers, part.nbytes)
-        )
-    return parts
+def _records(batch: pa.RecordBatch) -> Records:
+    headers = batch.column("headers") if "headers" in batch.schema.names else None
+    return Records(batch.column("key"), batch.column("value"), headers)

@@ -201,13 +201,21 @@ def write_task(
 def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows per topic with the columns key, value (binary) and headers if given, in their order.
 
-    The option ``topic`` wins over the column, as in Spark's own sink. Raises ConfigError for a row without a topic.
+    The option ``topic`` wins over the column, as in Spark's own sink. Raises ConfigError for a row without a topic, and
+    for a header without a key.
     """
     names = batch.schema.names
-    key = batch.column("key").cast(pa.binary()) if "key" in names else pa.nulls(batch.num_rows, pa.binary())
-    columns = {"key": key, "value": batch.column("value").cast(pa.binary())}
+    columns = {
+        "key": _binary(batch.column("key")) if "key" in names else pa.nulls(batch.num_rows, pa.binary()),
+        "value": _binary(batch.column("value")),
+    }
     if "headers" in names:
         columns["headers"] = batch.column("headers")
+        entries = columns["headers"].flatten()
+        if entries.null_count or entries.field("key").null_count:
+            raise ConfigError(
+                "column headers", None, "every header must have a key; only its value may be null"
+            )
     rows = pa.RecordBatch.from_pydict(columns)
     if topic is not None:
         yield topic, rows
@@ -217,6 +225,13 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
         raise ConfigError("column topic", None, "every row must name its topic, or the option topic be set")
     for name in pc.unique(topics).to_pylist():
         yield topic_name("column topic", name), rows.filter(pc.equal(topics, name))
+
+
+def _binary(column: pa.Array) -> pa.Array:
+    """Text as its bytes in UTF-8; nothing is copied."""
+    if pa.types.is_string(column.type):
+        return column.cast(pa.binary())
+    return column.cast(pa.large_binary()) if pa.types.is_large_string(column.type) else column
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.buffer import RowBuffer
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 rows = st.lists(st.tuples(st.none() | st.binary(max_size=6), st.none() | st.binary(max_size=6)), max_size=20)
 
 
@@ -52,7 +53,7 @@ def test_null_and_empty_differ() -> None:
 def of_headers(*headers: tuple[str, bytes | None] | None) -> Fingerprint:
     """The fingerprint of a row with these headers; None: with a null for headers."""
     packed = None if headers == (None,) else [{"key": h[0], "value": h[1]} for h in headers if h is not None]
-    return Fingerprint().add([b"k"], [b"v"], [packed])
+    return Fingerprint().add([b"k"], [b"v"], pa.array([packed], HEADERS))
 
 
 def test_headers_belong_to_the_fingerprint() -> None:

@@ -60,3 +60,26 @@ def test_a_row_without_a_topic_is_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"topic": ["a", None], "value": ["1", "2"]})
     with pytest.raises(ConfigError, match="every row must name its topic"):
         list(by_topic(batch, None))
+
+
+def test_columns_of_bytes_are_not_copied() -> None:
+    for kind, expected in [
+        (pa.binary(), pa.binary()),
+        (pa.string(), pa.binary()),
+        (pa.large_binary(), pa.large_binary()),
+        (pa.large_string(), pa.large_binary()),
+    ]:
+        column = pa.array(["a", None, "bc"], kind)
+        batch = pa.RecordBatch.from_pydict({"key": column, "value": column})
+        ((_, rows),) = by_topic(batch, "t")
+        assert [field.type for field in rows.schema] == [expected] * 2
+        assert rows.column("value").buffers()[2].address == column.buffers()[2].address
+
+
+@pytest.mark.parametrize("headers", [[[{"key": None, "value": b"1"}]], [[{"key": "a", "value": b"1"}, None]]])
+def test_a_header_without_a_key_is_refused(headers: list[object]) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    batch = pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "headers": pa.array([None, *headers], kind)})
+    with pytest.raises(ConfigError, match="every header must have a key"):
+        list(by_topic(batch, "t"))
+    assert len(list(by_topic(batch.slice(0, 1), "t"))) == 1

@@ -1,4 +1,4 @@
-/* Columns of bytes that Python hands over: Arrow arrays of binary or large_binary, read where they lie. */
+/* Columns that Python hands over, read where they lie: Arrow arrays, or lists of bytes objects. */
 #ifndef ORDERED_KAFKA_COLUMNS_H
 #define ORDERED_KAFKA_COLUMNS_H
 
@@ -15,6 +15,7 @@ struct text {
     size_t length;
 };
 
+/* Of texts: an array of binary or large_binary, or a list of bytes and None. */
 struct column {
     int64_t length;
     int64_t offset;               /* of the first row in the buffers */
@@ -22,22 +23,28 @@ struct column {
     const int32_t *short_offsets; /* of binary; NULL for large_binary */
     const int64_t *long_offsets;
     const uint8_t *data;
-    PyObject *owner; /* keeps the buffers alive */
+    struct text *texts; /* of a list; NULL for an array */
+    PyObject *owner;    /* keeps what the texts lie in */
 };
 
-/* The column of an object with __arrow_c_array__. Returns false with a Python exception set: TypeError for anything but a
- * binary or large_binary array. */
-bool column_open(struct column *column, PyObject *array, const char *name);
+/* Of a row's headers: an array of list or large_list of struct<key: utf8, value: binary>. */
+struct headers_column {
+    int64_t length;
+    int64_t offset;
+    const uint8_t *validity;
+    const int32_t *short_offsets;
+    const int64_t *long_offsets;
+    struct column keys;
+    struct column values;
+    PyObject *owner;
+};
 
-/* Idempotent; a zeroed column may be closed, too. */
+/* Those that open return false with TypeError set for another type; `name` is that of the argument. Closing is idempotent,
+ * and right for a zeroed column. */
+bool column_open(struct column *column, PyObject *texts, const char *name);
 void column_close(struct column *column);
-
-/* As column_open, of a part of another array; `owner` is not held. */
-bool column_view(struct column *column, const struct ArrowSchema *schema, const struct ArrowArray *array, const char *name);
-
-/* The structs behind an object with __arrow_c_array__; they live as long as what is returned, a new reference. Returns
- * NULL with TypeError set for another object. */
-PyObject *arrow_of(PyObject *array, const char *name, const struct ArrowSchema **schema, const struct ArrowArray **found);
+bool headers_open(struct headers_column *headers, PyObject *array);
+void headers_close(struct headers_column *headers);
 
 static inline bool bit_at(const uint8_t *bits, int64_t place)
 {
@@ -50,6 +57,8 @@ static inline struct text column_text(const struct column *column, int64_t row)
     struct text text = {NULL, 0};
     int64_t place = column->offset + row, start, end;
 
+    if (column->texts != NULL)
+        return column->texts[row];
     if (!bit_at(column->validity, place))
         return text;
     if (column->short_offsets != NULL) {
@@ -63,6 +72,23 @@ static inline struct text column_text(const struct column *column, int64_t row)
     text.data = column->data == NULL ? &nothing : column->data + start;
     text.length = (size_t)(end - start);
     return text;
+}
+
+/* A row's headers are the rows of `keys` and `values` from the one that is returned to before `end`; none for a null. */
+static inline int64_t headers_of(const struct headers_column *headers, int64_t row, int64_t *end)
+{
+    int64_t place = headers->offset + row;
+
+    if (!bit_at(headers->validity, place)) {
+        *end = 0;
+        return 0;
+    }
+    if (headers->short_offsets != NULL) {
+        *end = headers->short_offsets[place + 1];
+        return headers->short_offsets[place];
+    }
+    *end = headers->long_offsets[place + 1];
+    return headers->long_offsets[place];
 }
 
 #endif

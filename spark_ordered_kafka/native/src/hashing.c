@@ -101,11 +101,8 @@ void murmur3_add(struct murmur3 *state, const uint8_t *data, size_t length)
 
 uint32_t murmur3_end(const struct murmur3 *state)
 {
-    uint32_t h = state->hash;
+    uint32_t h = state->hash ^ murmur3_scramble(state->block) ^ (uint32_t)state->length;
 
-    if (state->held > 0)
-        h ^= murmur3_scramble(state->block);
-    h ^= (uint32_t)state->length;
     h = (h ^ h >> 16) * 0x85ebca6bu;
     h = (h ^ h >> 13) * 0xc2b2ae35u;
     return h ^ h >> 16;

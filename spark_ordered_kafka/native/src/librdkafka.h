@@ -32,6 +32,18 @@ typedef struct {
 } rd_kafka_message_t;
 
 #define RD_KAFKA_MSG_F_COPY 0x2
+#define RD_KAFKA_RESP_ERR__INVALID_ARG (-186)
+
+/* What follows in the arguments of rd_kafka_producev(). */
+enum rd_kafka_vtype {
+    RD_KAFKA_VTYPE_END = 0,
+    RD_KAFKA_VTYPE_RKT = 2,
+    RD_KAFKA_VTYPE_PARTITION = 3,
+    RD_KAFKA_VTYPE_VALUE = 4,
+    RD_KAFKA_VTYPE_KEY = 5,
+    RD_KAFKA_VTYPE_MSGFLAGS = 7,
+    RD_KAFKA_VTYPE_HEADERS = 10,
+};
 
 typedef enum { RD_KAFKA_CONF_UNKNOWN = -2, RD_KAFKA_CONF_INVALID = -1, RD_KAFKA_CONF_OK = 0 } rd_kafka_conf_res_t;
 
@@ -54,6 +66,11 @@ typedef rd_kafka_resp_err_t rd_kafka_on_response_received(rd_kafka_t *, int sock
     RDKAFKA(void, rd_kafka_topic_destroy, (rd_kafka_topic_t *))                                                    \
     RDKAFKA(int, rd_kafka_produce_batch,                                                                           \
             (rd_kafka_topic_t *, int32_t partition, int flags, rd_kafka_message_t *, int count))                   \
+    RDKAFKA(rd_kafka_resp_err_t, rd_kafka_producev, (rd_kafka_t *, ...))                                           \
+    RDKAFKA(rd_kafka_headers_t *, rd_kafka_headers_new, (size_t initial_count))                                    \
+    RDKAFKA(void, rd_kafka_headers_destroy, (rd_kafka_headers_t *))                                                \
+    RDKAFKA(rd_kafka_resp_err_t, rd_kafka_header_add,                                                              \
+            (rd_kafka_headers_t *, const char *name, ssize_t name_size, const void *value, ssize_t size))          \
     RDKAFKA(rd_kafka_queue_t *, rd_kafka_queue_get_partition, (rd_kafka_t *, const char *topic, int32_t partition)) \
     RDKAFKA(void, rd_kafka_queue_forward, (rd_kafka_queue_t *, rd_kafka_queue_t *to))                              \
     RDKAFKA(void, rd_kafka_queue_destroy, (rd_kafka_queue_t *))                                                    \

@@ -1,6 +1,7 @@
 #include "hashing.h"
 #include "reading.h"
 #include "kernel.h"
+#include "rows.h"
 #include "unanswered.h"
 
 rd_kafka_t *handle_of(PyObject *client)
@@ -38,14 +39,15 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__kernel(void)
 {
+    PyMethodDef *const parts[] = {hashing_methods, reading_methods, fingerprint_methods, producing_methods,
+                                  unanswered_methods};
     PyObject *module = PyModule_Create(&definition);
 
     hashing_prepare();
-    if (module != NULL
-        && (PyModule_AddFunctions(module, hashing_methods) < 0 || PyModule_AddFunctions(module, reading_methods) < 0
-            || PyModule_AddFunctions(module, unanswered_methods) < 0)) {
-        Py_DECREF(module);
-        return NULL;
-    }
+    for (size_t part = 0; module != NULL && part < sizeof parts / sizeof *parts; part++)
+        if (PyModule_AddFunctions(module, parts[part]) < 0) {
+            Py_DECREF(module);
+            return NULL;
+        }
     return module;
 }

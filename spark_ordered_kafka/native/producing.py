@@ -1,0 +1,116 @@
+"""Queueing records of one topic in librdkafka, each in the partition of its key.
+
+The kernel does so for whole columns without Python's lock; Python gives confluent-kafka a dict per record.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from spark_ordered_kafka.native.contents import Records, objects
+from spark_ordered_kafka.native.loading import kernel
+from spark_ordered_kafka.ordering.routing import Routing
+
+# What is made of them for librdkafka fits into the processor's cache: with 5,000 sending takes a tenth longer.
+_PART_ROWS = 2_000
+
+
+class Room(NamedTuple):
+    """How much may be queued."""
+
+    rows: int
+    size: int
+
+
+class Queued(NamedTuple):
+    """What was queued: records, their bytes, those of the largest; and whose turn it is after that."""
+
+    rows: int
+    size: int
+    largest: int
+    turn: int
+
+
+def produce(
+    producer: Producer, topic: str, routing: Routing, turn: int, records: Records, start: int, room: Room
+) -> Queued:
+    """Queue records from the ``start``-th on, as many as there is room for, and at least one.
+
+    Those of one partition keep their order. Null keys take turns over all partitions, of which the next is ``turn``.
+    None and empty keys and values stay different. The delivery of such records is not reported; the producer must have
+    no default delivery callback.
+
+    Raises KafkaException when a record is refused, because the queue is full, say. Others may have been queued by then,
+    also later ones of its partition, so the transaction must be given up.
+    """
+    native = kernel()
+    if native is None:
+        return _produce(producer, topic, routing, turn, records, start, room)
+    rows, size, largest, turn, error, _ = native.produce(
+        producer,
+        topic,
+        (routing.hash, routing.initial_count, routing.count),
+        turn,
+        records.keys,
+        records.values,
+        records.headers,
+        start,
+        *room,
+    )
+    if error:
+        raise KafkaException(KafkaError(error))
+    return Queued(rows, size, largest, turn)
+
+
+def _produce(
+    producer: Producer, topic: str, routing: Routing, turn: int, records: Records, start: int, room: Room
+) -> Queued:
+    part = slice(start, start + max(1, min(room.rows, _PART_ROWS)))
+    rows = _rows(records, part)
+    sizes = list(map(_size, rows))
+    count = max(1, sum(total <= room.size for total in accumulate(sizes)))
+    rows, sizes = rows[:count], sizes[:count]
+    partitions = routing.partitions([row["key"] for row in rows])
+    for place in np.flatnonzero(partitions < 0).tolist():
+        partitions[place] = turn % routing.count
+        turn += 1
+    order = np.argsort(partitions, kind="stable")
+    found, firsts = np.unique(partitions[order], return_index=True)
+    for partition, places in zip(found.tolist(), np.split(order, firsts[1:]), strict=True):
+        _queue(producer, topic, partition, [rows[place] for place in places.tolist()])
+    return Queued(count, sum(sizes), max(sizes), turn)
+
+
+def _rows(records: Records, part: slice) -> list[dict[str, Any]]:
+    rows = [
+        {"key": key, "value": value}
+        for key, value in zip(objects(records.keys[part]), objects(records.values[part]), strict=True)
+    ]
+    if records.headers is not None:
+        for row, headers in zip(rows, objects(records.headers[part]), strict=True):
+            row["headers"] = [(header["key"], header["value"]) for header in headers or ()]
+    return rows
+
+
+def _size(row: dict[str, Any]) -> int:
+    texts = [row["key"], row["value"]]
+    for key, value in row.get("headers", ()):
+        texts += (key.encode(), value)
+    return sum(len(text) for text in texts if text is not None)
+
+
+def _queue(producer: Producer, topic: str, partition: int, rows: list[dict[str, Any]]) -> None:
+    if "headers" not in rows[0]:
+        # A partition named in a row would be ignored: confluent-kafka passes one for the whole call.
+        if producer.produce_batch(topic, rows, partition) < len(rows):
+            raise KafkaException(next(row["_error"] for row in rows if "_error" in row))
+        return
+    try:
+        for row in rows:
+            producer.produce(topic, partition=partition, **row)
+    except BufferError as error:
+        raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from error
