@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.kafka.tombstones import KeySet, Tombstones
-from spark_ordered_kafka.ordering import key_hashes, tombstone_targets
+from spark_ordered_kafka.native.contents import Contents
+from spark_ordered_kafka.native.keys import key_hashes
+from spark_ordered_kafka.ordering import tombstone_targets
 
 keys = st.binary(max_size=2)
 
 
-def due(tombstones: Tombstones, written: list[bytes | None]) -> Counter[tuple[int, bytes]]:
+def due(tombstones: Tombstones, written: Contents) -> Counter[tuple[int, bytes]]:
     found = tombstones.due(written, key_hashes("murmur3", written))
     return Counter((partition, key) for partition, sent in found for key in sent)
 
@@ -37,12 +40,12 @@ def test_key_set_of_many_keys_has_few_runs() -> None:
     assert len(found._runs) <= 17
 
 
-@given(st.lists(st.lists(st.none() | keys)))
-def test_once_per_key_and_partition(batches: list[list[bytes | None]]) -> None:
+@given(st.lists(st.lists(st.none() | keys)), st.booleans())
+def test_once_per_key_and_partition(batches: list[list[bytes | None]], as_array: bool) -> None:
     tombstones = Tombstones(tombstone_targets(1, 7, [(1, [5]), (2, [9, 9]), (5, [9] * 5)], {}))
     sent: Counter[tuple[int, bytes]] = Counter()
     for batch in batches:
-        sent += due(tombstones, batch)
+        sent += due(tombstones, pa.array(batch, pa.binary()) if as_array else batch)
         tombstones.committed()
     written = [key for batch in batches for key in batch if key is not None]
     rows, partitions = tombstone_targets(1, 7, [(1, [5]), (2, [9, 9]), (5, [9] * 5)], {}).pairs(
