@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -25,6 +25,7 @@ from spark_ordered_kafka.kafka.clients import (
     refresh_metadata,
     translate,
 )
+from spark_ordered_kafka.kafka.idle import IdlePool
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.kafka.strays import StrayCounter, Strays
 from spark_ordered_kafka.native.draining import Drain, Drained, Limits, drain_of
@@ -33,12 +34,18 @@ _LOG = logging.getLogger(__name__)
 BATCH = Limits(records=32_768, bytes=8 * 2**20)
 # Seconds to wait for a record at once; a task that Spark kills ends within it.
 _WAIT = 0.25
+# Segments of a task that are read at the same time at most, and their offsets in sum.
+_AHEAD = 4
+_AHEAD_RECORDS = 10_000
 # Seconds without a record after which the leader is looked for; each time twice as many.
 _FIRST_PAUSE = 2.0
 # Seconds before a broker that did not know a position is asked for it again.
 _AGAIN = 0.25
 # Seconds for an answer while nothing comes.
 _ANSWER = 10.0
+
+# Of a worker process, by configuration and number: connections and metadata outlive the task.
+_CONSUMERS = IdlePool[tuple[Connection, int], Consumer](Consumer.close)
 
 LogEndOf = Callable[[Segment], int | None]
 """Where the log of a segment's leader epoch ends now, if that lies before the segment's end; None if not, or if it is not
@@ -71,50 +78,88 @@ def read_segments(
     the broker stalls, MisroutedRecordError under ``misrouted=fail``. The tombstones that writers of a compacted topic put
     into earlier partitions of a key are left out: delivered, they would delete live state.
     """
-    consumer = _consumer(settings.connection)
+    readings = _Readings(settings, segments, log_end)
     strays = StrayCounter(settings.misrouted)
     try:
-        for segment in segments:
+        for segment, reading in readings:
             constants = _Constants(segment, schema)
-            for records in _batches(consumer, segment, settings, log_end):
+            for records in _batches(reading):
                 kept = strays.judge(records, segment)
                 if kept.num_rows > 0:
                     yield constants.added_to(kept)
     except KafkaException as error:
         raise translate(error.args[0], "reading") from error
     finally:
+        readings.close()
         on_strays(strays.found)
 
 
-@lru_cache(maxsize=4)
-def _consumer(connection: Connection) -> Consumer:
-    # One per worker process and configuration: connections and metadata outlive the task.
-    return Consumer(consumer_properties(connection.kafka))
+def _batches(reading: _Reading) -> Iterator[pa.RecordBatch]:
+    # What it waited for its turn is no stall.
+    reading.start_waiting()
+    while reading.position < reading.end:
+        fetched = reading.fetch()
+        if fetched is not None:
+            yield fetched
+            # Nor is what the caller took its time for.
+            reading.start_waiting()
 
 
-def _batches(
-    consumer: Consumer, segment: Segment, settings: ReadSettings, log_end: LogEndOf
-) -> Iterator[pa.RecordBatch]:
-    reading = _Reading(consumer, segment, settings, log_end)
-    try:
-        while reading.position < reading.end:
-            fetched = reading.fetch()
-            if fetched is not None:
-                yield fetched
-                # What the caller took its time for is no stall.
-                reading.start_waiting()
-    finally:
+class _Readings:
+    """The segments in their order, each with its reading, which is open until the next one is asked for.
+
+    Small ones are open before their turn: what takes their time is waiting for brokers, and so a task waits once.
+    """
+
+    def __init__(self, settings: ReadSettings, segments: Sequence[Segment], log_end: LogEndOf) -> None:
+        self._settings = settings
+        self._log_end = log_end
+        self._left = deque(segments)
+        self._open: deque[tuple[Segment, _Reading]] = deque()
+        self._opened = 0
+
+    def __iter__(self) -> Iterator[tuple[Segment, _Reading]]:
+        while self._left or self._open:
+            while self._left and self._may_open():
+                self._open_next()
+            yield self._open[0]
+            self._close_first()
+
+    def close(self) -> None:
+        """Give up those that are open."""
+        while self._open:
+            self._close_first()
+
+    def _may_open(self) -> bool:
+        sizes = [one.end - one.start for one in (self._left[0], *(segment for segment, _ in self._open))]
+        return len(sizes) == 1 or (len(sizes) <= _AHEAD and sum(sizes) <= _AHEAD_RECORDS)
+
+    def _open_next(self) -> None:
+        segment = self._left.popleft()
+        connection = self._settings.connection
+        consumer = _CONSUMERS.take((connection, self._opened % _AHEAD))
+        if consumer is None:
+            consumer = Consumer(consumer_properties(connection.kafka))
+        self._opened += 1
+        self._open.append((segment, _Reading(consumer, segment, self._settings, self._log_end)))
+
+    def _close_first(self) -> None:
+        number = (self._opened - len(self._open)) % _AHEAD
+        _, reading = self._open.popleft()
         reading.close()
+        _CONSUMERS.put((self._settings.connection, number), reading.consumer)
 
 
 class _Reading:
-    """How far a segment is read: ``position`` is the next offset, ``end`` where there is nothing more to be had."""
+    """How far a segment is read by a ``consumer`` of its own: ``position`` is the next offset, ``end`` where there is nothing
+    more to be had.
+    """
 
     def __init__(
         self, consumer: Consumer, segment: Segment, settings: ReadSettings, log_end: LogEndOf
     ) -> None:
         self.position, self.end = segment.start, segment.end
-        self._consumer = consumer
+        self.consumer = consumer
         self._segment = segment
         self._settings = settings
         self._log_end = log_end
@@ -153,7 +198,7 @@ class _Reading:
 
     def close(self) -> None:
         """Stop fetching, and give up what was fetched."""
-        self._consumer.unassign()
+        self.consumer.unassign()
         self._drain.close()
 
     def start_waiting(self) -> None:
@@ -164,12 +209,12 @@ class _Reading:
 
     def _assign(self) -> Drain:
         drain = drain_of(
-            self._consumer,
+            self.consumer,
             self._segment.topic,
             self._segment.partition,
             headers=self._settings.include_headers,
         )
-        self._consumer.assign([TopicPartition(self._segment.topic, self._segment.partition, self.position)])
+        self.consumer.assign([TopicPartition(self._segment.topic, self._segment.partition, self.position)])
         return drain
 
     def _assign_again(self) -> None:
@@ -204,21 +249,21 @@ class _Reading:
             self._take(error)
 
     def _refresh(self) -> None:
-        refresh_metadata(self._consumer, self._segment.topic, _ANSWER)
+        refresh_metadata(self.consumer, self._segment.topic, _ANSWER)
 
     def _check_first(self, offset: int) -> None:
         # A gap is legal (control records, aborted records, compaction) unless the log now starts behind the position.
         if offset == self.position:
             return
         place = TopicPartition(self._segment.topic, self._segment.partition)
-        low, _ = self._consumer.get_watermark_offsets(place, cached=True)
+        low, _ = self.consumer.get_watermark_offsets(place, cached=True)
         if low > self.position:
             self._lose(min(low, self.end), f"the log starts at {low}")
 
     def _find_range(self) -> None:
         """Go on where the log begins, or where the reader was when a broker did not know its position."""
         place = TopicPartition(self._segment.topic, self._segment.partition)
-        low, high = self._consumer.get_watermark_offsets(place, _ANSWER)
+        low, high = self.consumer.get_watermark_offsets(place, _ANSWER)
         if low > self.position:
             self._lose(min(low, self.end), f"the log starts at {low}")
             self.position = min(low, self.end)

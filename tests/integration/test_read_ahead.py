@@ -1,0 +1,74 @@
+"""Small segments of a task are under way before their turn: they still come whole, and in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka import reader
+from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
+from spark_ordered_kafka.kafka.segments import Segment
+from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.spark.schema import source_schema
+from tests.servers import TIMEOUT
+
+PARTITIONS = 5
+RECORDS = 40
+SCHEMA = to_arrow_schema(source_schema(False), timezone="UTC")
+ranges = st.tuples(st.integers(0, PARTITIONS - 1), st.integers(0, RECORDS), st.integers(0, RECORDS))
+
+
+@pytest.fixture
+def topic(kafka_cluster: LocalCluster, make_topic: Callable[..., str]) -> str:
+    name = make_topic(PARTITIONS, prefix="ahead")
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    for number in range(RECORDS):
+        for partition in range(PARTITIONS):
+            producer.produce(name, str(number), partition=partition)
+    assert producer.flush(TIMEOUT) == 0
+    return name
+
+
+# The topic is only read.
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(some=st.lists(ranges, max_size=9), ahead=st.integers(1, 100), taken=st.none() | st.integers(0, 3))
+def test_segments_come_in_their_order(
+    kafka_cluster: LocalCluster,
+    topic: str,
+    some: list[tuple[int, int, int]],
+    ahead: int,
+    taken: int | None,
+) -> None:
+    """Whatever fits ahead, and whether or not the task takes all batches."""
+    segments = [
+        Segment(topic, partition, 0, min(low, high), max(low, high), None) for partition, low, high in some
+    ]
+    connection = Connection({"bootstrap.servers": kafka_cluster.bootstrap_servers}, "http://nobody:1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "_AHEAD_RECORDS", ahead)
+        batches = read_segments(ReadSettings(connection, False, True), segments, SCHEMA)
+        read: list[pa.RecordBatch] = []
+        for batch in batches:
+            read.append(batch)
+            if len(read) == taken:
+                break
+        batches.close()  # type: ignore[attr-defined]
+    found = [
+        (row["partition"], row["offset"], row["value"])
+        for batch in read
+        for row in batch.select(["partition", "offset", "value"]).to_pylist()
+    ]
+    expected = [
+        (one.partition, offset, str(offset).encode())
+        for one in segments
+        for offset in range(one.start, one.end)
+    ]
+    assert found == (expected if taken is None or len(read) < taken else expected[: len(found)])
+    assert len(reader._CONSUMERS) <= reader._AHEAD
