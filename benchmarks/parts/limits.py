@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 import numpy as np
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from benchmarks import loop
 from benchmarks.bench import Bench
@@ -26,47 +26,46 @@ def limits(bench: Bench) -> Iterator[Measurement]:
     """A whole topic read outside Spark: into Arrow by this package and by kafkarrow, into messages, into nothing by C."""
     records = bench.scale.small
     topic = bench.filled(_PARTITIONS, records, 100)
-    contenders: dict[str, Callable[[], float]] = {OURS: lambda: _ours(bench, topic, records)}
+    contenders: dict[str, Callable[[], float]] = {OURS: lambda: _rate(_ours(bench, topic), records)}
     missing = []
     program = loop.compiled(bench.directory)
     if program is None:
         missing.append("no C compiler: no loop in C")
     else:
         servers = bench.cluster.bootstrap_servers
-        contenders["loop in C"] = lambda: loop.seconds(program, servers, topic, _PARTITIONS, records)
-    contenders["consume()"] = lambda: _consume(bench, topic, records)
+        contenders["loop in C"] = lambda: loop.rate(program, servers, topic, _PARTITIONS, records)
+    contenders["consume()"] = lambda: _rate(_consume(bench, topic, records), records)
     if find_spec("kafkarrow") is None:
         missing.append("kafkarrow is not installed")
     else:
-        contenders["kafkarrow"] = lambda: _kafkarrow(bench, topic, records)
+        # It keeps the end of a topic back: it does not see where a transaction ends.
+        contenders["kafkarrow"] = lambda: _rate(_kafkarrow(bench, topic, records), records // 2)
 
     def run(name: str) -> Sample:
-        sample = bench.usage.watched(lambda: records / contenders[name](), records)
+        sample = bench.usage.watched(contenders[name], records)
         bench.say(f"limits: {name}: {sample.value:,.0f} records/s")
         return sample
 
     samples = alternate(contenders, run, bench.scale.rounds)
-    note = "; ".join(
-        ["Ours reads four tasks one after another; the others all partitions at once, in any order", *missing]
-    )
+    notes = [
+        "From the first records on. Ours reads four tasks one after another, the others all partitions at once"
+    ]
+    note = "; ".join([*notes, *missing])
     title = "one thread outside Spark, 100 B, 4 partitions"
     yield Measurement("limits", title, "records/s", "more", samples, note=f"{note}.")
     copies = {"memcpy": [Sample(_copied()) for _ in range(bench.scale.rounds)]}
     yield Measurement("limits", "copying memory, one core", "GB/s", "more", copies)
 
 
-def _ours(bench: Bench, topic: str, records: int) -> float:
-    """Seconds in which all tasks of a batch read have been read, one after another."""
+def _ours(bench: Bench, topic: str) -> Iterator[int]:
+    """Rows of each Arrow batch of all tasks of a batch read, one task after another."""
     source = OrderedKafkaDataSource({**bench.options(OURS), "subscribe": topic})
     reader = source.reader(source.schema())
-    tasks = reader.partitions()
-    begun = time.perf_counter()
-    found = sum(batch.num_rows for task in tasks for batch in reader.read(task))
-    return _taken(begun, found, records)
+    return (batch.num_rows for task in reader.partitions() for batch in reader.read(task))
 
 
-def _consume(bench: Bench, topic: str, records: int) -> float:
-    """Seconds in which confluent-kafka's consumer has given all messages."""
+def _consume(bench: Bench, topic: str, records: int) -> Iterator[int]:
+    """Messages of each call of confluent-kafka's ``consume()``."""
     own = {
         "group.id": f"bench-{uuid.uuid4().hex}",
         "enable.auto.commit": "false",
@@ -74,40 +73,47 @@ def _consume(bench: Bench, topic: str, records: int) -> float:
     }
     consumer = Consumer({**bench.connection.kafka, **own})
     try:
-        begun = time.perf_counter()
-        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(_PARTITIONS)])
-        found = 0
-        while found < records and time.perf_counter() < begun + _TIMEOUT:
-            messages = consumer.consume(_BATCH, 1.0)
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(_PARTITIONS)])
+        left = records
+        while left > 0 and (messages := consumer.consume(min(_BATCH, left), _TIMEOUT)):
             for error in filter(None, map(Message.error, messages)):
                 raise KafkaException(error)
-            found += len(messages)
-        return _taken(begun, found, records)
+            left -= len(messages)
+            yield len(messages)
     finally:
         consumer.close()
 
 
-def _kafkarrow(bench: Bench, topic: str, records: int) -> float:
-    """Seconds in which kafkarrow gives so many records as Arrow batches, by those that it gives.
-
-    It keeps the last of a topic back, since records of a transaction have an end that it does not see.
-    """
+def _kafkarrow(bench: Bench, topic: str, records: int) -> Iterator[int]:
+    """Rows of each Arrow batch of kafkarrow, until it gives no more for a second."""
     import kafkarrow
 
     config = {**bench.connection.kafka, "group.id": f"bench-{uuid.uuid4().hex}"}
-    begun = last = time.perf_counter()
     manager = kafkarrow.ConsumerManager(config=config, topics=[kafkarrow.SourceTopic.from_earliest(topic)])
-    found = 0
-    while found < records and time.perf_counter() < begun + _TIMEOUT:
-        rows = manager.poll(timeout_ms=1000).num_rows
-        if rows:
-            found += rows
-            last = time.perf_counter()
-        elif 2 * found > records:
-            break
-    if 2 * found <= records:
-        raise UnavailableError(f"kafkarrow gave {found} of {records} records within {_TIMEOUT:g} s")
-    return (last - begun) * records / found
+    deadline, left = time.monotonic() + _TIMEOUT, records
+    while left > 0 and time.monotonic() < deadline:
+        rows: int = manager.poll(timeout_ms=1000).num_rows
+        if rows == 0 and left < records:
+            return
+        left -= rows
+        yield rows
+
+
+def _rate(counts: Iterator[int], wanted: int) -> float:
+    """Records per second from the first that came to the last; where all came at once, from the start.
+
+    Raises UnavailableError when fewer than ``wanted`` came.
+    """
+    # When how many were there.
+    arrivals, found = [(time.perf_counter(), 0)], 0
+    for count in counts:
+        if count > 0:
+            found += count
+            arrivals.append((time.perf_counter(), found))
+    if found < max(1, wanted):
+        raise UnavailableError(f"{found} of {wanted} records came within {_TIMEOUT:g} s")
+    (begun, before), (ended, _) = arrivals[min(1, len(arrivals) - 2)], arrivals[-1]
+    return (found - before) / (ended - begun)
 
 
 def _copied() -> float:
@@ -117,9 +123,3 @@ def _copied() -> float:
     begun = time.perf_counter()
     np.copyto(target, source)
     return _COPIED / 1e9 / (time.perf_counter() - begun)
-
-
-def _taken(begun: float, found: int, records: int) -> float:
-    if found < records:
-        raise UnavailableError(f"{found} of {records} records came within {_TIMEOUT:g} s")
-    return time.perf_counter() - begun

@@ -29,4 +29,4 @@ def test_it_finds_the_library_of_confluent_kafka_and_says_what_is_wrong(tmp_path
 
     assert "give LIBRDKAFKA BOOTSTRAP_SERVERS TOPIC PARTITIONS RECORDS" in refused()
     assert "/nowhere.so: " in refused("/nowhere.so", "127.0.0.1:1", "topic", "1", "1")
-    assert loop.seconds(program, "127.0.0.1:1", "topic", 1, records=0) >= 0
+    assert Path(loop.librdkafka()).is_file()
