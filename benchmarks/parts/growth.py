@@ -14,8 +14,10 @@ from spark_ordered_kafka.bench.placement import run as place
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset, admit
-from spark_ordered_kafka.spark.plan import stream_tasks
+from spark_ordered_kafka.spark.plan import shared_tasks, stream_tasks
 
+# Records of a micro-batch, and those for which it pays to have a task.
+_LEAST = 10_000
 _EPOCHS = (1, 10, 100)
 _BROKERS = (10, 100, 1_000)
 _WRITERS = (10, 100)
@@ -68,12 +70,13 @@ def _offsets(bench: Bench, partitions: int) -> list[Sample]:
 def _tasks(bench: Bench, partitions: int) -> list[Sample]:
     history = LayoutHistory(partitions, [Layout(0, partitions, [0] * partitions)])
     layouts = TopicLayouts("topic", "id", history, (None,))
-    before, after = _offset(partitions, 1_000_000), _offset(partitions, 1_001_000)
+    before, after = _offset(partitions, 1_000_000), _offset(partitions, 1_000_001)
 
     def plan() -> object:
         ranges = {("topic", p): (before.position(p), after.position(p)) for p in range(partitions)}
-        admit(ranges, 1_000)
-        return stream_tasks(layouts, after, before, {})
+        admit(ranges, _LEAST)
+        shared = SourceOffset({"topic": after}).sharing(SourceOffset({"topic": before}), _LEAST).shared
+        return shared_tasks(stream_tasks(layouts, after, before, {}), shared)
 
     return _milliseconds(plan, bench.scale.rounds)
 
