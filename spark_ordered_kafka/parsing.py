@@ -9,10 +9,8 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
-
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from spark_ordered_kafka.errors import ConfigError
 
@@ -41,13 +39,7 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 _DURATION = re.compile(r"([0-9]{1,18})(us|ms|s|m|min|h|d)?")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
-_Partition = Annotated[int, Field(ge=0, lt=2**31)]
-_PartitionName = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")]
-_Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-_LONGS = TypeAdapter(dict[str, dict[_PartitionName, _Long]])
-_PARTITIONS = TypeAdapter(dict[str, Annotated[frozenset[_Partition], Field(min_length=1)]])
 _NameT = TypeVar("_NameT", bound=str)
-_ParsedT = TypeVar("_ParsedT")
 _SET_BY_SPARK = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 _REFUSED_KAFKA = {
     "auto.offset.reset": "startingOffsets of a read says where it begins; leave it out",
@@ -237,10 +229,13 @@ def pattern(option: str, value: str) -> str:
 def assignment(option: str, value: str) -> dict[str, frozenset[int]]:
     """Partitions per topic, as Spark's ``assign`` has them."""
     expected = 'JSON that names partitions, such as {"topicA":[0,1],"topicB":[2,4]}'
-    found = _from_json(_PARTITIONS, option, value, expected)
+    # Here, since pydantic takes longer to import than all else that a task needs, and few options are JSON.
+    from spark_ordered_kafka.json_options import partitions
+
+    found = partitions(option, value, expected)
     if not found:
         raise ConfigError(option, value, expected)
-    return {topic_name(option, topic): partitions for topic, partitions in found.items()}
+    return {topic_name(option, topic): named for topic, named in found.items()}
 
 
 def starting_offsets(option: str, value: str) -> int | Positions:
@@ -327,19 +322,12 @@ def _positions(option: str, value: str, words: str, markers: tuple[int, ...]) ->
 
 
 def _per_partition(option: str, value: str, expected: str, least: int) -> Positions:
-    found = _from_json(_LONGS, option, value, expected)
+    from spark_ordered_kafka.json_options import longs  # as above
+
+    found = longs(option, value, expected)
     if not found or any(number < least for numbers in found.values() for number in numbers.values()):
         raise ConfigError(option, value, expected)
     return {
         topic: {int(partition): number for partition, number in numbers.items()}
         for topic, numbers in found.items()
     }
-
-
-def _from_json(adapter: TypeAdapter[_ParsedT], option: str, value: str, expected: str) -> _ParsedT:
-    try:
-        return adapter.validate_json(value, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        at = ".".join(map(str, first["loc"]))
-        raise ConfigError(option, value, f"{expected}; {at + ': ' if at else ''}{first['msg']}") from error

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 # Each may import from those before it and from itself; the package's own __init__ comes last.
 LAYERS = (
     "errors",
+    "json_options",
     "parsing",
     "credentials",
     "config",

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from urllib.parse import quote
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.log_dirs import LogDirCalls
+from spark_ordered_kafka.client.paths import segment, topic_path
 from spark_ordered_kafka.client.reassignments import ReassignmentCalls
 from spark_ordered_kafka.client.takeover import settled
-from spark_ordered_kafka.client.transport import Transport, new_key
+from spark_ordered_kafka.client.transport import new_key
+from spark_ordered_kafka.client.typed import TypedTransport
 from spark_ordered_kafka.client.waits import DRAIN_TIMEOUT, patience_of
+from spark_ordered_kafka.client.writer_layouts import WriterLayoutCalls
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.credentials import NO_CREDENTIALS, ControllerCredentials
-from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
-
-_LAYOUT_RETRY = 0.05
-"""Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
+from spark_ordered_kafka.errors import ConfigError
 
 
-class ControllerClient(ReassignmentCalls, LogDirCalls):
+class ControllerClient(WriterLayoutCalls, ReassignmentCalls, LogDirCalls):
     """Typed, synchronous client of the controller. Safe to share between threads.
 
     Any of several controllers will do, and another one is asked when it does not answer. While none answers, they are asked
@@ -52,7 +50,7 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
         reason: str | None = None,
         credentials: ControllerCredentials = NO_CREDENTIALS,
     ) -> None:
-        self._transport = Transport(
+        self._transport: TypedTransport = TypedTransport(
             urls, timeout=timeout, retry_for=retry_for, reason=reason, credentials=credentials
         )
         self._call = self._transport.ask
@@ -101,7 +99,7 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
         return self._call(
             schemas.TopicView,
             "GET",
-            _topic_path(topic),
+            topic_path(topic),
             params=params,
             extra_timeout=DRAIN_TIMEOUT if details else None,
         )
@@ -134,7 +132,7 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
             params["timeout_ms"] = str(timeout_ms)
         patience = patience_of(timeout_ms)
         return self._call(
-            schemas.TopicResult, "DELETE", _topic_path(topic), params=params, extra_timeout=patience
+            schemas.TopicResult, "DELETE", topic_path(topic), params=params, extra_timeout=patience
         )
 
     def delete_topics(self, request: schemas.DeleteTopicsRequest) -> schemas.TopicResults:
@@ -152,52 +150,18 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
         return self._call(
             schemas.LayoutHistoryView,
             "GET",
-            _topic_path(topic, "layout"),
+            topic_path(topic, "layout"),
             params={"from_epoch": str(from_epoch)},
         )
-
-    def writer_layout(self, topic: str, *, retry_for: float | None = None) -> schemas.WriterLayoutView:
-        """What a writer needs to place records; a linearizable read. ``retry_for`` instead of the client's own.
-
-        Raises LayoutChangingError while a partition change is closing.
-        """
-        return self._call(
-            schemas.WriterLayoutView,
-            "GET",
-            _topic_path(topic, "layout"),
-            params={"writer": "true"},
-            topic=topic,
-            retry_for=retry_for,
-        )
-
-    def wait_for_layout(
-        self,
-        topic: str,
-        timeout: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> schemas.WriterLayoutView:
-        """The writer's layout, waiting while a change is closing or no controller answers.
-
-        Raises the last retriable error once ``timeout`` (seconds) has passed.
-        """
-        deadline = clock() + timeout
-        while True:
-            try:
-                return self.writer_layout(topic, retry_for=0.0)
-            except OrderedKafkaError as error:
-                if not error.retriable or clock() >= deadline:
-                    raise
-                sleep(min(_LAYOUT_RETRY, max(0.0, deadline - clock())))
 
     def leader_epochs(self, topic: str, partitions: Sequence[int] | None = None) -> schemas.LeaderEpochsView:
         """KIP-253's PartitionLeaderEpochsForPartitions; ``None`` asks for every partition."""
         params = {} if partitions is None else {"partitions": ",".join(map(str, partitions))}
-        return self._call(schemas.LeaderEpochsView, "GET", _topic_path(topic, "leader-epochs"), params=params)
+        return self._call(schemas.LeaderEpochsView, "GET", topic_path(topic, "leader-epochs"), params=params)
 
     def adopt_topic(self, topic: str, request: schemas.AdoptTopicRequest) -> schemas.TopicResult:
         """Take a topic that exists in Kafka under management."""
-        return self._call(schemas.TopicResult, "POST", _topic_path(topic, "adopt"), body=request)
+        return self._call(schemas.TopicResult, "POST", topic_path(topic, "adopt"), body=request)
 
     def alter_topic(
         self, topic: str, request: schemas.AlterTopicRequest, *, wait: float | None = None
@@ -210,7 +174,7 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
                 self._call(
                     schemas.TopicResult,
                     "PATCH",
-                    _topic_path(topic),
+                    topic_path(topic),
                     params=_wait_params(seconds),
                     body=request,
                     extra_timeout=seconds,
@@ -225,7 +189,7 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
         return self._call(
             schemas.DeletedRecords,
             "POST",
-            _topic_path(topic, "delete-records"),
+            topic_path(topic, "delete-records"),
             body=request,
             extra_timeout=DRAIN_TIMEOUT,
         )
@@ -233,13 +197,13 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
     def truncations(self, topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
         """Which positions and layout starts lie beyond what the logs still have of their leader epoch (KIP-320)."""
         return self._call(
-            schemas.Truncations, "POST", _topic_path(topic, "truncations"), body=request, repeatable=True
+            schemas.Truncations, "POST", topic_path(topic, "truncations"), body=request, repeatable=True
         )
 
     def report_misrouted(self, topic: str, records: int) -> None:
         """Let the controller count records that lie where their keys do not belong."""
         body = schemas.MisroutedReport(records=records)
-        self._call(schemas.Result, "POST", _topic_path(topic, "misrouted"), body=body)
+        self._call(schemas.Result, "POST", topic_path(topic, "misrouted"), body=body)
 
     # -- writers ------------------------------------------------------------------------------------------------
 
@@ -292,11 +256,11 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
 
     def change(self, topic: str) -> schemas.TopicChange:
         """The change in progress on the topic, and the one that ended last."""
-        return self._call(schemas.TopicChange, "GET", _topic_path(topic, "change"))
+        return self._call(schemas.TopicChange, "GET", topic_path(topic, "change"))
 
     def cancel_change(self, topic: str) -> schemas.TopicResult:
         """Ask for the change in progress to be taken back; possible until its boundaries are read."""
-        return self._call(schemas.TopicResult, "DELETE", _topic_path(topic, "change"))
+        return self._call(schemas.TopicResult, "DELETE", topic_path(topic, "change"))
 
     def brokers(self) -> schemas.BrokerList:
         """Brokers with racks, hosted replicas, limit and capacity."""
@@ -317,7 +281,7 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
         return self._call(
             schemas.GroupPositions,
             "GET",
-            f"/v1/groups/{_segment(group)}/positions",
+            f"/v1/groups/{segment(group)}/positions",
             params={} if topic is None else {"topic": topic},
             extra_timeout=DRAIN_TIMEOUT,
         )
@@ -358,18 +322,6 @@ class ControllerClient(ReassignmentCalls, LogDirCalls):
     def metrics(self) -> str:
         """Counters of the controller that answered last, in Prometheus' text format."""
         return self._transport.text("/metrics")
-
-
-def _topic_path(topic: str, *rest: str) -> str:
-    return "/".join(["/v1/topics", _segment(topic), *rest])
-
-
-def _segment(name: str) -> str:
-    try:
-        # Dots too: a name of one or two would be taken for a step in the path.
-        return quote(name, safe="").replace(".", "%2E")
-    except UnicodeEncodeError as error:
-        raise ConfigError("the name", name, f"it must be text ({error.reason})") from error
 
 
 def _wait_params(wait: float | None) -> dict[str, str]:

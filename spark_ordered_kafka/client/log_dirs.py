@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.client.transport import Transport
+from spark_ordered_kafka.client.typed import TypedTransport
 from spark_ordered_kafka.client.waits import DRAIN_TIMEOUT, patience_of
 
 _REPLICAS = "/v1/replica-log-dirs"
@@ -18,7 +18,7 @@ class LogDirCalls:
     answer: the rows of those that do not have their error.
     """
 
-    _transport: Transport
+    _transport: TypedTransport
 
     def log_dirs(
         self,

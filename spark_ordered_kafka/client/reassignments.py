@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.client.transport import Transport, new_key
+from spark_ordered_kafka.client.transport import new_key
+from spark_ordered_kafka.client.typed import TypedTransport
 from spark_ordered_kafka.client.waits import DRAIN_TIMEOUT, PLAN_TIMEOUT, patience_of
 
 _PATH = "/v1/reassignments"
@@ -14,7 +15,7 @@ _PATH = "/v1/reassignments"
 class ReassignmentCalls:
     """Part of :class:`~spark_ordered_kafka.client.controller.ControllerClient`, which says what they raise."""
 
-    _transport: Transport
+    _transport: TypedTransport
 
     def reassign(self, request: schemas.ReassignmentRequest) -> schemas.ReassignmentResult:
         """Move replicas between brokers and log directories, whole or not at all; a result per partition.

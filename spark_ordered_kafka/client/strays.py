@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 
-from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.strays import Strays
@@ -33,6 +32,9 @@ def tell_strays(connection: Connection, strays: Sequence[Strays]) -> None:
         )
     if not records:
         return
+    # Here, since few tasks find any.
+    from spark_ordered_kafka.client.controller import ControllerClient
+
     with ControllerClient.of(connection, timeout=_REPORT_TIMEOUT, retry_for=0.0) as controller:
         for topic, count in records.items():
             try:

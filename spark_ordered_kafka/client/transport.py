@@ -1,21 +1,24 @@
-"""Requests to whichever of several controllers answers."""
+"""Requests to whichever of several controllers answers.
+
+Over httpcore, the engine of httpx: httpx itself takes a tenth of a second to import, which each worker process of Spark
+would pay before it writes its first row.
+"""
 
 from __future__ import annotations
 
 import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+from urllib.parse import urlencode, urlsplit
 
-import httpx
-from pydantic import BaseModel, ValidationError
-from pydantic_core import PydanticSerializationError
+import httpcore
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
 
 from spark_ordered_kafka.client.refusals import tls_refusal
-from spark_ordered_kafka.client.schemas import Result, ReviewSummary
-from spark_ordered_kafka.config import is_http_url
+from spark_ordered_kafka.config import Connection, is_http_url
 from spark_ordered_kafka.credentials import NO_CREDENTIALS, PREFIX, ControllerCredentials
 from spark_ordered_kafka.errors import (
     ClosedError,
@@ -28,6 +31,9 @@ from spark_ordered_kafka.errors import (
 )
 from spark_ordered_kafka.kafka.security import ssl_context
 from spark_ordered_kafka.parsing import without_user
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.schemas import Result
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 """Header that names a request, so that a controller knows it again (draft-ietf-httpapi-idempotency-key-header)."""
@@ -43,10 +49,22 @@ _RETRY_AFTER = 0.2
 # Below uvicorn's 5 s, so that a request is not sent into a connection that the controller is closing.
 _KEEPALIVE = 2.0
 _SHOWN = 200
+# uvicorn reads no longer head of a request.
+_LONGEST_TARGET = 65_536
 # The request has not left this process.
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+_NOT_SENT = (
+    httpcore.ConnectError,
+    httpcore.ConnectTimeout,
+    httpcore.PoolTimeout,
+    httpcore.UnsupportedProtocol,
+)
+_FAILURES = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.UnsupportedProtocol,
+)
 
-_AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 _ParsedT = TypeVar("_ParsedT")
 
 
@@ -68,6 +86,46 @@ def parse_urls(value: str) -> tuple[str, ...]:
         if not is_http_url(url):
             raise ConfigError("controller.url", without_user(url), expected)
     return urls
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request to the controller at ``base``. Its repr has no header, which may hold a secret."""
+
+    method: str
+    base: str
+    url: httpcore.URL
+    target: str
+    body: bytes | None
+    headers: Mapping[bytes | str, bytes | str] = field(repr=False)
+    timeouts: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return self.base + self.target
+
+    @property
+    def root(self) -> str:
+        """The controller's URL without a path."""
+        parts = urlsplit(self.base)
+        return f"{parts.scheme}://{parts.netloc}/"
+
+
+@dataclass(frozen=True)
+class _Response:
+    """What came for a request."""
+
+    request: _Request
+    status: int
+    body: bytes
+    retry_after: str | None
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
 
 
 class _NoAnswerError(Exception):
@@ -127,35 +185,48 @@ class Transport:
         self._reason = reason
         self._preferred = 0
         self._credentials = credentials
-        shown = credentials.authorization
-        self._http = httpx.Client(
-            trust_env=False,
-            limits=httpx.Limits(keepalive_expiry=_KEEPALIVE),
-            headers={} if shown is None else {"authorization": shown},
-            verify=ssl_context(credentials.ssl_properties, PREFIX),
+        # Reading the authorities of the system takes as long as a request, or ten.
+        secure = credentials.ssl_properties or any(urlsplit(url).scheme == "https" for url in self.urls)
+        self._http = httpcore.ConnectionPool(
+            ssl_context=ssl_context(credentials.ssl_properties, PREFIX) if secure else None,
+            max_connections=None,
+            keepalive_expiry=_KEEPALIVE,
+        )
+        self._is_closed = False
+
+    @classmethod
+    def of(cls, connection: Connection, *, timeout: float = 10.0, retry_for: float | None = None) -> Self:
+        """To the controllers that belong to a cluster, with the credentials that were given for them."""
+        return cls(
+            connection.controller_url,
+            timeout=timeout,
+            retry_for=retry_for,
+            credentials=connection.credentials,
         )
 
     def close(self) -> None:
         """Close the connections. Requests after that raise ClosedError."""
+        self._is_closed = True
         self._http.close()
 
-    def ask(
+    def send(
         self,
-        answer: type[_AnswerT],
+        parse: Callable[[bytes], _ParsedT],
         method: str,
         path: str,
         *,
         params: Mapping[str, str] | None = None,
-        body: BaseModel | None = None,
+        body: bytes | None = None,
         topic: str = "",
         extra_timeout: float | None = None,
         repeatable: bool | None = None,
         key: str | None = None,
         retry_for: float | None = None,
-    ) -> _AnswerT:
+    ) -> _ParsedT:
         """The controller's answer.
 
         Args:
+            parse: makes it of the body; raises ValueError saying what the body is not.
             topic: which one a LayoutChangingError names.
             extra_timeout: seconds that the controller may take beyond ``timeout``.
             repeatable: whether sending it twice does the same as once; None: as the method says.
@@ -170,37 +241,6 @@ class Transport:
             RequestError: the controller refused.
             ClosedError: after :meth:`close`.
         """
-
-        def parse(response: httpx.Response) -> _AnswerT:
-            try:
-                return answer.model_validate_json(response.content)
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                what = ".".join(map(str, first["loc"])) or "the body"
-                raise _NoAnswerError(
-                    f"answered something that is not a {answer.__name__}: {what}: {first['msg']}",
-                    in_doubt=True,
-                ) from error
-
-        return self._ask(parse, method, path, params, body, topic, extra_timeout, repeatable, key, retry_for)
-
-    def text(self, path: str) -> str:
-        """The answer to a GET as it is. Raises as :meth:`ask`."""
-        return self._ask(lambda response: response.text, "GET", path)
-
-    def _ask(
-        self,
-        parse: Callable[[httpx.Response], _ParsedT],
-        method: str,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        body: BaseModel | None = None,
-        topic: str = "",
-        extra_timeout: float | None = None,
-        repeatable: bool | None = None,
-        key: str | None = None,
-        retry_for: float | None = None,
-    ) -> _ParsedT:
         requests = [self._request(method, url, path, params, body, extra_timeout, key) for url in self.urls]
         if repeatable is None:
             repeatable = method in _REPEATABLE
@@ -227,32 +267,32 @@ class Transport:
         url: str,
         path: str,
         params: Mapping[str, str] | None,
-        body: BaseModel | None,
+        body: bytes | None,
         extra_timeout: float | None,
         key: str | None,
-    ) -> httpx.Request:
-        headers = {"content-type": "application/json"}
+    ) -> _Request:
+        headers: dict[bytes | str, bytes | str] = {"content-type": "application/json"}
+        if self._credentials.authorization is not None:
+            headers["authorization"] = self._credentials.authorization
         if key is not None:
             headers[IDEMPOTENCY_KEY] = key
         if self._reason is not None and method not in _READING:
             params = {**(params or {}), "reason": self._reason}
+        timeouts = dict.fromkeys(("connect", "write", "pool"), self._timeout)
+        timeouts["read"] = self._timeout + (extra_timeout or 0.0)
         try:
-            return self._http.build_request(
-                method,
-                url + path,
-                params=params,
-                content=None if body is None else body.model_dump_json(exclude_none=True),
-                headers=headers,
-                timeout=httpx.Timeout(self._timeout, read=self._timeout + (extra_timeout or 0.0)),
-            )
-        except (httpx.InvalidURL, UnicodeError, PydanticSerializationError) as error:
+            target = f"{path}?{urlencode(params)}" if params else path
+            found = _url(url, target)
+        except ValueError as error:
             raise ConfigError("the request", f"{method} {url}{path}", f"cannot be sent: {error}") from error
+        headers["host"] = _host_header(found)
+        return _Request(method, url, found, target, body, headers, timeouts)
 
     def _ask_in_turn(
         self,
         what: str,
-        requests: Sequence[httpx.Request],
-        parse: Callable[[httpx.Response], _ParsedT],
+        requests: Sequence[_Request],
+        parse: Callable[[bytes], _ParsedT],
         topic: str,
         may_repeat: bool,
         doubts: list[str],
@@ -287,77 +327,113 @@ class Transport:
             raise unreached[0].refusal from unreached[0]
         raise _NoControllerError(f"no controller answered {what}: {'; '.join(failures)}")
 
-    def _answer(
-        self, request: httpx.Request, parse: Callable[[httpx.Response], _ParsedT], topic: str
-    ) -> _ParsedT:
-        if self._http.is_closed:
+    def _answer(self, request: _Request, parse: Callable[[bytes], _ParsedT], topic: str) -> _ParsedT:
+        response = self._response(request)
+        if response.status == HTTPStatus.ACCEPTED:
+            raise _pending(response)
+        if response.is_success:
+            try:
+                return parse(response.body)
+            except ValueError as error:
+                raise _NoAnswerError(f"answered something that is not {error}", in_doubt=True) from error
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            raise _unauthorized(response, self._credentials)
+        raise _refusal(response, topic)
+
+    def _response(self, request: _Request) -> _Response:
+        if self._is_closed:
             raise ClosedError("the client of the controller is closed")
         try:
-            response = self._http.send(request)
-        except httpx.HTTPError as error:
-            untrusted = tls_refusal(error, str(request.url.copy_with(raw_path=b"/")), self._credentials)
+            found = self._http.request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                content=request.body,
+                extensions={"timeout": request.timeouts},
+            )
+        except _FAILURES as error:
+            untrusted = tls_refusal(error, request.root, self._credentials)
             if untrusted is not None:
                 raise _TlsError(untrusted) from error
             in_doubt = not isinstance(error, _NOT_SENT)
             raise _NoAnswerError(f"failed: {error or type(error).__name__}", in_doubt=in_doubt) from error
-        except RuntimeError as error:
-            if self._http.is_closed:
-                raise ClosedError("the client of the controller was closed") from error
-            raise
-        if response.status_code == HTTPStatus.ACCEPTED:
-            raise _pending(response)
-        if response.is_success:
-            return parse(response)
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            raise _unauthorized(response, self._credentials)
-        raise _refusal(response, topic)
+        retry_after = next((value for name, value in found.headers if name.lower() == b"retry-after"), None)
+        told = None if retry_after is None else retry_after.decode("latin-1")
+        return _Response(request, found.status, found.content, told)
 
 
-def _pending(response: httpx.Response) -> Exception:
-    """What 202 means: nothing was done yet."""
-    try:
-        return ReviewPendingError(ReviewSummary.model_validate_json(response.content).review_id)
-    except ValidationError:
-        return _NoAnswerError(f"answered {response.status_code}: {response.text[:_SHOWN]}", in_doubt=True)
-
-
-def _unauthorized(response: httpx.Response, credentials: ControllerCredentials) -> RequestError:
-    """Whoever answered, a controller or a proxy before it: asking again, or another one, would not help."""
-    try:
-        told = Result.model_validate_json(response.content).error_message
-    except ValidationError:
-        told = None
-    url = response.request.url.copy_with(raw_path=b"/")
-    return RequestError(
-        ErrorCode.SASL_AUTHENTICATION_FAILED,
-        f"{url} does not accept {credentials.described}: {told or response.status_code}",
+def _url(url: str, target: str) -> httpcore.URL:
+    """``target`` at the controller of ``url``. Raises ValueError for what no server takes, a name that no host can have."""
+    if len(target) > _LONGEST_TARGET:
+        raise ValueError(
+            f"its path and query have {len(target)} characters, at most {_LONGEST_TARGET} are taken"
+        )
+    parts = urlsplit(url)
+    return httpcore.URL(
+        scheme=parts.scheme.encode("ascii"),
+        host=(parts.hostname or "").encode("idna"),
+        port=parts.port,
+        target=(parts.path + target).encode("ascii"),
     )
 
 
-def _refusal(response: httpx.Response, topic: str) -> Exception:
-    """What a response other than a success means; _NoAnswerError when it is not an active controller's."""
+def _host_header(url: httpcore.URL) -> str:
+    host = url.host.decode("ascii")
+    shown = f"[{host}]" if ":" in host else host
+    return shown if url.port is None else f"{shown}:{url.port}"
+
+
+def _pending(response: _Response) -> Exception:
+    """What 202 means: nothing was done yet."""
+    from spark_ordered_kafka.client.schemas import ReviewSummary
+
     try:
-        result = Result.model_validate_json(response.content)
-    except ValidationError:
-        result = Result()
-    if result.error_code == ErrorCode.NONE:
+        return ReviewPendingError(ReviewSummary.model_validate_json(response.body).review_id)
+    except ValueError:
+        return _NoAnswerError(f"answered {response.status}: {response.text[:_SHOWN]}", in_doubt=True)
+
+
+def _unauthorized(response: _Response, credentials: ControllerCredentials) -> RequestError:
+    """Whoever answered, a controller or a proxy before it: asking again, or another one, would not help."""
+    result = _result(response)
+    told = None if result is None else result.error_message
+    return RequestError(
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        f"{response.request.root} does not accept {credentials.described}: {told or response.status}",
+    )
+
+
+def _refusal(response: _Response, topic: str) -> Exception:
+    """What a response other than a success means; _NoAnswerError when it is not an active controller's."""
+    result = _result(response)
+    if result is None or result.error_code == ErrorCode.NONE:
         # Of a proxy, or of another server. Its own errors do not tell whether a controller behind it was asked.
         return _NoAnswerError(
-            f"answered {response.status_code}: {response.text[:_SHOWN]}", in_doubt=response.status_code >= 500
+            f"answered {response.status}: {response.text[:_SHOWN]}", in_doubt=response.status >= 500
         )
     if result.error_code == ErrorCode.NOT_CONTROLLER:
         return _NoAnswerError(f"is not the active controller: {result.error_message}", in_doubt=False)
-    if response.status_code in _GATEWAY:
-        return _NoAnswerError(f"answered {response.status_code}: {result.error_message}", in_doubt=True)
-    if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+    if response.status in _GATEWAY:
+        return _NoAnswerError(f"answered {response.status}: {result.error_message}", in_doubt=True)
+    if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
         if result.error_code == ErrorCode.INVALID_PARTITION_METADATA:
-            return LayoutChangingError(topic, _seconds(response.headers.get("retry-after")))
-        return UnavailableError(f"{response.request.url}: {result.error_message}")
+            return LayoutChangingError(topic, _seconds(response.retry_after))
+        return UnavailableError(f"{response.request}: {result.error_message}")
     try:
         code = ErrorCode(result.error_code)
     except ValueError:
         code = ErrorCode.UNKNOWN_SERVER_ERROR
     return RequestError(code, result.error_message or "no reason given")
+
+
+def _result(response: _Response) -> Result | None:
+    # Here, and not for a writer whose controller has only layouts to tell: pydantic takes a while to import.
+    from spark_ordered_kafka.client.schemas import Result
+
+    try:
+        return Result.model_validate_json(response.body)
+    except ValueError:
+        return None
 
 
 def _seconds(retry_after: str | None) -> float:

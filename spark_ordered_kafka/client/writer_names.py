@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import uuid
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.errors import OrderedKafkaError
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.controller import ControllerClient
 
 _LOG = logging.getLogger(__name__)
 

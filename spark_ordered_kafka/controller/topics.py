@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from spark_ordered_kafka.client import schemas
@@ -155,7 +156,7 @@ class Topics:
         if not deleted:
             return earlier
         return [
-            one.model_copy(update={"ends": [0 if p in deleted else end for p, end in enumerate(one.ends)]})
+            replace(one, ends=[0 if p in deleted else end for p, end in enumerate(one.ends)])
             for one in earlier
         ]
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
-from kafka import errors as kafka_errors
-
 from spark_ordered_kafka import parsing
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
 
@@ -117,6 +115,9 @@ def refusal(error: BaseException, properties: Mapping[str, str]) -> OrderedKafka
         error: why kafka-python has lost a connection, or could not open it.
         properties: of the connection.
     """
+    # Here, since clients of the controllers need this module for TLS only.
+    from kafka import errors as kafka_errors
+
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         user, told = properties.get("sasl.username"), ", ".join(map(str, error.args))
         return RequestError(

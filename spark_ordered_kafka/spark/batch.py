@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
-from spark_ordered_kafka.config import EARLIEST, Bound, Limits, SourceOptions
+from spark_ordered_kafka.config import EARLIEST, Bound, Limits
 from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.offsets import TopicOffset
 from spark_ordered_kafka.spark.bounds import check_order, check_whole, resolve
 from spark_ordered_kafka.spark.loss import LossGuard
 from spark_ordered_kafka.spark.plan import batch_tasks, segments_of, unordered_tasks
-from spark_ordered_kafka.spark.stream import read_task
+from spark_ordered_kafka.spark.reading import TaskReader
 from spark_ordered_kafka.spark.subscription import Subscriber
 
 _LOG = logging.getLogger(__name__)
 
 
-class OrderedBatchReader(DataSourceReader):
+class OrderedBatchReader(TaskReader, DataSourceReader):
     """Spark's batch reader."""
-
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
 
     def partitions(self) -> list[InputPartition]:
         """One task per initial bucket, or under ``ordering=none`` per segment or piece of one."""
@@ -52,10 +48,6 @@ class OrderedBatchReader(DataSourceReader):
             return list(unordered_tasks(segments, options.splitting))
         initial_counts = {topic: snapshot.history.initial_count for topic, snapshot in snapshots.items()}
         return list(batch_tasks(segments, initial_counts))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task, as Arrow batches."""
-        return read_task(self._options, partition)
 
     def _segments(
         self,

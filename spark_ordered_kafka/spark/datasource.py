@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
@@ -19,10 +19,14 @@ from spark_ordered_kafka.config import (
     stream_options,
 )
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.spark.batch import OrderedBatchReader
 from spark_ordered_kafka.spark.schema import check_sink_schema, source_schema
-from spark_ordered_kafka.spark.sink import OrderedBatchWriter, OrderedStreamWriter, check_target
-from spark_ordered_kafka.spark.stream import OrderedStreamReader
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.spark.batch import OrderedBatchReader
+    from spark_ordered_kafka.spark.sink import OrderedBatchWriter, OrderedStreamWriter
+    from spark_ordered_kafka.spark.stream import OrderedStreamReader
+
+# Readers and writers are imported by whoever plans with them: a task has the data source, too, and needs one of them or none.
 
 FORMAT = "ordered-kafka"
 CONF_PREFIX = "spark.ordered-kafka."
@@ -53,22 +57,31 @@ class OrderedKafkaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> OrderedBatchReader:
         """Reader of a batch query."""
+        from spark_ordered_kafka.spark.batch import OrderedBatchReader
+
         return OrderedBatchReader(_fitting(schema, batch_options(self.options, self.defaults)))
 
     def streamReader(self, schema: StructType) -> OrderedStreamReader:
         """Reader of a streaming query."""
+        from spark_ordered_kafka.spark.stream import OrderedStreamReader
+
         return OrderedStreamReader(_fitting(schema, stream_options(self.options, self.defaults)))
 
     def writer(self, schema: StructType, overwrite: bool) -> OrderedBatchWriter:
         """Writer of a batch query, or inside ``foreachBatch``."""
+        from spark_ordered_kafka.spark.sink import OrderedBatchWriter
+        from spark_ordered_kafka.spark.targets import check_target, leased_name
+
         if overwrite:
             raise ConfigError("save mode", "overwrite", 'Kafka only appends: use mode("append")')
         options = self._sink_options(schema)
         check_target(options.connection, options.topic, once=options.writer is not None)
-        return OrderedBatchWriter(options)
+        return OrderedBatchWriter(options, None if options.writer is not None else leased_name(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OrderedStreamWriter:
         """Writer of a streaming query."""
+        from spark_ordered_kafka.spark.sink import OrderedStreamWriter
+
         if overwrite:
             # Spark 4.3 refuses outputMode("update") for every sink that is written in Python.
             raise ConfigError(
@@ -79,6 +92,8 @@ class OrderedKafkaDataSource(DataSource):
             )
         options = self._sink_options(schema)
         if self._plans:
+            from spark_ordered_kafka.spark.targets import check_target
+
             check_target(options.connection, options.topic, once=True)
         return OrderedStreamWriter(options)
 

@@ -8,12 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import PositionCheck, TruncationsRequest, TruncationView
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
-from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError
-from spark_ordered_kafka.kafka.segments import Segment
+from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import TopicOffset
 
@@ -156,26 +153,6 @@ class LossGuard:
     def _lower(self, layouts: TopicLayouts) -> TopicLayouts:
         starts = {} if self._fail else self._lowered.get(layouts.topic, {})
         return replace(layouts, history=lower(layouts.history, starts)) if starts else layouts
-
-
-def truncated_end(connection: Connection, segment: Segment) -> int | None:
-    """Where the log of the segment's leader epoch ends if that is before the segment's end, as the leader tells the
-    controller; None where the log is as long as it was, or where no leader epoch is known.
-
-    Raises UnavailableError when the leader or the controller does not answer.
-    """
-    if segment.leader_epoch < 0:
-        return None
-    check = PositionCheck(partition=segment.partition, offset=segment.end, leader_epoch=segment.leader_epoch)
-    request = TruncationsRequest(positions=[check], partitions=[])
-    with ControllerClient.of(connection, retry_for=0.0) as controller:
-        try:
-            found = controller.truncations(segment.topic, request).truncations
-        except RequestError as error:
-            if error.code is not ErrorCode.LOG_TRUNCATED:
-                raise
-            return 0  # the topic was deleted and created again
-    return min((one.end_offset for one in found), default=None)
 
 
 def lower(history: LayoutHistory, starts: Starts) -> LayoutHistory:

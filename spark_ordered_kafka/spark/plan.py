@@ -6,13 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.config import Splitting
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.offsets import TopicOffset
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.topics import TopicLayouts
 
 
 @dataclass

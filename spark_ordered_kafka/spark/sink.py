@@ -17,16 +17,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.topics import check_cluster
-from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
+from spark_ordered_kafka.client.writer_layouts import WriterLayouts
+from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.ledger import Origin
 from spark_ordered_kafka.kafka.pool import ProducerPool
-from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.kafka.replay import Claim
 from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.spark.replays import TaskLook, TaskReport, check_attempt
@@ -35,8 +32,6 @@ _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
 # Spark runs the jobs of a query in a group named like the query's run.
 _RUN_ID = "spark.jobGroup.id"
-# Seconds. A write goes on without a name of the controller's.
-_NAME_TIMEOUT = 3.0
 
 
 class OrderedStreamWriter(DataSourceStreamArrowWriter):
@@ -68,12 +63,13 @@ class OrderedBatchWriter(DataSourceArrowWriter):
     A ledger per write, because two writes of one batch must not take each other for a replay; its transactional ids have
     the name of an earlier write that has ended. With the
     option ``writer`` inside ``foreachBatch`` the name is kept and the batch id is the sequence: exactly once, too.
+    ``name`` is None then.
     """
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, name: LeasedName | None) -> None:
         self._options = options
         self._execution = uuid.uuid4().hex
-        self._name = None if options.writer is not None else _leased_name(options)
+        self._name = name
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
@@ -98,40 +94,10 @@ class OrderedBatchWriter(DataSourceArrowWriter):
         """
         check_attempt(self._options.connection, cast(Sequence[TaskReport], messages))
         if self._name is not None:
-            with ControllerClient.of(self._options.connection, timeout=_NAME_TIMEOUT) as controller:
-                return_name(controller, self._name)
+            # Here, since tasks have this class, too, and no use for a whole client of the controllers.
+            from spark_ordered_kafka.spark.targets import give_back
 
-
-def _leased_name(options: SinkOptions) -> LeasedName:
-    with ControllerClient.of(options.connection, timeout=_NAME_TIMEOUT) as controller:
-        return lease_name(controller, options.topic)
-
-
-def check_target(connection: Connection, topic: str | None, *, once: bool) -> None:
-    """Ask for the topic when a write is planned, so that a wrong one, or a controller that does not answer, fails it there
-    and not in a task.
-
-    ``once``: in this process; enough where tasks keep their producers, and so their layouts, between micro-batches.
-    """
-    (_ask_once if once else _ask)(connection, topic)
-
-
-def _ask(connection: Connection, topic: str | None) -> None:
-    cluster_id = _cluster_id(connection)
-    with ControllerClient.of(connection) as controller:
-        if topic is None:
-            controller.topics()
-        else:
-            check_cluster(connection, controller.topic(topic).cluster_id, cluster_id)
-
-
-_ask_once = lru_cache(maxsize=64)(_ask)
-
-
-@lru_cache(maxsize=64)
-def _cluster_id(connection: Connection) -> str:
-    check_properties(connection)
-    return LogRanges(connection).cluster_id()
+            give_back(self._options.connection, self._name)
 
 
 def write_task(
@@ -244,10 +210,8 @@ class _Worker:
 
 @lru_cache(maxsize=4)
 def _worker(connection: Connection) -> _Worker:
-    controller = ControllerClient.of(connection)
-    return _Worker(
-        WriterContext(connection, controller.wait_for_layout, ProducerPool()), TaskLook(connection)
-    )
+    layouts = WriterLayouts(connection)
+    return _Worker(WriterContext(connection, layouts.wait_for_layout, ProducerPool()), TaskLook(connection))
 
 
 def _claim(options: SinkOptions, writer: str, batch: int, execution: str) -> Claim:

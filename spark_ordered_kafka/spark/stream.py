@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
     SupportsTriggerAvailableNow,
 )
 
-from spark_ordered_kafka.client.strays import tell_strays
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, SourceOptions
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties, translate, unknown_topic
-from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
 from spark_ordered_kafka.ordering import readable
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.spark.bounds import behind_removed, resolve
 from spark_ordered_kafka.spark.limits import Admission
-from spark_ordered_kafka.spark.loss import LossGuard, truncated_end
+from spark_ordered_kafka.spark.loss import LossGuard
 from spark_ordered_kafka.spark.plan import SegmentsPartition, shared_tasks, stream_tasks, with_cuts
-from spark_ordered_kafka.spark.schema import source_schema
+from spark_ordered_kafka.spark.reading import TaskReader
 from spark_ordered_kafka.spark.subscription import Observation, Subscriber
 
 _LOG = logging.getLogger(__name__)
@@ -79,11 +75,11 @@ class _Reading:
         return self.offset if unmoved else reached
 
 
-class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's streaming reader. Contacts servers on first use, never in the constructor: Spark pickles it for tasks."""
+class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark's streaming reader. Contacts servers on first use, never in the constructor: Spark makes one for each plan."""
 
     def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
-        self._options = options
+        super().__init__(options)
         self._admission = Admission(options.limits, clock)
         self._opened: TopicDirectory | None = None
         self._followed: Subscriber | None = None
@@ -95,10 +91,6 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._newest: SourceOffset | None = None
         self._group: Consumer | None = None
         self._stalled = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        unneeded = ("_opened", "_followed", "_guard", "_target", "_newest", "_group")
-        return self.__dict__ | dict.fromkeys(unneeded)
 
     # -- offsets ------------------------------------------------------------------------------------------------
 
@@ -238,10 +230,6 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             return None
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task, as Arrow batches."""
-        return read_task(self._options, partition)
-
     # -- life cycle ---------------------------------------------------------------------------------------------
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -290,21 +278,3 @@ class OrderedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._guard is None:
             self._guard = LossGuard(self._directory(), self._options.fail_on_data_loss)
         return self._guard
-
-
-def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a task of a batch or a stream."""
-    if not isinstance(partition, SegmentsPartition) or not partition.segments:
-        # Spark makes a task without content for a read that has none.
-        return iter(())
-    schema = to_arrow_schema(source_schema(options.include_headers), timezone="UTC")
-    settings = ReadSettings(
-        options.connection, options.include_headers, options.fail_on_data_loss, options.misrouted
-    )
-    return read_segments(
-        settings,
-        partition.segments,
-        schema,
-        lambda strays: tell_strays(options.connection, strays),
-        lambda segment: truncated_end(options.connection, segment),
-    )

@@ -389,7 +389,7 @@ def test_an_answer_is_not_asked_for_again() -> None:
         (Answer(200, b'{"topics": 3}'), UnavailableError, "not a TopicList: "),
         (Answer(200, b"\xff\xfe"), UnavailableError, "not a TopicList: "),
         (Answer(204), UnavailableError, "not a TopicList: "),
-        (Answer(200, b"not compressed", {"content-encoding": "gzip"}), UnavailableError, "failed: "),
+        (Answer(200, b"compressed, unasked", {"content-encoding": "gzip"}), UnavailableError, "not a TopicList: "),
         (Answer(307, headers={"location": "/v1/topics"}), UnavailableError, "answered 307: "),
         (Answer(500, b"Internal Server Error"), UnavailableError, "answered 500: Internal Server Error"),
         (Answer(502, b"<html>bad gateway</html>"), UnavailableError, "answered 502: <html>bad"),

@@ -39,7 +39,6 @@ from spark_ordered_kafka.client.schemas.groups import (
     TopicPositions,
 )
 from spark_ordered_kafka.client.schemas.layouts import (
-    EarlierLayout,
     LayoutHistoryView,
     LayoutView,
     LeaderEpochsView,
@@ -48,7 +47,6 @@ from spark_ordered_kafka.client.schemas.layouts import (
     Truncations,
     TruncationsRequest,
     TruncationView,
-    WriterLayoutView,
 )
 from spark_ordered_kafka.client.schemas.log_dirs import (
     BrokerLogDirs,
@@ -108,6 +106,7 @@ from spark_ordered_kafka.client.schemas.topics import (
     TransactionalIds,
 )
 from spark_ordered_kafka.client.schemas.writers import WriterName, WriterNameRelease, WriterNameRequest
+from spark_ordered_kafka.client.writer_layouts import EarlierLayout, WriterLayoutView
 
 __all__ = [
     "MAX_ITEMS",

@@ -40,34 +40,6 @@ class LayoutHistoryView(Answer):
     changing: bool
 
 
-class EarlierLayout(Answer):
-    """Where earlier epochs may still hold a key of a compacted topic.
-
-    Under ``undeleted_partition_count`` partition p was written below ``ends[p]``; once its log start has reached that,
-    nothing of those epochs is left there. 0, or an index beyond the list: no key has moved away from p since.
-    """
-
-    undeleted_partition_count: int
-    ends: list[int]
-
-
-class WriterLayoutView(Answer):
-    """``GET /v1/topics/{t}/layout?writer=true``: what a writer needs. A linearizable read; 503 while closing.
-
-    ``earlier``: one entry per earlier partition count of a compacted topic; empty for every other topic.
-    """
-
-    topic: str
-    topic_id: str
-    cluster_id: str
-    hash: HashName
-    ordered_delivery: bool
-    initial_partition_count: int
-    undeleted_partition_count: int
-    layout_epoch: int
-    earlier: list[EarlierLayout] = Field(default_factory=list)
-
-
 class PositionCheck(Request):
     """A position, and the leader epoch (KIP-320) that the log was read under up to there."""
 
