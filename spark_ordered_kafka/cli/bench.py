@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.bench.clients import ClientsReport
     from spark_ordered_kafka.bench.reassign import ReassignReport
 
-app = command_group("Measure the parts whose speed matters.")
+app = command_group("bench")
 
 
 @app.callback()

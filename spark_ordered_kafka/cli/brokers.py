@@ -21,7 +21,7 @@ from spark_ordered_kafka.cli.output import (
 )
 from spark_ordered_kafka.errors import ConfigError
 
-app = command_group("Show the brokers and limit what they host.")
+app = command_group("brokers")
 
 _DEFAULT = "default"
 _MOST = 2**31 - 1

@@ -23,7 +23,7 @@ from spark_ordered_kafka.cli.output import (
     print_table,
 )
 
-app = command_group("Run a controller, and show those that run.")
+app = command_group("controller")
 
 
 @app.callback()

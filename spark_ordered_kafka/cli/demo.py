@@ -13,12 +13,16 @@ from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElap
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import errors_told
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.demo import DemoReport, Progress
 
+app = command_group("demo")
 
+
+@app.command()
 def demo(
     directory: Annotated[
         Path | None,

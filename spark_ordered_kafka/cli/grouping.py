@@ -1,13 +1,31 @@
-"""Groups of commands whose help is whole on any width of terminal."""
+"""Groups of commands: imported when they are called, and with help that is whole on any width of terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 _WHOLE = 10_000
+_ROOT = "ordered-kafka"
+# What a group, or a command that is in none, is for, in the order in which they are listed. Each is the ``app`` of a module of
+# this name: their imports take a second, which `ordered-kafka --help` and every other command need not pay.
+_ABOUT = {
+    "controller": "Run a controller, and show those that run.",
+    "topics": "Create, show and change topics under management.",
+    "brokers": "Show the brokers and limit what they host.",
+    "reassign": "Move partitions between brokers and log directories, and watch them move.",
+    "log-dirs": "Show log directories of brokers, and move replicas between those of a broker.",
+    "replica-status": "How many records replicas are behind their leaders, and as of when.",
+    "groups": "Show how far consumer groups have read.",
+    "reviews": "Decide about requests that wait for a second principal (review.required).",
+    "local": "Run real ZooKeeper, Apache Kafka and a controller on this machine.",
+    "bench": "Measure the parts whose speed matters.",
+    "demo": "Stream 500,000 records between two topics that grow and shrink meanwhile, and check every one.",
+}
 
 
 class _Commands(TyperGroup):
@@ -15,25 +33,63 @@ class _Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list; Click's own cuts sentences to a line."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self.rows(ctx))
+
+    def rows(self, ctx: Any) -> list[tuple[str, str]]:
+        """Names and what they are for."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [
+        return [
             (name, command.get_short_help_str(_WHOLE))
             for name, command in commands
             if command is not None and not command.hidden
         ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
 
-def command_group(about: str, *, name: str | None = None) -> typer.Typer:
-    """A group of commands; ``about`` is its help.
+class _Imported(Mapping[str, Any]):
+    """Commands by name, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _ABOUT:
+            raise KeyError(name)
+        return typer.main.get_command(import_module(f"{__package__}.{name.replace('-', '_')}").app)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_ABOUT)
+
+    def __len__(self) -> int:
+        return len(_ABOUT)
+
+
+class _Root(_Commands):
+    """The group of all."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _Imported()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names alone; Click's own looks the commands up."""
+        return list(self.commands)
+
+    def rows(self, ctx: Any) -> list[tuple[str, str]]:
+        """Names and what they are for."""
+        return list(_ABOUT.items())
+
+
+def command_group(name: str) -> typer.Typer:
+    """A group of commands, or one that is in none.
 
     Help is plain text: where the terminal is narrow, rich would cut the names of options and commands.
     """
+    is_root = name == _ROOT
     return typer.Typer(
         name=name,
-        cls=_Commands,
-        help=about,
+        cls=_Root if is_root else _Commands,
+        help="Grow and shrink the partitions of Kafka topics while every key stays in order."
+        if is_root
+        else _ABOUT[name],
+        add_completion=is_root,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

@@ -21,7 +21,7 @@ from spark_ordered_kafka.cli.output import (
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import PartitionPosition
 
-app = command_group("Show how far consumer groups have read.")
+app = command_group("groups")
 # Those of kafka-consumer-groups --describe, and two of ours.
 _COLUMNS = (
     "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",

@@ -17,7 +17,7 @@ from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.jars import KAFKA_VERSIONS
 from spark_ordered_kafka.local.plan import MAX_BROKERS, MAX_CONTROLLERS, MAX_ZOOKEEPERS
 
-app = command_group("Run real ZooKeeper, Apache Kafka and a controller on this machine.")
+app = command_group("local")
 
 
 DirOption = Annotated[

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.schemas import BrokerLogDirs, LogDirList, LogDirView
 
-app = command_group("Show log directories of brokers, and move replicas between those of a broker.")
+app = command_group("log-dirs")
 app.command()(move)
 app.command()(verify)
 

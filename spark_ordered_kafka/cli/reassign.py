@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _ANY = "any"
 """In Kafka's JSON: whichever log directory."""
 
-app = command_group("Move partitions between brokers and log directories, and watch them move.")
+app = command_group("reassign")
 
 
 @app.command()

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.lists import parse_ids, parse_texts
 from spark_ordered_kafka.cli.output import (
     REFUSED,
@@ -19,9 +20,11 @@ from spark_ordered_kafka.cli.output import (
 )
 from spark_ordered_kafka.errors import ErrorCode
 
+app = command_group("replica-status")
 _COLUMNS = ("TOPIC", "PARTITION", "BROKER", "LAG", "STATUS TIME")
 
 
+@app.command()
 def replica_status(
     topic: Annotated[
         str, typer.Option("--topic", metavar="TOPIC,TOPIC,...", help="Topics.", show_default="all")

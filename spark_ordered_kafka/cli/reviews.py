@@ -24,7 +24,7 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import ReviewView
 
-app = command_group("Decide about requests that wait for a second principal (review.required).")
+app = command_group("reviews")
 
 _ReviewArgument = Annotated[
     int, typer.Argument(metavar="REVIEW", min=1, help="Its number, as `reviews list` shows it.")

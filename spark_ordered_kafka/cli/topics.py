@@ -27,7 +27,7 @@ from spark_ordered_kafka.cli.partitions import delete_records, describe
 from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, parse_assignment
 from spark_ordered_kafka.errors import ConfigError
 
-app = command_group("Create, show and change topics under management.")
+app = command_group("topics")
 
 
 @app.command()

@@ -62,3 +62,15 @@ def test_tables_of_files_have_long_lines(capsys: pytest.CaptureFixture[str]) -> 
     """Scripts read a row from a line."""
     print_table(("A", "B"), [("x" * 100, "y" * 100)])
     assert "x" * 100 + "  " + "y" * 100 in capsys.readouterr().out
+
+
+def test_the_list_of_commands_says_what_they_say_themselves() -> None:
+    shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        about = command.get_short_help_str(10_000)
+        assert f" {name} {about}" in shown, name
+        assert CliRunner().invoke(app, [name, "--help"]).output.split()[:3] == [
+            "Usage:",
+            "ordered-kafka",
+            name,
+        ]

@@ -64,7 +64,7 @@ def imported(unpickled: bytes) -> set[str]:
 
 @pytest.mark.parametrize("what", UNPICKLED)
 def test_a_task_imports_what_it_needs(what: str) -> None:
-    modules = imported(cloudpickle.dumps(UNPICKLED[what]))
+    modules = imported(cloudpickle.dumps(UNPICKLED[what]))  # type: ignore[no-untyped-call]
     assert any(name.startswith("spark_ordered_kafka.spark") for name in modules), "nothing was unpickled"
     assert not modules & UNNEEDED
 
@@ -90,6 +90,6 @@ class _Made:
 
 def test_readers_are_pickled_as_what_reads() -> None:
     for reader in (UNPICKLED["batch reader"][1], UNPICKLED["stream reader"][1]):
-        unpickled = pickle.loads(cloudpickle.dumps(reader))
+        unpickled = pickle.loads(cloudpickle.dumps(reader))  # type: ignore[no-untyped-call]
         assert type(unpickled).__module__ == "spark_ordered_kafka.spark.reading"
         assert not hasattr(unpickled, "partitions")

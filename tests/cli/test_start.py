@@ -1,0 +1,51 @@
+"""What the command line imports before it answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROBE = """
+import json, sys
+from spark_ordered_kafka.cli import app
+try:
+    app(sys.argv[1:])
+except SystemExit as done:
+    assert done.code == 0
+json.dump(sorted(sys.modules), sys.stderr)
+"""
+HEAVY = {
+    "rich",
+    "pydantic",
+    "httpx",
+    "httpcore",
+    "kafka",
+    "confluent_kafka",
+    "pyspark",
+    "pyarrow",
+    "numpy",
+    "fastapi",
+    "psutil",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "imported"),
+    [([], set()), (["topics"], {"topics"}), (["reassign", "plan"], {"reassign"})],
+    ids=str,
+)
+def test_help_needs_no_more_than_the_command_that_is_asked_about(
+    words: list[str], imported: set[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *words, "--help"], capture_output=True, timeout=60, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    modules = set(json.loads(done.stderr))
+    # Typer looks at the options of a command with pydantic; groups with progress bars have rich.
+    assert not modules & (HEAVY - {"pydantic", "rich"} if words else HEAVY)
+    groups = {"topics", "reassign", "local", "bench", "controller", "demo"}
+    assert {name for name in groups if f"spark_ordered_kafka.cli.{name}" in modules} == imported
