@@ -1,4 +1,4 @@
-"""The batch source: everything between two offsets, ordered per initial bucket."""
+"""The batch source: everything between two offsets, each key in order within one task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OrderedBatchReader(TaskReader, DataSourceReader):
     """Spark's batch reader."""
 
     def partitions(self) -> list[InputPartition]:
-        """One task per initial bucket, or under ``ordering=none`` per segment or piece of one."""
+        """As many tasks as order allows, or under ``ordering=none`` one per segment or piece of one."""
         options = self._options
         check_properties(options.connection)
         if options.limits != Limits():
@@ -46,8 +46,7 @@ class OrderedBatchReader(TaskReader, DataSourceReader):
             directory.close()
         if options.ordering == "none":
             return list(unordered_tasks(segments, options.splitting))
-        initial_counts = {topic: snapshot.history.initial_count for topic, snapshot in snapshots.items()}
-        return list(batch_tasks(segments, initial_counts))
+        return list(batch_tasks(segments, {topic: one.layouts for topic, one in snapshots.items()}))
 
     def _segments(
         self,

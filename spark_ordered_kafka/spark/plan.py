@@ -13,6 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from spark_ordered_kafka.config import Splitting
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.offsets import TopicOffset
+from spark_ordered_kafka.ordering.trees import Root, roots
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.topics import TopicLayouts
@@ -103,19 +104,28 @@ def with_cuts(
     return {**moved, **found}
 
 
-def batch_tasks(segments: Sequence[Segment], initial_counts: Mapping[str, int]) -> list[SegmentsPartition]:
-    """One task per initial bucket, segments in the order of epochs.
+def batch_tasks(segments: Sequence[Segment], layouts: Mapping[str, TopicLayouts]) -> list[SegmentsPartition]:
+    """As many tasks as order allows, segments in the order of epochs: a task per tree of segments that keys connect.
 
-    Keys never leave their bucket modulo the initial count, so no key is in two tasks; segments of one epoch hold
-    disjoint keys, so their order among each other is free.
+    Spark runs tasks in any order, so segments that can hold a key in common share one; those of one epoch hold disjoint
+    keys, so their order among each other is free. Of a topic that is unordered now, tasks are partitions, as in a stream.
     """
-    groups: dict[tuple[str, int], list[Segment]] = {}
+    by_topic: dict[str, list[Segment]] = defaultdict(list)
     for segment in segments:
-        bucket = segment.partition % initial_counts[segment.topic]
-        groups.setdefault((segment.topic, bucket), []).append(segment)
+        by_topic[segment.topic].append(segment)
+    tasks: dict[tuple[str, Root], list[Segment]] = defaultdict(list)
+    for topic, members in by_topic.items():
+        history = layouts[topic].history
+        found = (
+            roots(history.initial_count, [(one.partition, history.count(one.epoch)) for one in members])
+            if layouts[topic].ordered
+            else [(0, one.partition) for one in members]
+        )
+        for root, segment in zip(found, members, strict=True):
+            tasks[topic, root].append(segment)
     return [
-        SegmentsPartition(tuple(sorted(group, key=lambda s: (s.epoch, s.partition))))
-        for group in groups.values()
+        SegmentsPartition(tuple(sorted(members, key=lambda s: (s.epoch, s.partition))))
+        for members in tasks.values()
     ]
 
 

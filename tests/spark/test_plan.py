@@ -1,6 +1,7 @@
 """Planning of tasks, on snapshots made by hand."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 from hypothesis import given
@@ -95,12 +96,34 @@ def test_every_segment_is_read_by_one_task_in_its_place(segments: list[int], cou
     assert shared_tasks(tasks, ()) == tasks
 
 
-def test_a_batch_has_a_task_per_initial_bucket_in_the_order_of_epochs() -> None:
-    tasks = batch_tasks(segments_of(LAYOUTS, {}, SNAPSHOT.ends), {"t": 2})
-    assert [[(s.epoch, s.partition) for s in task.segments] for task in tasks] == [
-        [(0, 0), (1, 0), (1, 2), (2, 0)],
-        [(0, 1)],
-    ]
+def batch(
+    layouts: TopicLayouts, start: dict[int, int], end: Mapping[int, int]
+) -> list[list[tuple[int, int]]]:
+    """The tasks of a batch, as epochs and partitions."""
+    tasks = batch_tasks(segments_of(layouts, start, end), {"t": layouts})
+    return [[(s.epoch, s.partition) for s in task.segments] for task in tasks]
+
+
+def test_a_batch_has_a_task_per_tree_of_segments_in_the_order_of_epochs() -> None:
+    assert batch(LAYOUTS, {}, SNAPSHOT.ends) == [[(0, 0), (1, 0), (1, 2), (2, 0)], [(0, 1)]]
+    # Behind the first split, the partitions that it made have no key in common until they are one again.
+    assert batch(LAYOUTS, {0: 10}, {0: 15, 1: 20, 2: 7}) == [[(1, 0)], [(0, 1)], [(1, 2)]]
+    assert batch(LAYOUTS, {0: 10}, {0: 16, 1: 20, 2: 7}) == [[(1, 0), (1, 2), (2, 0)], [(0, 1)]]
+
+
+def test_a_batch_of_a_topic_that_is_unordered_now_has_a_task_per_partition() -> None:
+    unordered = replace(LAYOUTS, routings=(*ROUTINGS[:2], None))
+    assert batch(unordered, {}, SNAPSHOT.ends) == [[(0, 0), (1, 0), (2, 0)], [(0, 1)], [(1, 2)]]
+
+
+def test_a_batch_behind_the_growth_reads_all_partitions_at_once() -> None:
+    """2 -> 64: a task each, or two as long as there are records from before."""
+    grown = LayoutHistory(2, [Layout(0, 2, (0, 0)), Layout(1, 64, (10, 10, *[0] * 62))])
+    layouts = TopicLayouts("t", "id", grown, tuple(Routing("murmur3", 2, count) for count in (2, 64)))
+    ends = dict.fromkeys(range(64), 30)
+    assert len(batch(layouts, {0: 10, 1: 10}, ends)) == 64
+    assert len(batch(layouts, {0: 10, 1: 9}, ends)) == 33
+    assert len(batch(layouts, {}, ends)) == 2
 
 
 def cut(
