@@ -8,7 +8,18 @@ MINUTES ?= 10
 SCALE ?= full
 BENCH ?=
 
-.PHONY: demo test test-all bench chaos soak lint venv prerequisites clean
+KERNEL := spark_ordered_kafka/native/_kernel.abi3.so
+KERNEL_SOURCES := $(wildcard spark_ordered_kafka/native/src/*)
+SANITIZED := $(CURDIR)/build/sanitized
+# From end to end without the kernel; those of tests/native do all that the kernel does both ways.
+TWIN := $(addprefix tests/integration/, \
+  test_sink.py::test_round_trip_of_nulls_headers_and_strings test_sink.py::test_a_change_in_the_middle_of_a_task \
+  test_sink.py::test_a_replayed_task_is_skipped_when_its_rows_are_the_same \
+  test_source.py::test_a_batch_read_is_ordered_and_has_sparks_columns \
+  test_strays.py::test_foreign_records_are_counted_named_or_ignored \
+  test_ordered_consumer.py::test_one_consumer_behind_several_changes)
+
+.PHONY: demo test test-all sanitize bench chaos soak lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -23,7 +34,7 @@ prerequisites:
 venv: $(VENV)/.installed
 
 # Spark looks for pyspark_* modules along sys.path; setuptools' default editable mode would hide them there.
-$(VENV)/.installed: pyproject.toml setup.py | prerequisites
+$(VENV)/.installed: pyproject.toml setup.py $(KERNEL_SOURCES) | prerequisites
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --config-settings editable_mode=compat
 	@touch $@
@@ -36,14 +47,36 @@ lint: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# An installation does without the kernel where it cannot be built; the tests do not.
+kernel: venv
+	@rm -f $(KERNEL)
+	CFLAGS="-Wall -Wextra -Werror" $(BIN)/python setup.py -q build_ext --inplace
+	@test -f $(KERNEL) || { echo "error: the native kernel was not built; its tests need a C compiler" >&2; exit 1; }
+
 # schemathesis gives all operations one name, and of that two processes would run one.
-test: lint
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
+test: lint kernel
+	ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
+	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest $(TWIN)
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
 
-test-all: lint
-	THOROUGH=1 $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
+# All of it in both ways.
+test-all: lint kernel
+	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
+	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
+
+# The kernel's own tests, on a build that watches memory and undefined behaviour. Python never frees all, so leaks are looked
+# for by the tests; and the servers that they start are not watched, hence the variable that is taken away at once.
+sanitize: venv
+	@rm -rf $(SANITIZED)
+	CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -Wall -Wextra -Werror" \
+	LDFLAGS="-fsanitize=address,undefined" \
+	  $(BIN)/python setup.py -q build --build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
+	@test -f $(SANITIZED)/$(KERNEL) || { echo "error: the native kernel was not built; is libasan there?" >&2; exit 1; }
+	LD_PRELOAD=$$($${CC:-cc} -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	PYTHONPATH=$(SANITIZED):$(CURDIR) ORDERED_KAFKA_NATIVE=require $(abspath $(BIN))/python -P -c \
+	  'import os, sys, pytest; del os.environ["LD_PRELOAD"]; sys.exit(pytest.main(sys.argv[1:]))' \
+	  --import-mode=append tests/native
 
 # Where kafkarrow cannot be had, its row says so.
 bench: venv
@@ -57,4 +90,4 @@ soak: venv
 	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(KERNEL) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,6 +10,8 @@ setup(
     packages=find_packages(include=["spark_ordered_kafka", "spark_ordered_kafka.*"]),
     py_modules=["pyspark_ordered_kafka"],
     package_data={"spark_ordered_kafka": ["py.typed"]},
+    # Source distributions have the kernel's sources (MANIFEST.in), wheels what is made of them.
+    include_package_data=False,
     ext_modules=[
         Extension(
             "spark_ordered_kafka.native._kernel",
@@ -21,4 +23,5 @@ setup(
             optional=True,
         )
     ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )
