@@ -199,7 +199,7 @@ class Bench:
         """Records per second of contenders that each do the same work with so many records, by turns."""
 
         def timed(name: str) -> Sample:
-            sample = self.usage.timed(contenders[name], records)
+            sample = self.usage.timed(contenders[name], records, workers=name != SPARKS)
             self.say(f"{part}: {name}: {sample.value:,.0f} records/s")
             return sample
 

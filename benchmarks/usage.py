@@ -28,18 +28,18 @@ class Usage:
         self._servers = frozenset(servers)
         self._broker = [] if broker is None else [psutil.Process(broker)]
 
-    def timed(self, work: Callable[[], object], records: int) -> Sample:
-        """Do the work; records per second, and what it took."""
+    def timed(self, work: Callable[[], object], records: int, *, workers: bool = True) -> Sample:
+        """Do the work; records per second, and what it took. ``workers``: whether Python workers do some of it."""
 
         def rate() -> float:
             begun = time.perf_counter()
             work()
             return records / (time.perf_counter() - begun)
 
-        return self.watched(rate, records)
+        return self.watched(rate, records, workers=workers)
 
-    def watched(self, work: Callable[[], float], records: int) -> Sample:
-        """Do the work, which gives the value of the sample itself."""
+    def watched(self, work: Callable[[], float], records: int, *, workers: bool = True) -> Sample:
+        """Do the work, which gives the value of the sample itself; otherwise as :meth:`timed`."""
         for process in self._tree():
             _reset_peak(process)
         before, broker = _spent(self._tree()), _total(_spent(self._broker))
@@ -55,7 +55,7 @@ class Usage:
             # A process that has ended is counted by the parent that has waited for it.
             max(0.0, _total(spent) - _total(before)),
             _total(_spent(self._broker)) - broker if self._broker else None,
-            max(_peaks_mb(process for process in busy if _is_worker(process)), default=None),
+            max(_peaks_mb(process for process in busy if workers and _is_worker(process)), default=None),
             max(_peaks_mb(process for process in busy if _name(process) == "java"), default=None),
         )
 

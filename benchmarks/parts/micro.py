@@ -10,7 +10,7 @@ from statistics import median
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benchmarks.bench import FORMATS, Bench
+from benchmarks.bench import FORMATS, SPARKS, Bench
 from benchmarks.figures import OURS, Measurement, Sample, alternate
 from benchmarks.progress import batch_milliseconds
 from spark_ordered_kafka.config import SinkOptions
@@ -50,7 +50,7 @@ def _micro_batches(
             query = bench.write_stream(contender, limited.select("key", "value"), targets[contender])
             return median(batch_milliseconds(query)[_FIRST:])
 
-        sample = bench.usage.watched(measured, records)
+        sample = bench.usage.watched(measured, records, workers=contender != SPARKS)
         bench.say(f"{part}: {contender}: {sample.value:.0f} ms")
         return sample
 
