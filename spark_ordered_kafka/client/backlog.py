@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from spark_ordered_kafka.kafka.producer import Row, TransactionOffsets
+from spark_ordered_kafka.kafka.producer import Row
+from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 
 SMALL_BYTES = 4096
 """Records up to this size are accepted without the lock, as far as there is room for as many of this size."""

@@ -28,7 +28,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.attempts import failure_of, pause_before, retriable_failure, without_frames
-from spark_ordered_kafka.kafka.producer import TransactionOffsets
+from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_ROWS = 5_000

@@ -16,7 +16,8 @@ from spark_ordered_kafka.errors import FencedError, OrderedKafkaError
 from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry
 from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, Places, check_layout
-from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer, TransactionOffsets
+from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer
+from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 from spark_ordered_kafka.native.contents import Records
 
 _LOG = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException
 from spark_ordered_kafka.client.backlog import CommitRequest
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import translate
-from spark_ordered_kafka.kafka.producer import TransactionOffsets
+from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 
 __all__ = ["OffsetSource", "PlainSource", "ReadSide", "TransactionOffsets", "offset_source"]
 

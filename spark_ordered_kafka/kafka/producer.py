@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -18,6 +14,7 @@ from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, Unavailab
 from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
+from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.producing import Room, produce
@@ -53,17 +50,6 @@ class Row(TypedDict, total=False):
     timestamp: int
     headers: Headers
     callback: Callable[[KafkaError | None, Message], None]
-
-
-@dataclass(frozen=True)
-class TransactionOffsets:
-    """Offsets of a consumer group that a transaction commits (KIP-98, KIP-447).
-
-    ``offsets``: per partition the next one to read. ``group``: the consumer's ``consumer_group_metadata()``.
-    """
-
-    offsets: Sequence[TopicPartition]
-    group: Any
 
 
 class EarlierCount(Protocol):
@@ -277,7 +263,8 @@ class TransactionalProducer:
         Raises RebalancedError, for which the transaction must be aborted, when a reader's group has moved on.
         """
         offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
-        sending = _Sending(self._producer, [*read, TransactionOffsets([offset], self.group)], self._timeout)
+        every = [*read, TransactionOffsets([offset], self.group)]
+        sending = SentOffsets(self._producer, self.transactional_id, every, self._timeout)
         failure = failure_of(self.flush)
         # A rebalance goes before: it says that the records are not to be sent again.
         self._run("committing offsets", sending.wait)
@@ -355,45 +342,6 @@ class TransactionalProducer:
             raise transaction_error(fatal.args[0], f"{doing} as {self.transactional_id!r}") from fatal
         except BufferError as error:
             raise UnavailableError(f"while {doing} as {self.transactional_id!r}: {error}") from error
-
-
-class _Sending:
-    """Offsets on their way into a transaction, in the order given, while its records are on theirs.
-
-    librdkafka 2.16 ignores the call's timeout (its issue 5456), and may wait for ever after the group's coordinator was away
-    (5511). A thread that hangs there is left behind with its instance.
-    """
-
-    def __init__(self, producer: Producer, read: Sequence[TransactionOffsets], timeout: float) -> None:
-        self._deadline = time.monotonic() + timeout
-        self._timeout = timeout
-        self._done: Future[None] = Future()
-        arguments = (self._done, producer, read, timeout)
-        threading.Thread(target=_send_offsets, args=arguments, name="offsets", daemon=True).start()
-
-    def wait(self) -> None:
-        """Until they are in; raises what librdkafka said, or UnavailableError when the time is up."""
-        done = self._done
-        # It may hold the error whose traceback leads here: a cycle that would keep the producer alive.
-        del self._done
-        try:
-            done.result(max(0.0, self._deadline - time.monotonic()))
-        except FutureTimeoutError as error:
-            raise UnavailableError(f"the transaction took no offsets within {self._timeout:g} s") from error
-        finally:
-            del done
-
-
-def _send_offsets(
-    done: Future[None], producer: Producer, read: Sequence[TransactionOffsets], timeout: float
-) -> None:
-    try:
-        for one in read:
-            producer.send_offsets_to_transaction(list(one.offsets), one.group, timeout)
-    except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
-        done.set_exception(error.with_traceback(None))
-    else:
-        done.set_result(None)
 
 
 def transaction_error(error: KafkaError, doing: str) -> OrderedKafkaError:

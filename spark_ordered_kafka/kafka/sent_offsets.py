@@ -1,0 +1,70 @@
+"""Offsets that a transaction commits, sent while its records are on their way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition
+
+from spark_ordered_kafka.errors import UnavailableError
+
+
+@dataclass(frozen=True)
+class TransactionOffsets:
+    """Offsets of a consumer group that a transaction commits (KIP-98, KIP-447).
+
+    ``offsets``: per partition the next one to read. ``group``: the consumer's ``consumer_group_metadata()``.
+    """
+
+    offsets: Sequence[TopicPartition]
+    group: Any
+
+
+class SentOffsets:
+    """Offsets on their way into the transaction of the id ``name``, in the order given, while its records are on theirs.
+
+    librdkafka 2.16 ignores the call's timeout (its issue 5456), and may wait for ever after the group's coordinator was away
+    (5511). A thread that hangs there is left behind with its instance.
+    """
+
+    def __init__(
+        self, producer: Producer, name: str, read: Sequence[TransactionOffsets], timeout: float
+    ) -> None:
+        self._deadline = time.monotonic() + timeout
+        self._timeout = timeout
+        self._name = name
+        self._done: Future[None] = Future()
+        arguments = (self._done, producer, read, timeout)
+        threading.Thread(target=_send_offsets, args=arguments, name=f"offsets of {name}", daemon=True).start()
+
+    def wait(self) -> None:
+        """Until they are in; raises what librdkafka said, or UnavailableError when the time is up."""
+        done = self._done
+        # It may hold the error whose traceback leads here: a cycle that would keep the producer alive.
+        del self._done
+        try:
+            done.result(max(0.0, self._deadline - time.monotonic()))
+        except FutureTimeoutError as error:
+            raise UnavailableError(
+                f"the transaction of {self._name!r} took no offsets within {self._timeout:g} s"
+            ) from error
+        finally:
+            del done
+
+
+def _send_offsets(
+    done: Future[None], producer: Producer, read: Sequence[TransactionOffsets], timeout: float
+) -> None:
+    try:
+        for one in read:
+            producer.send_offsets_to_transaction(list(one.offsets), one.group, timeout)
+    except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+        done.set_exception(error.with_traceback(None))
+    else:
+        done.set_result(None)
