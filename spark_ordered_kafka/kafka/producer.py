@@ -36,6 +36,7 @@ _DEFAULTS = {
 # the time that a task takes to queue records of 1 kB went into new pages.
 _DRAIN_RECORDS = 100_000
 _DRAIN_BYTES = 32 * 1024 * 1024
+_LITTLE_ROOM = 0.125
 # Seconds between two looks whether there is room again.
 _ROOM_PAUSE = 0.01
 
@@ -228,12 +229,12 @@ class TransactionalProducer:
         return Room(_DRAIN_RECORDS - undelivered, _DRAIN_BYTES - self._undelivered_bytes)
 
     def _await_room(self) -> Room:
-        """Wait until half of the room is free, if none is."""
+        """Wait until half of the room is free, if little is: filling it row by row would cost a call for each few."""
         deadline = time.monotonic() + self._timeout
+        wanted = _LITTLE_ROOM
         room = self._room()
-        if min(room) > 0:
-            return room
-        while room.rows < _DRAIN_RECORDS // 2 or room.size < _DRAIN_BYTES // 2:
+        while min(room.rows / _DRAIN_RECORDS, room.size / _DRAIN_BYTES) < wanted:
+            wanted = 0.5
             if time.monotonic() >= deadline:
                 raise self._not_acknowledged()
             # Unlike a poll it makes librdkafka send what waits for more.
