@@ -73,13 +73,17 @@ def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -
     """Properties of a consumer that reads assigned ranges: never commits, sees the end of a partition.
 
     ``out_of_range``: librdkafka's ``auto.offset.reset``, for a position that the log does not hold.
-    A long poll left over from the last range would delay the next one, hence the short ``fetch.wait.max.ms``.
+    A long poll left over from the last range would delay the next one, hence the short ``fetch.wait.max.ms``. The queue is
+    small, since a record takes some 450 bytes in it beside its own; a full one is looked at again after
+    ``fetch.queue.backoff.ms``, which is a second by librdkafka's default and stops a reader that is slower than the brokers.
     """
     defaults = {
         "group.id": "ordered-kafka-reader",
         "isolation.level": "read_committed",
         "fetch.wait.max.ms": "10",
-        "queued.min.messages": "200000",
+        "queued.min.messages": "50000",
+        "queued.max.messages.kbytes": "16384",
+        "fetch.queue.backoff.ms": "10",
     }
     return client_properties(
         {**defaults, **kafka},

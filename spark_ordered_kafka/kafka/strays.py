@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +42,7 @@ class StrayCounter:
     def judge(self, batch: pa.RecordBatch, segment: Segment) -> pa.RecordBatch:
         """The rows to deliver, of those read of a segment; ``batch`` has the columns key, value and offset."""
         values = batch.column("value")
-        routing = self._routing_for(segment, values.null_count > 0)
+        routing = self._routing_for(segment, lambda: values.null_count > 0)
         if routing is None:
             return batch
         strays = _strays(batch.column("key"), segment, routing)
@@ -55,22 +55,20 @@ class StrayCounter:
 
     def judge_messages(self, messages: list[Message], segment: Segment) -> list[Message]:
         """As :meth:`judge`."""
-        routing = self._routing_for(segment, any(message.value() is None for message in messages))
+        routing = self._routing_for(segment, lambda: None in map(Message.value, messages))
         if routing is None:
             return messages
-        strays = _strays(
-            pa.array([message.key() for message in messages], pa.binary()), segment, routing
-        ).tolist()
+        strays = _strays(pa.array(list(map(Message.key, messages)), pa.binary()), segment, routing).tolist()
         if not strays:
             return messages
         dropped = {row for row in strays if segment.epoch > 0 and messages[row].value() is None}
         self._mind([offset_of(messages[row]) for row in strays if row not in dropped], segment)
         return [message for row, message in enumerate(messages) if row not in dropped]
 
-    def _routing_for(self, segment: Segment, has_nulls: bool) -> Routing | None:
+    def _routing_for(self, segment: Segment, has_nulls: Callable[[], bool]) -> Routing | None:
         """By which to judge; None where nothing needs to be."""
         # Only a record without a value can be such a tombstone, and there is none before the first change.
-        if self._misrouted == "ignore" and (segment.epoch == 0 or not has_nulls):
+        if self._misrouted == "ignore" and (segment.epoch == 0 or not has_nulls()):
             return None
         return segment.routing
 
