@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka import reader
+from spark_ordered_kafka.kafka.idle import IdlePool
 from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.local import LocalCluster
@@ -26,7 +27,11 @@ ranges = st.tuples(st.integers(0, PARTITIONS - 1), st.integers(0, RECORDS), st.i
 
 
 @pytest.fixture
-def topic(kafka_cluster: LocalCluster, make_topic: Callable[..., str]) -> str:
+def topic(
+    kafka_cluster: LocalCluster, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    # The pool of the process has what other tests left.
+    monkeypatch.setattr(reader, "_CONSUMERS", IdlePool(Consumer.close))
     name = make_topic(PARTITIONS, prefix="ahead")
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     for number in range(RECORDS):
