@@ -7,7 +7,7 @@ from typing import Any
 from spark_ordered_kafka.config import stream_options
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.plan import SegmentsPartition
-from spark_ordered_kafka.spark.stream import OrderedStreamReader, read_task
+from spark_ordered_kafka.spark.stream import OrderedStreamReader
 from tests.streams import NumberedWriter, create, options
 
 KEYS = 40
@@ -38,7 +38,7 @@ def test_partitions_and_topics_share_a_task_while_there_is_little_to_read(
     end = sharing.latestOffset(start, sharing.getDefaultReadLimit())
     (task,) = planned(sharing, start, end)
     assert len({(one.topic, one.partition) for one in task.segments}) == 8
-    values = [value.as_py() for batch in read_task(sharing._options, task) for value in batch.column("value")]
+    values = [value.as_py() for batch in sharing.read(task) for value in batch.column("value")]
     assert len(values) == 2 * KEYS * STEP
     for key in range(KEYS):
         mine = [value for value in values if value.startswith(b"k%d:" % key)]
