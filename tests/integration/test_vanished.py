@@ -12,7 +12,7 @@ from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from tests.queries import Query, await_stable
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, create, options
 
 
@@ -60,6 +60,10 @@ def test_tasks_keep_their_numbers(cluster: LocalCluster, topic_name: str) -> Non
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for gone in names[:2]:
         admin.delete_topics([gone])[gone].result(TIMEOUT)
+        await_true(
+            lambda gone=gone: gone not in admin.list_topics(timeout=TIMEOUT).topics,  # type: ignore[misc]
+            "the broker knows that it is gone",
+        )
     # One comes back, as another topic of that name.
     create(cluster, names[1], 3)
     for again, start, end, before in micro_batches:
