@@ -17,11 +17,16 @@ from benchmarks.bench import Bench
 from benchmarks.figures import Report
 from benchmarks.parts import PARTS, Part
 from benchmarks.scale import FULL, QUICK, TINY
-from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.output import errors_told, print_table
 from spark_ordered_kafka.errors import ConfigError
 
-app = command_group("How fast this is, beside Spark's own Kafka connector and others.")
+app = typer.Typer(
+    help="How fast this is, beside Spark's own Kafka connector and others.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
 
 
 class Size(StrEnum):
