@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import register
+from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.kafka.writer import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.streams import (
@@ -96,6 +98,15 @@ def test_a_batch_read_is_ordered_and_has_sparks_columns(
     )
     assert pieces.rdd.getNumPartitions() > 2
     assert pieces.count() == writer.written
+    with ControllerClient(cluster.controller_url) as controller:
+        starts = dict(enumerate(controller.layout(topic_name).layouts[-1].starts))
+    behind = (
+        spark.read.format(FORMAT)
+        .options(**options(cluster, subscribe=topic_name, startingOffsets=json.dumps({topic_name: starts})))
+        .load()
+    )
+    assert behind.rdd.getNumPartitions() == 3, "no key is in two partitions any more"
+    assert {row.layout_epoch for row in behind.select("layout_epoch").distinct().collect()} == {2}
 
 
 def test_a_range_that_ends_in_aborted_records(
