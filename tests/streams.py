@@ -77,6 +77,10 @@ def numbered(keys: int, first: int, count: int) -> pa.RecordBatch:
     )
 
 
+# Seconds between transactions: with none, a test reads for minutes what was written in seconds.
+_PAUSE = 0.04
+
+
 @dataclass
 class NumberedWriter:
     """Writes numbered records in transactions of ``step`` records a key, each by the sink's own task transaction."""
@@ -113,13 +117,13 @@ class NumberedWriter:
 
     @contextmanager
     def under_load(self) -> Iterator[NumberedWriter]:
-        """Write without a pause in a thread until the block ends; its error is raised at the end."""
+        """Write in a thread until the block ends, some twenty transactions a second; its error is raised at the end."""
         stop = threading.Event()
         failures: list[Exception] = []
 
         def run() -> None:
             try:
-                while not stop.is_set():
+                while not stop.wait(_PAUSE):
                     self.write()
             except Exception as error:  # noqa: BLE001 - raised in the test's own thread below
                 failures.append(error)

@@ -58,7 +58,8 @@ def test_what_is_undelivered_is_bounded(
     task = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:w:0", 0, 1 << 20)
     task.write(rows)
     assert task.commit()
-    assert max(undelivered) <= 300
+    # Without the kernel librdkafka counts a report of statistics among what it has to deliver.
+    assert max(undelivered) <= 301
     assert all(call.size <= 50_000 or call.rows == 1 for call in calls)
     assert sorted(message.value() or b"" for message in raw_records(cluster, topic_name, 3)) == sorted(values)
 
