@@ -7,7 +7,6 @@ import sys
 import time
 
 import psutil
-import pytest
 
 from benchmarks.usage import Usage
 from tests.servers import await_true
@@ -26,7 +25,7 @@ def test_own_processor_time_is_counted_and_no_broker() -> None:
     assert sample.records == 100
     assert 0 < sample.value < 100 / 0.3
     assert sample.cpu is not None
-    assert sample.cpu == pytest.approx(0.3, abs=0.25)
+    assert sample.cpu >= 0.25
     assert (sample.broker_cpu, sample.worker_mb, sample.jvm_mb) == (None, None, None)
 
 
@@ -46,11 +45,13 @@ def test_children_that_have_ended_are_counted_and_servers_are_not() -> None:
         await_true(lambda: process.status() == psutil.STATUS_ZOMBIE, "the child has ended")
         return 1.0
 
+    before = time.process_time()
     try:
         served = Usage([server.pid], server.pid).watched(wait_for_server, 0)
     finally:
         server.wait()
+    own = time.process_time() - before
     assert served.broker_cpu is not None
     assert served.broker_cpu >= 0.2
     assert served.cpu is not None
-    assert served.cpu < 0.25
+    assert served.cpu <= own + 0.01, "what the server took is not among it"
