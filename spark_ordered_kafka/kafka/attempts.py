@@ -38,10 +38,15 @@ def failure_of(step: Callable[[], object]) -> Exception | None:
 
 def without_frames(error: _ErrorT) -> _ErrorT:
     """The error without the frames it came through, which would keep producer instances alive."""
-    link: BaseException | None = error
-    while link is not None:
+    links: list[BaseException] = [error]
+    # An error may have both a cause and a context. Python breaks cycles of them, apart from those that code makes itself.
+    for link in links:
         link.__traceback__ = None
-        link = link.__cause__ or link.__context__
+        links += [
+            before
+            for before in (link.__cause__, link.__context__)
+            if before is not None and before not in links
+        ]
     return error
 
 

@@ -267,9 +267,9 @@ class TransactionalProducer:
         every = [*read, TransactionOffsets([offset], self.group)]
         sending = SentOffsets(self._producer, self.transactional_id, every, self._timeout)
         failure = failure_of(self.flush)
-        # A rebalance goes before: it says that the records are not to be sent again.
-        self._run("committing offsets", sending.wait)
         try:
+            # A rebalance goes before: it says that the records are not to be sent again.
+            self._run("committing offsets", sending.wait)
             if failure is not None:
                 raise failure
         finally:
