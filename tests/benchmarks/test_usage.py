@@ -20,8 +20,13 @@ def burn() -> None:
         pass
 
 
+def others() -> list[int]:
+    """Process ids of what other tests of this process may have left to the next ones: brokers, Spark's JVM."""
+    return [child.pid for child in psutil.Process().children(recursive=True)]
+
+
 def test_own_processor_time_is_counted_and_no_broker() -> None:
-    sample = Usage().timed(burn, 100)
+    sample = Usage(others()).timed(burn, 100)
     assert sample.records == 100
     assert 0 < sample.value < 100 / 0.3
     assert sample.cpu is not None
@@ -34,7 +39,7 @@ def test_children_that_have_ended_are_counted_and_servers_are_not() -> None:
         subprocess.run([sys.executable, "-c", BURN], check=True)
         return 1.0
 
-    sample = Usage().watched(wait_for_child, 0)
+    sample = Usage(others()).watched(wait_for_child, 0)
     assert sample.cpu is not None
     assert sample.cpu >= 0.25
 
@@ -47,9 +52,7 @@ def test_children_that_have_ended_are_counted_and_servers_are_not() -> None:
 
     before = time.process_time()
     try:
-        # Other tests of this process may have left their brokers to the next ones.
-        servers = [child.pid for child in psutil.Process().children(recursive=True)]
-        served = Usage(servers, server.pid).watched(wait_for_server, 0)
+        served = Usage(others(), server.pid).watched(wait_for_server, 0)
     finally:
         server.wait()
     own = time.process_time() - before
