@@ -63,7 +63,7 @@ test: lint kernel
 test-all: lint kernel
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
-	$(BIN)/python -m pytest tests/integration/test_openapi.py
+	THOROUGH=1 $(BIN)/python -m pytest tests/integration/test_openapi.py
 
 # The kernel's own tests, on a build that watches memory and undefined behaviour. Python never frees all, so leaks are looked
 # for by the tests named after memory, whose build is another one: this one keeps what is freed for a while. The servers that

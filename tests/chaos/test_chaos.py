@@ -18,13 +18,13 @@ from tests.chaos.history import history
 from tests.chaos.outcome import Summary
 from tests.chaos.run import run
 from tests.chaos.servers import ChaosCluster
-from tests.seeds import fresh_seeds
+from tests.seeds import examples, fresh_seeds
 
 REGRESSIONS: list[int] = []
 """Seeds that failed once. A change of the generator makes other histories of them: then write the history out, as a
 directed test of test_faults.py."""
 
-_NEW_SEEDS = 6
+_NEW_SEEDS = examples(6)
 
 
 def _seeds() -> list[int]:

@@ -209,15 +209,18 @@ def test_the_judge_finds_members_that_give_nothing_up(
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize("most", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_group_copies_exactly_once_through_random_faults(
-    cluster: LocalCluster, crew: Crew, topic_name: str
+    cluster: LocalCluster, crew: Crew, topic_name: str, most: int
 ) -> None:
     target = create(cluster, f"{topic_name}-copy", _PARTITIONS)
     source = NumberedWriter(cluster, crew.topic, keys=40, step=2)
     with Faults(crew, lambda name: crew.copier(name, target), crew.await_committed) as faults:
         with source.under_load():
-            changes = [lambda: faults.change(crew.topic)] * 3 + [lambda: faults.change(target)] * 3
-            faults.run(changes + [faults.replace_member] * 2 + [faults.stop_member, faults.add_member])
+            changes = [lambda: faults.change(crew.topic), lambda: faults.change(target)] * most
+            faults.run(
+                changes + [faults.replace_member] * max(1, most - 1) + [faults.stop_member, faults.add_member]
+            )
         crew.wait_for(lambda: len(crew.written(target)) >= source.written, f"{source.written} records copied")
         report = checked(crew.written(target).values(), source.written)
         assert report.violations == 0, report

@@ -66,7 +66,7 @@ def judged(rows: Rows, foreign: int, written: int) -> Report:
     return verdict(own, written)
 
 
-@pytest.mark.parametrize("ordered_delivery", [True, False])
+@pytest.mark.parametrize("ordered_delivery", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_partitions_of_another_tool_are_covered_and_read(
     cluster: LocalCluster, client: ControllerClient, ordered_delivery: bool
 ) -> None:

@@ -16,6 +16,7 @@ from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 from tests.integration.controllers import InProcess, free_port, served
+from tests.seeds import examples
 
 # Of schemathesis itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -37,7 +38,7 @@ CHECKED: list[Any] = [
 LIKE_AN_ID = frozenset({"/v1/reassignments/plan", "/v1/reassignments/verify"})
 OF_METHODS: list[Any] = [CHECKS.get_one("unsupported_method"), CHECKS.get_one("allow_header_conformance")]
 made_up = settings(
-    max_examples=12,
+    max_examples=examples(24),
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
     derandomize=True,

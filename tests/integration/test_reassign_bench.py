@@ -36,6 +36,7 @@ def admin(three_brokers: LocalCluster) -> Iterator[KafkaAdmin]:
     admin.close()
 
 
+@pytest.mark.long
 def test_all_is_measured(connection: Connection, admin: KafkaAdmin) -> None:
     told: list[str] = []
     before = set(admin.describe_topics())

@@ -233,7 +233,7 @@ def bad(**changes: str | None) -> dict[str, str | None]:
         ({"kafka.bootstrap.servers": None}, "option kafka.bootstrap.servers is missing"),
         (bad(subscribe="no-such-topic"), "no-such-topic.*does not exist"),
         ({"controller.url": "http://127.0.0.1:1"}, "no controller answered.*127.0.0.1:1"),
-        ({"kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1"),
+        pytest.param({"kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1", marks=pytest.mark.long),
         ({"kafka.no.such.property": "1"}, "no.such.property"),
         (
             bad(startingOffsets="latest"),
