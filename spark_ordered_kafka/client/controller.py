@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.layouts import LayoutCalls
 from spark_ordered_kafka.client.log_dirs import LogDirCalls
 from spark_ordered_kafka.client.paths import segment, topic_path
 from spark_ordered_kafka.client.reassignments import ReassignmentCalls
@@ -14,13 +15,12 @@ from spark_ordered_kafka.client.takeover import settled
 from spark_ordered_kafka.client.transport import new_key
 from spark_ordered_kafka.client.typed import TypedTransport
 from spark_ordered_kafka.client.waits import DRAIN_TIMEOUT, patience_of
-from spark_ordered_kafka.client.writer_layouts import WriterLayoutCalls
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.credentials import NO_CREDENTIALS, ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError
 
 
-class ControllerClient(WriterLayoutCalls, ReassignmentCalls, LogDirCalls):
+class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
     """Typed, synchronous client of the controller. Safe to share between threads.
 
     Any of several controllers will do, and another one is asked when it does not answer. While none answers, they are asked
@@ -145,15 +145,6 @@ class ControllerClient(WriterLayoutCalls, ReassignmentCalls, LogDirCalls):
             extra_timeout=patience_of(request.timeout_ms),
         )
 
-    def layout(self, topic: str, from_epoch: int = 0) -> schemas.LayoutHistoryView:
-        """The committed layouts from ``from_epoch`` on; a linearizable read."""
-        return self._call(
-            schemas.LayoutHistoryView,
-            "GET",
-            topic_path(topic, "layout"),
-            params={"from_epoch": str(from_epoch)},
-        )
-
     def leader_epochs(self, topic: str, partitions: Sequence[int] | None = None) -> schemas.LeaderEpochsView:
         """KIP-253's PartitionLeaderEpochsForPartitions; ``None`` asks for every partition."""
         params = {} if partitions is None else {"partitions": ",".join(map(str, partitions))}
@@ -192,12 +183,6 @@ class ControllerClient(WriterLayoutCalls, ReassignmentCalls, LogDirCalls):
             topic_path(topic, "delete-records"),
             body=request,
             extra_timeout=DRAIN_TIMEOUT,
-        )
-
-    def truncations(self, topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
-        """Which positions and layout starts lie beyond what the logs still have of their leader epoch (KIP-320)."""
-        return self._call(
-            schemas.Truncations, "POST", topic_path(topic, "truncations"), body=request, repeatable=True
         )
 
     def report_misrouted(self, topic: str, records: int) -> None:

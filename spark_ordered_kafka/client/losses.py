@@ -11,7 +11,6 @@ from spark_ordered_kafka.client.delivery import Place
 from spark_ordered_kafka.client.joining import TIMEOUT, tell_lost
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress
-from spark_ordered_kafka.client.schemas import TruncationsRequest
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.clients import refresh_metadata, translate
@@ -112,8 +111,7 @@ class Losses:
     def _give_up(self, name: str, short: Collection[int], awaited: Collection[int]) -> bool:
         """Count as read what was lost before the boundaries of partitions that end before them."""
         # The leaders of all other partitions may be away.
-        request = TruncationsRequest(partitions=sorted({*short, *awaited}))
-        found = self._directory.controller.truncations(name, request).truncations
+        found = self._directory.client.truncations(name, partitions=sorted({*short, *awaited})).truncations
         # By partition, the last of the layouts whose start is gone.
         lost = {
             one.partition: one

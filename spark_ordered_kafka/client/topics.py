@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.schemas import LayoutHistoryView
+from spark_ordered_kafka.client.layouts import LayoutHistoryView, Layouts
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.ranges import LogRanges, Reached, TopicLog
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.routing import Routing
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.controller import ControllerClient
 
 _MAX_ROUNDS = 5
 
@@ -127,17 +130,27 @@ class TopicDirectory:
     """Snapshots of topics. Immutable layouts are kept; only new ones are asked for."""
 
     def __init__(self, connection: Connection, *, retry_for: float | None = None) -> None:
-        self.controller = ControllerClient.of(connection, retry_for=retry_for)
+        self.client = Layouts(connection, retry_for=retry_for)
         self.ranges = LogRanges(connection)
         self._connection = connection
+        self._retry_for = retry_for
         self._cluster_id: str | None = None
         self._views: dict[str, LayoutHistoryView] = {}
         self._layouts: dict[str, TopicLayouts] = {}
         self._deleted: dict[str, tuple[TopicLayouts, frozenset[int]]] = {}
 
     def close(self) -> None:
-        """Close the connection to the controller."""
-        self.controller.close()
+        """Close the connections to the controllers."""
+        self.client.close()
+        if "controller" in self.__dict__:
+            self.controller.close()
+
+    @cached_property
+    def controller(self) -> ControllerClient:
+        """A client for what few readers ask."""
+        from spark_ordered_kafka.client.controller import ControllerClient
+
+        return ControllerClient.of(self._connection, retry_for=self._retry_for)
 
     def layouts(self, topic: str) -> TopicLayouts:
         """The layouts as known by now, asked for if they are not known at all."""
@@ -219,7 +232,7 @@ class TopicDirectory:
         known = self._views.get(topic)
         answer = None if known is None else self._newer(known)
         if answer is None:
-            answer = self.controller.layout(topic)
+            answer = self.client.layout(topic)
             self._check_cluster(answer)
             if (
                 known is not None
@@ -239,7 +252,7 @@ class TopicDirectory:
     def _newer(self, known: LayoutHistoryView) -> LayoutHistoryView | None:
         """The layouts that came after ``known``; None when they are not of that topic, but of one created again."""
         try:
-            answer = self.controller.layout(known.topic, known.layouts[-1].epoch + 1)
+            answer = self.client.layout(known.topic, known.layouts[-1].epoch + 1)
         except RequestError:
             # Of a topic created again there are fewer layouts. Whatever else was refused is refused again.
             return None
@@ -269,7 +282,7 @@ def _with_earlier(known: LayoutHistoryView | None, answer: LayoutHistoryView) ->
     if known is None or known.topic_id != answer.topic_id or known.layouts[-1].epoch < first - 1:
         return answer
     earlier = [one for one in known.layouts if one.epoch < first]
-    return answer.model_copy(update={"layouts": [*earlier, *answer.layouts]})
+    return replace(answer, layouts=[*earlier, *answer.layouts])
 
 
 def _layouts(view: LayoutHistoryView) -> TopicLayouts:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_ordered_kafka.client.schemas import PositionCheck, TruncationsRequest, TruncationView
+from spark_ordered_kafka.client.layouts import PositionCheck, TruncationView
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
@@ -72,8 +72,7 @@ class LossGuard:
         """The layouts as :meth:`surviving` left them, in ``partitions`` also in a process that has not judged this topic
         yet."""
         if not self._fail and layouts.topic not in self._checked:
-            request = TruncationsRequest(partitions=sorted(partitions))
-            found = self._directory.controller.truncations(layouts.topic, request)
+            found = self._directory.client.truncations(layouts.topic, partitions=sorted(partitions))
             self._keep_starts(layouts.topic, found.truncations)
         return self._lower(layouts)
 
@@ -108,15 +107,15 @@ class LossGuard:
         if self._checked.get(snapshot.topic) == state:
             return
         needed = self._needed(snapshot, positions)
-        request = TruncationsRequest(
-            positions=[
+        found = self._directory.client.truncations(
+            snapshot.topic,
+            [
                 PositionCheck(partition=p, offset=at, leader_epoch=offset.leader_epochs[p])
                 for p, at in enumerate(offset.positions)
                 if p in needed and at > 0 and p < len(offset.leader_epochs) and offset.leader_epochs[p] >= 0
             ],
-            partitions=None if len(needed) == snapshot.history.partition_count else sorted(needed),
-        )
-        found = self._directory.controller.truncations(snapshot.topic, request).truncations
+            None if len(needed) == snapshot.history.partition_count else sorted(needed),
+        ).truncations
         cut = {one.partition: one for one in found if one.layout_epoch is None}
         for p, one in cut.items():
             positions[p] = min(positions[p], one.end_offset)

@@ -55,14 +55,12 @@ def truncated_end(connection: Connection, segment: Segment) -> int | None:
     """
     if segment.leader_epoch < 0:
         return None
-    from spark_ordered_kafka.client.controller import ControllerClient
-    from spark_ordered_kafka.client.schemas import PositionCheck, TruncationsRequest
+    from spark_ordered_kafka.client.layouts import Layouts, PositionCheck
 
-    check = PositionCheck(partition=segment.partition, offset=segment.end, leader_epoch=segment.leader_epoch)
-    request = TruncationsRequest(positions=[check], partitions=[])
-    with ControllerClient.of(connection, retry_for=0.0) as controller:
+    check = PositionCheck(segment.partition, segment.end, segment.leader_epoch)
+    with Layouts(connection, retry_for=0.0) as controller:
         try:
-            found = controller.truncations(segment.topic, request).truncations
+            found = controller.truncations(segment.topic, [check], partitions=[]).truncations
         except RequestError as error:
             if error.code is not ErrorCode.LOG_TRUNCATED:
                 raise

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from spark_ordered_kafka.client.writer_layouts import WriterLayouts
+from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
 from spark_ordered_kafka.errors import ConfigError
@@ -210,7 +210,7 @@ class _Worker:
 
 @lru_cache(maxsize=4)
 def _worker(connection: Connection) -> _Worker:
-    layouts = WriterLayouts(connection)
+    layouts = Layouts(connection)
     return _Worker(WriterContext(connection, layouts.wait_for_layout, ProducerPool()), TaskLook(connection))
 
 

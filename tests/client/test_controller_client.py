@@ -53,7 +53,7 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("GET", "/v1/topics/{topic}/layout"): lambda c: c.layout("t", 3),
     ("GET", "/v1/topics/{topic}/leader-epochs"): lambda c: c.leader_epochs("t", [0, 1]),
     ("POST", "/v1/topics/{topic}/delete-records"): lambda c: c.delete_records("t", schemas.DeleteRecordsRequest()),
-    ("POST", "/v1/topics/{topic}/truncations"): lambda c: c.truncations("t", schemas.TruncationsRequest()),
+    ("POST", "/v1/topics/{topic}/truncations"): lambda c: c.truncations("t"),
     ("POST", "/v1/topics/{topic}/misrouted"): lambda c: c.report_misrouted("t", 1),
     ("POST", "/v1/writer-names"): lambda c: c.take_writer_name("t"),
     ("POST", "/v1/writer-names/release"): lambda c: c.release_writer_name("t", "w", "n"),

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from fastapi.testclient import TestClient
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.layouts import reader
 from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.change import Timing
 from spark_ordered_kafka.controller.instructions import Instruction
@@ -82,7 +83,7 @@ class InProcess:
 
     def layout(self, topic: str) -> schemas.LayoutHistoryView:
         answer = self.http.get(f"/v1/topics/{topic}/layout")
-        return schemas.LayoutHistoryView.model_validate_json(answer.content)
+        return reader(schemas.LayoutHistoryView)(answer.content)
 
     def await_end(self, topic: str) -> schemas.FinishedChangeView:
         deadline = time.monotonic() + TIMEOUT

@@ -12,7 +12,6 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import ControllerClient
-from spark_ordered_kafka.client.schemas import TruncationsRequest
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.controller.folding import Folding
@@ -187,7 +186,7 @@ def test_readers_go_on_across_a_fold(
     assert "records of the micro-batch are gone" in caplog.text
 
     with ControllerClient(front.controller_url) as client:
-        assert client.truncations(topic_name, TruncationsRequest()).truncations == []
+        assert client.truncations(topic_name).truncations == []
     assert controller.http.get(f"/v1/topics/{topic_name}/leader-epochs").status_code == 200
 
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.client.schemas import Truncations
+from spark_ordered_kafka.client.layouts import Truncations, reader
 from spark_ordered_kafka.controller import truncation
 from spark_ordered_kafka.kafka import producers
 from spark_ordered_kafka.kafka.admin import LogEnd
@@ -24,7 +24,7 @@ def truncations(controller: InProcess, topic: str, *positions: tuple[int, int, i
     body = {"positions": [dict(zip(fields, position, strict=True)) for position in positions]}
     answer = controller.http.post(f"/v1/topics/{topic}/truncations", json=body)
     assert answer.status_code == 200, answer.text
-    found = Truncations.model_validate_json(answer.content)
+    found = reader(Truncations)(answer.content)
     assert (found.topic, found.topic_id) == (topic, controller.topic(topic).topic_id)
     return [(t.partition, t.offset, t.leader_epoch, t.end_offset, t.layout_epoch) for t in found.truncations]
 

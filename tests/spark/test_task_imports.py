@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from spark_ordered_kafka.client.writer_layouts import WriterLayouts
+from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import batch_options, sink_options, stream_options
 from spark_ordered_kafka.controller.api.examples import EXAMPLES
@@ -62,6 +62,17 @@ def imported(unpickled: bytes) -> set[str]:
     return set(json.loads(done.stdout))
 
 
+def test_planning_imports_what_it_needs() -> None:
+    """Spark plans a query in one process, and its micro-batches in another: both are new."""
+    planning = "import pyspark.sql.streaming.python_streaming_source_runner as runner, json, sys\n"
+    planning += "before = set(sys.modules)\nimport spark_ordered_kafka.spark.stream, spark_ordered_kafka.spark.batch\n"
+    planning += "json.dump(sorted(set(sys.modules) - before), sys.stdout)"
+    done = subprocess.run([sys.executable, "-c", planning], capture_output=True, timeout=60, check=True)
+    modules = set(json.loads(done.stdout))
+    assert "spark_ordered_kafka.client.topics" in modules
+    assert modules & UNNEEDED == {"spark_ordered_kafka.client.topics"}
+
+
 @pytest.mark.parametrize("what", UNPICKLED)
 def test_a_task_imports_what_it_needs(what: str) -> None:
     modules = imported(cloudpickle.dumps(UNPICKLED[what]))  # type: ignore[no-untyped-call]
@@ -73,7 +84,7 @@ def test_a_writing_task_asks_for_its_layout_without_more() -> None:
     layout = json.dumps(EXAMPLES["WriterLayoutView"]).encode()
     with played(Answer(200, layout)) as controller:
         options = sink_options(SINK | {"controller.url": controller.url})
-        modules = imported(pickle.dumps(_Made(WriterLayouts, options.connection)))
+        modules = imported(pickle.dumps(_Made(Layouts, options.connection)))
     assert ("GET", "/v1/topics/orders/layout") in controller.requests
     assert not modules & UNNEEDED
 

@@ -6,6 +6,15 @@ ignore them, so that a newer controller may say more than an older client knows.
 
 from __future__ import annotations
 
+from spark_ordered_kafka.client.layouts import (
+    EarlierLayout,
+    LayoutHistoryView,
+    LayoutView,
+    PositionCheck,
+    Truncations,
+    TruncationView,
+    WriterLayoutView,
+)
 from spark_ordered_kafka.client.schemas.base import (
     MAX_ITEMS,
     Answer,
@@ -39,14 +48,9 @@ from spark_ordered_kafka.client.schemas.groups import (
     TopicPositions,
 )
 from spark_ordered_kafka.client.schemas.layouts import (
-    LayoutHistoryView,
-    LayoutView,
     LeaderEpochsView,
     PartitionLeaderEpochs,
-    PositionCheck,
-    Truncations,
     TruncationsRequest,
-    TruncationView,
 )
 from spark_ordered_kafka.client.schemas.log_dirs import (
     BrokerLogDirs,
@@ -106,7 +110,6 @@ from spark_ordered_kafka.client.schemas.topics import (
     TransactionalIds,
 )
 from spark_ordered_kafka.client.schemas.writers import WriterName, WriterNameRelease, WriterNameRequest
-from spark_ordered_kafka.client.writer_layouts import EarlierLayout, WriterLayoutView
 
 __all__ = [
     "MAX_ITEMS",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from spark_ordered_kafka.client.writer_layouts import HashName as HashName
+from spark_ordered_kafka.client.layouts import HashName as HashName
 
 ChangeKind = Literal["expand", "shrink", "order", "unorder"]
 ChangeStep = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]

@@ -4,48 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from spark_ordered_kafka.client.schemas.base import Answer, HashName, Many, Request
-
-
-class LayoutView(Answer):
-    """One committed layout epoch; ``starts[p]`` is the first offset of partition p that can hold its records.
-
-    ``ordered_delivery`` False: writers were not held to this layout, so any partition may have records of any key.
-    ``stray_from``: of a layout that covers partitions that no change has made, the first of them.
-    """
-
-    epoch: int
-    undeleted_partition_count: int
-    starts: list[int]
-    leader_epochs: list[int]
-    committed_at: float
-    ordered_delivery: bool = True
-    stray_from: int | None = None
-
-
-class LayoutHistoryView(Answer):
-    """``GET /v1/topics/{t}/layout``: the layouts from ``from_epoch`` on. A linearizable read.
-
-    Layouts all of whose records are gone are folded: then the first one is later than was asked for, and whatever lies
-    before its starts was deleted.
-    """
-
-    topic: str
-    topic_id: str
-    cluster_id: str
-    hash: HashName
-    ordered_delivery: bool
-    initial_partition_count: int
-    layouts: list[LayoutView]
-    changing: bool
-
-
-class PositionCheck(Request):
-    """A position, and the leader epoch (KIP-320) that the log was read under up to there."""
-
-    partition: int
-    offset: int
-    leader_epoch: int
+from spark_ordered_kafka.client.layouts import PositionCheck
+from spark_ordered_kafka.client.schemas.base import Answer, Many, Request
 
 
 class TruncationsRequest(Request):
@@ -56,27 +16,6 @@ class TruncationsRequest(Request):
 
     positions: Many[PositionCheck] = Field(default_factory=list)
     partitions: Many[int] | None = None
-
-
-class TruncationView(Answer):
-    """The log of ``partition`` written under ``leader_epoch`` ends at ``end_offset``, below ``offset``.
-
-    ``layout_epoch`` names the layout whose start ``offset`` is; None for a position that was asked about.
-    """
-
-    partition: int
-    offset: int
-    leader_epoch: int
-    end_offset: int
-    layout_epoch: int | None = None
-
-
-class Truncations(Answer):
-    """``POST /v1/topics/{t}/truncations``."""
-
-    topic: str
-    topic_id: str
-    truncations: list[TruncationView]
 
 
 class PartitionLeaderEpochs(Answer):
