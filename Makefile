@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # How long `make soak` goes on.
 MINUTES ?= 10
-# How much `make bench` measures (quick: ten minutes, full: half an hour), and which parts, by default all.
+# How much `make bench` measures (quick: a quarter of an hour, full: an hour), and which parts, by default all.
 SCALE ?= full
 BENCH ?=
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 class Scale:
     """``small`` records of 100 bytes and ``large`` ones of 1 kB are read and written ``rounds`` times by each contender.
 
+    ``large_backlog``: records of 100 bytes that streams run through, so many that their start weighs little.
+
     ``micro_batches``: of a run whose median counts; ``transactions``: of a writer, one after another; ``backlog_mb``: what
     one worker reads while its memory is watched; ``partitions``: the most of a topic whose planning is timed.
     """
@@ -16,6 +18,7 @@ class Scale:
     name: str
     small: int
     large: int
+    large_backlog: int
     rounds: int
     micro_batches: int
     transactions: int
@@ -23,7 +26,7 @@ class Scale:
     partitions: int
 
 
-QUICK = Scale("quick", 1_000_000, 300_000, 5, 20, 50, 300, 10_000)
-FULL = Scale("full", 2_000_000, 600_000, 5, 40, 100, 2_000, 10_000)
-TINY = Scale("tiny", 2_000, 1_000, 1, 4, 5, 2, 100)
+QUICK = Scale("quick", 1_000_000, 300_000, 5_000_000, 5, 20, 50, 300, 10_000)
+FULL = Scale("full", 2_000_000, 600_000, 10_000_000, 5, 40, 100, 2_000, 10_000)
+TINY = Scale("tiny", 2_000, 1_000, 3_000, 1, 4, 5, 2, 100)
 """For a test of the benchmark itself."""

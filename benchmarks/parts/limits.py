@@ -20,6 +20,7 @@ _PARTITIONS = 4
 _TIMEOUT = 30.0
 _BATCH = 10_000
 _COPIED = 500_000_000
+_EMPTY_POLLS = 3
 
 
 def limits(bench: Bench) -> Iterator[Measurement]:
@@ -39,7 +40,15 @@ def limits(bench: Bench) -> Iterator[Measurement]:
         missing.append("kafkarrow is not installed")
     else:
         # It keeps the end of a topic back: it does not see where a transaction ends.
-        contenders["kafkarrow"] = lambda: _rate(_kafkarrow(bench, topic, records), records // 2)
+        def read() -> float:
+            return _rate(_kafkarrow(bench, topic, records), records // 2)
+
+        try:
+            read()
+        except UnavailableError as error:
+            missing.append(f"kafkarrow: {error}")
+        else:
+            contenders["kafkarrow"] = read
 
     def run(name: str) -> Sample:
         sample = bench.usage.watched(contenders[name], records)
@@ -85,16 +94,15 @@ def _consume(bench: Bench, topic: str, records: int) -> Iterator[int]:
 
 
 def _kafkarrow(bench: Bench, topic: str, records: int) -> Iterator[int]:
-    """Rows of each Arrow batch of kafkarrow, until it gives no more for a second."""
+    """Rows of each Arrow batch of kafkarrow, until it gives no more for three seconds."""
     import kafkarrow
 
     config = {**bench.connection.kafka, "group.id": f"bench-{uuid.uuid4().hex}"}
     manager = kafkarrow.ConsumerManager(config=config, topics=[kafkarrow.SourceTopic.from_earliest(topic)])
-    deadline, left = time.monotonic() + _TIMEOUT, records
-    while left > 0 and time.monotonic() < deadline:
+    deadline, left, empty = time.monotonic() + _TIMEOUT, records, 0
+    while left > 0 and empty < _EMPTY_POLLS and time.monotonic() < deadline:
         rows: int = manager.poll(timeout_ms=1000).num_rows
-        if rows == 0 and left < records:
-            return
+        empty = empty + 1 if rows == 0 and left < records else 0
         left -= rows
         yield rows
 

@@ -25,14 +25,15 @@ def large(bench: Bench) -> Iterator[Measurement]:
 
 
 def available_now(bench: Bench) -> Iterator[Measurement]:
-    """A stream with Trigger.AvailableNow, from ``start()`` to its end."""
-    topic = bench.filled(4, bench.scale.small, _SMALL)
+    """A stream with Trigger.AvailableNow, from ``start()`` to its end; a large backlog, and one that the start outweighs."""
+    for records, goal in ((bench.scale.small, None), (bench.scale.large_backlog, 2.0)):
+        topic = bench.filled(4, records, _SMALL)
 
-    def run(contender: str) -> None:
-        bench.run(bench.stream(contender, topic), "noop")
+        def run(contender: str, topic: str = topic) -> None:
+            bench.run(bench.stream(contender, topic), "noop")
 
-    title = "AvailableNow, 100 B, 4 partitions"
-    yield from bench.connectors("read-available-now", title, run, bench.scale.small, 2.0)
+        title = f"AvailableNow, {records:,} records of 100 B"
+        yield from bench.connectors("read-available-now", title, run, records, goal)
 
 
 def value_only(bench: Bench) -> Iterator[Measurement]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructType
 
+from benchmarks import memory
 from benchmarks.bench import FORMATS, Bench
 from benchmarks.figures import OURS, Measurement, Sample, alternate
 from benchmarks.progress import first_batch_begun
@@ -20,11 +21,13 @@ from spark_ordered_kafka.spark.datasource import OrderedKafkaDataSource
 _RECORDS = 1_000
 _TIMEOUT = 60.0
 _PYTHON = "python -c pass"
+_NOTHING = "doing nothing"
 
 
 def start(bench: Bench) -> Iterator[Measurement]:
     """Imports of a task, a worker's first task, a query's first micro-batch in a warm session, and ``--help``."""
     yield _first_batch(bench)
+    yield _floor(bench)
     yield from _fresh_worker(bench)
     help_ = [sys.executable, "-m", "spark_ordered_kafka.cli", "--help"]
     commands = {OURS: help_, _PYTHON: [sys.executable, "-c", "pass"]}
@@ -43,6 +46,18 @@ def _first_batch(bench: Bench) -> Measurement:
     samples = alternate(FORMATS, run, bench.scale.rounds)
     title = "start() to the first micro-batch, warm session"
     return Measurement("start", title, "s", "less", samples, 1.5, "value")
+
+
+def _floor(bench: Bench) -> Measurement:
+    bench.spark.dataSource.register(memory.MemorySource)
+
+    def run(_: str) -> Sample:
+        frame = bench.spark.readStream.format(memory.FORMAT).option("tasks", 1).option("batches", 1).load()
+        begun = time.time()
+        return Sample(first_batch_begun(bench.run(frame, "noop")) - begun)
+
+    samples = alternate([_NOTHING], run, bench.scale.rounds)
+    return Measurement("start", "PySpark's own floor of start()", "s", "less", samples)
 
 
 def _fresh_worker(bench: Bench) -> Iterator[Measurement]:

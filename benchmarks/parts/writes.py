@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from benchmarks.bench import FORMATS, Bench
 from benchmarks.figures import Measurement
@@ -19,15 +19,16 @@ def large(bench: Bench) -> Iterator[Measurement]:
 
 
 def copy(bench: Bench) -> Iterator[Measurement]:
-    """A stream that copies a topic under Trigger.AvailableNow, from ``start()`` to its end."""
-    source = bench.filled(4, bench.scale.small, 100)
-    targets = {contender: bench.topic(4) for contender in FORMATS}
+    """A stream that copies a topic under Trigger.AvailableNow, from ``start()`` to its end; two backlogs, as for reading."""
+    for records, goal in ((bench.scale.small, None), (bench.scale.large_backlog, 1.5)):
+        source = bench.filled(4, records, 100)
+        targets = {contender: bench.topic(4) for contender in FORMATS}
 
-    def run(contender: str) -> None:
-        frame = bench.stream(contender, source).select("key", "value")
-        bench.write_stream(contender, frame, targets[contender])
+        def run(contender: str, source: str = source, targets: Mapping[str, str] = targets) -> None:
+            frame = bench.stream(contender, source).select("key", "value")
+            bench.write_stream(contender, frame, targets[contender])
 
-    yield from bench.connectors("copy", "copy job, AvailableNow, 100 B", run, bench.scale.small, 1.5)
+        yield from bench.connectors("copy", f"copy job, {records:,} records of 100 B", run, records, goal)
 
 
 def compression(bench: Bench) -> Iterator[Measurement]:
