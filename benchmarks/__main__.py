@@ -54,7 +54,9 @@ def run(
     ] = None,
     scale: Annotated[
         Size,
-        typer.Option(help="How much: quick takes a quarter of an hour, full an hour, tiny tests the benchmark."),
+        typer.Option(
+            help="How much: quick takes a quarter of an hour, full an hour, tiny tests the benchmark."
+        ),
     ] = Size.FULL,
     rounds: Annotated[int | None, typer.Option(help="Runs of each contender.", min=1)] = None,
     directory: Annotated[Path, typer.Option(help="Where the JSON goes.")] = Path("bench-results"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
@@ -82,6 +83,21 @@ def hosted_replicas(admin: KafkaAdmin) -> dict[int, int]:
         for replica in partition.replicas
     )
     return dict.fromkeys((broker.id for broker in admin.brokers()), 0) | hosted
+
+
+def commit_offsets(consumer: Consumer, offsets: list[TopicPartition]) -> None:
+    """Commit offsets of the consumer's group; a coordinator that has just begun loads the group's first."""
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
+            return False
+        return True
+
+    await_true(is_committed, "offsets committed")
 
 
 def await_true(condition: Callable[[], bool], what: str, timeout: float = TIMEOUT) -> None:

@@ -20,7 +20,7 @@ from spark_ordered_kafka.ordering.handover import Release
 from tests.integration.test_cli_topics import Cli
 from tests.integration.test_lifecycle import commit, produce
 from tests.queries import Query, await_stable, everything
-from tests.servers import TIMEOUT, create_topic, unique_name
+from tests.servers import TIMEOUT, commit_offsets, create_topic, unique_name
 from tests.streams import NumberedWriter, change, create, options
 
 
@@ -60,7 +60,7 @@ def member(cluster: LocalCluster, group: str, topic: str, partitions: int, **mor
 
 
 def commit_as(consumer: Consumer, topic: str, offsets: Mapping[int, int]) -> None:
-    consumer.commit(offsets=[TopicPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(topic, p, o) for p, o in offsets.items()])
 
 
 def rows_of(client: ControllerClient, group: str, topic: str) -> list[PartitionPosition]:
@@ -201,7 +201,7 @@ def test_ordered_consumers_hand_over_before_others_go_on(
     produce(cluster, topic, {1: 2})
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
     metadata = Release(3, epoch).metadata()
-    consumer.commit(offsets=[TopicPartition(topic, 0, 3, metadata)], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(topic, 0, 3, metadata)])
     consumer.close()
     rows = rows_of(client, group, topic)
     assert (rows[0].position, waits(rows)) == (3, waited)

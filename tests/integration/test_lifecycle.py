@@ -21,7 +21,7 @@ from spark_ordered_kafka.kafka import groups, logs
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.test_cli_topics import Cli
-from tests.servers import TIMEOUT, create_topic, unique_name
+from tests.servers import TIMEOUT, commit_offsets, create_topic, unique_name
 from tests.streams import FORMAT, Collector, NumberedWriter, change, create, misrouted, options
 
 
@@ -57,7 +57,7 @@ def produce(cluster: LocalCluster, topic: str, records: Mapping[int, int]) -> No
 def commit(cluster: LocalCluster, group: str, topic: str, offsets: Mapping[int, int]) -> None:
     """Commit offsets as a member of the group would."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(topic, p, o) for p, o in offsets.items()])
     consumer.close()
 
 
