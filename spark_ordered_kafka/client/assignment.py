@@ -21,6 +21,7 @@ from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, refresh_metadata, translate
 from spark_ordered_kafka.kafka.segments import offset_of
 from spark_ordered_kafka.kafka.strays import StrayCounter
+from spark_ordered_kafka.native.messages import fetch, runs
 
 _LOG = logging.getLogger(__name__)
 
@@ -205,24 +206,15 @@ class Assignment:
 
     def _receive(self, most: int, wait: float) -> None:
         try:
-            first = self._consumer.poll(wait)
-            # What is there already is taken without waiting.
-            fetched = [] if first is None else [first, *self._consumer.consume(most - 1, 0)]
+            fetched = fetch(self._consumer, most, wait)
         except KafkaException as error:
             raise translate(error.args[0], "fetching") from error
-        if not any(map(Message.error, fetched)):
-            self.delivery.receive(fetched)
-            return
-        records: list[Message] = []
-        for message in fetched:
-            error_of = message.error()
+        for run in runs(fetched):
+            error_of = run[0].error()
             if error_of is None:
-                records.append(message)
-                continue
-            self.delivery.receive(records)
-            records = []
-            self._take_event(message, error_of)
-        self.delivery.receive(records)
+                self.delivery.receive(run)
+            else:
+                self._take_event(run[0], error_of)
 
     def _take_event(self, message: Message, error: KafkaError) -> None:
         progress = progress_of(self._topics, message.topic(), message.partition())

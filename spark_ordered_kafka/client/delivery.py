@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain
 from typing import cast
 
 from confluent_kafka import Message
@@ -51,17 +51,14 @@ class Delivery:
         self.ready = 0
         self.held = 0
 
-    def receive(self, messages: Sequence[Message]) -> None:
-        """Take records from librdkafka."""
-        # One call less for each record where the partition says it all.
-        for _, run in groupby(messages, _place if len(self._topics) > 1 else Message.partition):
-            found = list(run)
-            place = _place(found[0])
-            progress = progress_of(self._topics, *place)
-            if progress is None or progress.paused:
-                continue
-            progress.receive(offset_of(found[0]), offset_of(found[-1]), len(found))
-            self._hold(_Run(place, found))
+    def receive(self, records: list[Message]) -> None:
+        """Take records of one partition from librdkafka."""
+        place = _place(records[0])
+        progress = progress_of(self._topics, *place)
+        if progress is None or progress.paused:
+            return
+        progress.receive(offset_of(records[0]), offset_of(records[-1]), len(records))
+        self._hold(_Run(place, records))
 
     def event(self, message: Message) -> None:
         """Take an event to be delivered after what was received before it, such as the end of a partition."""
@@ -88,11 +85,13 @@ class Delivery:
             cut = bisect_left(run.messages, progress.limit, key=offset_of)
             if cut > 0:
                 self._make_ready(_Run(run.place, run.messages[:cut]))
-            if offset_of(run.messages[cut]) < progress.validated:
-                closed[run.place] = offset_of(run.messages[cut])
+                run = _Run(run.place, run.messages[cut:])
+            first = offset_of(run.messages[0])
+            if first < progress.validated:
+                closed[run.place] = first
             else:
                 unknown.add(run.place)
-                self._hold(_Run(run.place, run.messages[cut:]))
+                self._hold(run)
         for place, dropped in closed.items():
             ready = sum(len(run) for run in self._ready if run.place == place and run.epoch is not None)
             self._topics[place[0]].own[place[1]].close_gate(ready, dropped)
@@ -107,8 +106,9 @@ class Delivery:
             self._open(run, on_opened)
             wanted -= len(run)
             runs += 1
-        taken: list[Message] = []
-        for _ in range(runs):
+        # What is one run is not copied: each copy touches every message.
+        taken = self._deliver(self._ready[0], count) if runs else []
+        for _ in range(1, runs):
             taken += self._deliver(self._ready[0], count - len(taken))
         return taken
 
@@ -163,7 +163,9 @@ class Delivery:
             progress.opened, progress.is_let_go = max(progress.opened, run.epoch), False
 
     def _deliver(self, run: _Run, most: int) -> list[Message]:
-        messages = run.messages[run.at : run.at + most]
+        messages = run.messages
+        if run.at > 0 or len(messages) > most:
+            messages = messages[run.at : run.at + most]
         run.at += len(messages)
         self.ready -= len(messages)
         if len(run) == 0:

@@ -14,6 +14,7 @@ from spark_ordered_kafka.config import Misrouted
 from spark_ordered_kafka.errors import MisroutedRecordError
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
 from spark_ordered_kafka.native.keys import partitions
+from spark_ordered_kafka.native.messages import strays
 from spark_ordered_kafka.ordering.routing import NO_PARTITION, Routing
 
 
@@ -45,12 +46,12 @@ class StrayCounter:
         routing = self._routing_for(segment, lambda: values.null_count > 0)
         if routing is None:
             return batch
-        strays = _strays(batch.column("key"), segment, routing)
-        if strays.size == 0:
+        found = _strays(batch.column("key"), segment, routing)
+        if found.size == 0:
             return batch
         offsets = batch.column("offset").to_numpy()
-        dropped = strays[values.is_null().to_numpy(zero_copy_only=False)[strays] & (segment.epoch > 0)]
-        self._mind(offsets[np.setdiff1d(strays, dropped)].tolist(), segment)
+        dropped = found[values.is_null().to_numpy(zero_copy_only=False)[found] & (segment.epoch > 0)]
+        self._mind(offsets[np.setdiff1d(found, dropped)].tolist(), segment)
         return batch.take(pa.array(np.delete(np.arange(len(batch)), dropped))) if dropped.size else batch
 
     def judge_messages(self, messages: list[Message], segment: Segment) -> list[Message]:
@@ -58,11 +59,11 @@ class StrayCounter:
         routing = self._routing_for(segment, lambda: None in map(Message.value, messages))
         if routing is None:
             return messages
-        strays = _strays(pa.array(list(map(Message.key, messages)), pa.binary()), segment, routing).tolist()
-        if not strays:
+        found = strays(messages, segment.partition, routing)
+        if not found:
             return messages
-        dropped = {row for row in strays if segment.epoch > 0 and messages[row].value() is None}
-        self._mind([offset_of(messages[row]) for row in strays if row not in dropped], segment)
+        dropped = {row for row in found if segment.epoch > 0 and messages[row].value() is None}
+        self._mind([offset_of(messages[row]) for row in found if row not in dropped], segment)
         return [message for row, message in enumerate(messages) if row not in dropped]
 
     def _routing_for(self, segment: Segment, has_nulls: Callable[[], bool]) -> Routing | None:

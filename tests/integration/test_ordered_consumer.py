@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -10,8 +11,9 @@ import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka import ControllerClient, OrderedConsumer, PartitionKeyRebalanceListener
+from spark_ordered_kafka import OrderedConsumer, PartitionKeyRebalanceListener
 from spark_ordered_kafka.checker import check
+from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
@@ -385,13 +387,14 @@ def test_without_a_controller_nothing_new_is_delivered(
     member = room.member(topic_name)
     read_until([member], lambda: len(member.messages) == writer.written, "the first records")
     directory = member.consumer._directory
-    with ControllerClient("http://127.0.0.1:1", timeout=1.0) as gone:
-        present, directory.controller = directory.controller, gone
+    nowhere = replace(member.consumer._options.connection, controller_url="http://127.0.0.1:1")
+    with Layouts(nowhere, timeout=1.0, retry_for=0.0) as gone:
+        present, directory.client = directory.client, gone
         writer.write()
         deadline = time.monotonic() + TIMEOUT
         while "no progress" not in caplog.text:
             assert time.monotonic() < deadline, "no warning"
             assert member.read() == []
-        directory.controller = present
+        directory.client = present
     read_until([member], lambda: len(member.messages) == writer.written, "the records after")
     exact(member.messages, writer.written)

@@ -1,6 +1,7 @@
 #include "hashing.h"
-#include "reading.h"
 #include "kernel.h"
+#include "messages.h"
+#include "reading.h"
 #include "rows.h"
 #include "unanswered.h"
 
@@ -16,20 +17,23 @@ rd_kafka_t *handle_of(PyObject *client)
 static PyObject *bind(PyObject *self, PyObject *args)
 {
     const char *path, *missing;
+    PyObject *type;
 
-    (void)self;
     if (!PyArg_ParseTuple(args, "s", &path))
         return NULL;
     missing = librdkafka_bind(path);
     if (missing != NULL)
         return PyErr_Format(PyExc_OSError, "confluent-kafka does not lead to librdkafka: no %s", missing);
+    type = messages_bind();
+    if (type == NULL || PyModule_AddObjectRef(self, "Message", type) < 0)
+        return NULL;
     return PyLong_FromLong(rk.rd_kafka_version());
 }
 
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS,
-     "bind(path) -> int\n\nResolve librdkafka's functions through the loaded library at path; its version number.\n"
-     "Raises OSError where one is missing."},
+     "bind(path) -> int\n\nResolve librdkafka's functions through the loaded library at path, and confluent-kafka's Message;\n"
+     "librdkafka's version number. Raises OSError or ImportError where one is missing."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -40,7 +44,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__kernel(void)
 {
     PyMethodDef *const parts[] = {hashing_methods, reading_methods, fingerprint_methods, producing_methods,
-                                  unanswered_methods};
+                                  unanswered_methods, messages_methods};
     PyObject *module = PyModule_Create(&definition);
 
     hashing_prepare();
