@@ -159,6 +159,24 @@ def test_the_collector_is_told_of_no_message_and_left_as_it_was(
     assert gc.isenabled()
 
 
+class Giving:
+    """Gives as many messages as are asked for."""
+
+    def poll(self, _: float) -> Message:
+        return Message()
+
+    def consume(self, count: int, _: float) -> list[Message]:
+        return [Message() for _ in range(count)]
+
+
+def test_the_collector_has_looked_before_it_knows_the_list(the_kernel: Any) -> None:
+    """Else it would look next at each message of it."""
+    found = the_kernel.fetch(Giving(), COUNT, 0.0)
+    assert len(found) == COUNT
+    assert gc.is_tracked(found)
+    assert gc.get_count()[0] < COUNT // 2
+
+
 class Refusing:
     """Gives a first message, and no more."""
 

@@ -12,6 +12,9 @@
 
 #include "hashing.h"
 
+/* Of Python's youngest generation, by default. */
+#define MANY 700
+
 /* GETTER(name) and SETTER(name) for each method that is called or overridden. */
 #define GETTERS(GETTER) GETTER(topic) GETTER(partition) GETTER(key) GETTER(error)
 #define SETTERS(SETTER) SETTER(set_topic) SETTER(set_key) SETTER(set_value) SETTER(set_headers) SETTER(set_error)
@@ -27,6 +30,7 @@ static struct {
 } base;
 
 static PyTypeObject *message_type;
+static PyObject *collect; /* gc.collect() */
 
 /* -- the class ----------------------------------------------------------------------------------------------------- */
 
@@ -98,6 +102,16 @@ static bool find_base(PyObject *type)
     return true;
 }
 
+static bool find_collect(void)
+{
+    PyObject *module = PyImport_ImportModule("gc");
+
+    if (collect == NULL && module != NULL)
+        collect = PyObject_GetAttrString(module, "collect");
+    Py_XDECREF(module);
+    return collect != NULL;
+}
+
 static PyObject *make_type(void)
 {
 #define METHOD(name) {#name, name, METH_O, "As confluent_kafka.Message has it."},
@@ -134,7 +148,7 @@ PyObject *messages_bind(void)
     if (type == NULL)
         return NULL;
     /* Kept for good, as what is made of it. */
-    if (!find_base(type)) {
+    if (!find_collect() || !find_base(type)) {
         Py_DECREF(type);
         return NULL;
     }
@@ -170,6 +184,22 @@ static PyObject *with_others(PyObject *consumer, PyObject *first, int others)
     return found;
 }
 
+/* So many new objects make the collector look at the youngest ones as soon as it may, and at each message of the list, and
+ * of those that are made of it. Before it knows the list it has next to nothing to look at. Returns false with an exception
+ * set. */
+static bool collect_youngest(PyObject *list)
+{
+    PyObject *done;
+
+    if (PyList_Size(list) < MANY)
+        return true;
+    PyObject_GC_UnTrack(list);
+    done = PyObject_CallFunction(collect, "i", 0);
+    PyObject_GC_Track(list);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
 static PyObject *fetch(PyObject *self, PyObject *args)
 {
     PyObject *consumer, *first, *found;
@@ -188,8 +218,11 @@ static PyObject *fetch(PyObject *self, PyObject *args)
     }
     collects = PyGC_Disable();
     found = with_others(consumer, first, most - 1);
-    if (collects)
+    if (collects) {
         PyGC_Enable();
+        if (found != NULL && !collect_youngest(found))
+            Py_CLEAR(found);
+    }
     Py_DECREF(first);
     return found;
 }
