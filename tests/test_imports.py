@@ -31,29 +31,47 @@ LAYERS = (
     "cli",
     "__init__",
 )
+# The same inside the controller, whose folders are layers.
+CONTROLLER_LAYERS = (
+    "settings",
+    "results",
+    "zk",
+    "access",
+    "placement",
+    "state",
+    "policy",
+    "reassign.machine",
+    "monitoring",
+    "topics",
+    "change",
+    "reassign.throttle",
+    "reassign.requests",
+    "reassign.execution",
+    "reassign.log_dirs",
+    "composition",
+    "service",
+    "api.http",
+    "api.middleware",
+    "api.routes",
+    "api",
+    "config",
+    "server",
+)
+CONTROLLER = f"{PACKAGE}.controller"
 # local starts the controller as a process of its own, as a user would.
 FORBIDDEN_PAIRS = {("local", "controller")}
 
 PURE = (
     "ordering/*.py",
-    "controller/machine.py",
-    "controller/planning.py",
-    "controller/placement.py",
-    "controller/ring.py",
-    "controller/widening.py",
-    "controller/tails.py",
-    "controller/guards.py",
-    "controller/factors.py",
-    "controller/assignments.py",
-    "controller/reassign/planner/*.py",
-    "controller/reassign/throttling.py",
-    "controller/reassign/instructions.py",
-    "controller/reassign/machine.py",
-    "controller/reassign/noting.py",
-    "controller/reassign/progress.py",
-    "controller/reassign/seen.py",
-    "controller/reassign/steps.py",
-    "controller/reassign/troubles.py",
+    "controller/change/boundaries.py",
+    "controller/change/machine.py",
+    "controller/change/planning.py",
+    "controller/placement/**/*.py",
+    "controller/reassign/log_dirs/move_checks.py",
+    "controller/reassign/machine/*.py",
+    "controller/reassign/throttle/policy.py",
+    "controller/topics/earlier.py",
+    "controller/topics/unread_groups.py",
 )
 IMPURE_MODULES = {
     "asyncio", "concurrent", "confluent_kafka", "fastapi", "glob", "http", "httpx", "io", "kafka", "kazoo",
@@ -86,6 +104,25 @@ def layer_of(name: str) -> str | None:
     if parts[0] != PACKAGE:
         return None
     return parts[1] if len(parts) > 1 and parts[1] in LAYERS else "__init__"
+
+
+def controller_layer_of(name: str) -> str | None:
+    """The folder or module of the controller that an absolute name belongs to; None for what is none of its."""
+    inner = name.removeprefix(f"{CONTROLLER}.")
+    found = [layer for layer in CONTROLLER_LAYERS if f"{inner}.".startswith(f"{layer}.")]
+    return max(found, key=len, default=None) if inner != name else None
+
+
+def upward_imports_in_the_controller(source: str, module: str) -> list[str]:
+    own = controller_layer_of(module)
+    if own is None:
+        return []
+    below = CONTROLLER_LAYERS[: CONTROLLER_LAYERS.index(own) + 1]
+    return [
+        f"line {line}: {own} imports {name}"
+        for line, name in imports(source, module)
+        if (layer := controller_layer_of(name)) is not None and layer not in below
+    ]
 
 
 def upward_imports(source: str, module: str) -> list[str]:
@@ -134,7 +171,13 @@ def test_every_part_of_the_package_has_a_layer() -> None:
 
 @pytest.mark.parametrize("path", modules("**/*.py"), ids=shown)
 def test_imports_point_downward(path: Path) -> None:
-    assert upward_imports(path.read_text(encoding="utf-8"), module_name(path)) == []
+    source, module = path.read_text(encoding="utf-8"), module_name(path)
+    assert upward_imports(source, module) + upward_imports_in_the_controller(source, module) == []
+
+
+def test_every_part_of_the_controller_has_a_layer() -> None:
+    parts = [path for path in (ROOT / "controller").rglob("*.py") if path.name != "__init__.py"]
+    assert [shown(path) for path in parts if controller_layer_of(module_name(path)) is None] == []
 
 
 @pytest.mark.parametrize("path", modules(*PURE), ids=shown)
@@ -167,6 +210,23 @@ def test_the_direction_check_sees(module: str, source: str, expected: int) -> No
 
 
 @pytest.mark.parametrize(
+    ("module", "imported", "expected"),
+    [
+        ("zk.session", "controller.settings", 0),
+        ("zk.session", "controller.state.topics", 1),
+        ("reassign.machine.steps", "controller.reassign.execution.executor", 1),
+        ("reassign.execution.executor", "controller.reassign.machine.steps", 0),
+        ("api.http.errors", "controller.api.routes.topics", 1),
+        ("api.app", "controller.api.routes.topics", 0),
+        ("topics.queries", "kafka.admin", 0),
+    ],
+)
+def test_the_direction_check_sees_into_the_controller(module: str, imported: str, expected: int) -> None:
+    source = f"import {PACKAGE}.{imported}"
+    assert len(upward_imports_in_the_controller(source, f"{CONTROLLER}.{module}")) == expected
+
+
+@pytest.mark.parametrize(
     ("source", "expected"),
     [
         ("import time", 1),
@@ -180,4 +240,4 @@ def test_the_direction_check_sees(module: str, source: str, expected: int) -> No
     ],
 )
 def test_the_purity_check_sees(source: str, expected: int) -> None:
-    assert len(impurities(source, f"{PACKAGE}.controller.machine")) == expected
+    assert len(impurities(source, f"{PACKAGE}.controller.change.machine")) == expected

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from spark_ordered_kafka.controller.placement import check_sizes, place
+from spark_ordered_kafka.controller.placement.place import check_sizes, place
 from spark_ordered_kafka.errors import ConfigError
 
 GOAL_SECONDS = 5.0

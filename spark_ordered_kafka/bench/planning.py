@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spark_ordered_kafka.bench.figures import Spread
-from spark_ordered_kafka.controller.reassign.planner import Broker, Goal, Partition, Snapshot, plan
+from spark_ordered_kafka.controller.placement.planner import Broker, Goal, Partition, Snapshot, plan
 from spark_ordered_kafka.errors import ConfigError
 
 GOAL_SECONDS = 10.0

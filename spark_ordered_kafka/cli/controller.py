@@ -70,7 +70,7 @@ def run(
     it has gone. What is given here wins over the file.
     """
     from spark_ordered_kafka.controller.config import controller_config, read_file
-    from spark_ordered_kafka.controller.logs import configure_logging
+    from spark_ordered_kafka.controller.monitoring.logs import configure_logging
     from spark_ordered_kafka.controller.server import bind, check_tls, serve
     from spark_ordered_kafka.controller.service import ControllerService
 

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.layouts import LayoutCalls
-from spark_ordered_kafka.client.log_dirs import LogDirCalls
+from spark_ordered_kafka.client.log_dir_calls import LogDirCalls
 from spark_ordered_kafka.client.paths import segment, topic_path
 from spark_ordered_kafka.client.reassignments import ReassignmentCalls
 from spark_ordered_kafka.client.takeover import settled

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spark_ordered_kafka.controller.change import Timing
 from spark_ordered_kafka.controller.settings import (
     AuthenticationSettings,
     AuthorizationSettings,
     ControllerSettings,
     ReassignSettings,
+    Timing,
     TlsSettings,
     ZooKeeperSettings,
     check_review,

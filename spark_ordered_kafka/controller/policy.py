@@ -20,7 +20,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Literal, Protocol
 
-from spark_ordered_kafka.controller.records import TopicRecord
+from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, PolicyViolationError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs

@@ -15,43 +15,43 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.access import Access
 from spark_ordered_kafka.controller.access.authenticator import Authenticator
 from spark_ordered_kafka.controller.access.rights import KafkaRights, read_acls
-from spark_ordered_kafka.controller.adoption import TopicAdopter
-from spark_ordered_kafka.controller.alteration import TopicAlteration
-from spark_ordered_kafka.controller.audit import AuditLog
-from spark_ordered_kafka.controller.capacities import Capacities
-from spark_ordered_kafka.controller.changes import Changes
-from spark_ordered_kafka.controller.compaction import EarlierLayouts
-from spark_ordered_kafka.controller.covering import Covering
-from spark_ordered_kafka.controller.creation import TopicCreator
-from spark_ordered_kafka.controller.deletion import TopicDeleter
-from spark_ordered_kafka.controller.drain import Drain
-from spark_ordered_kafka.controller.election import DeposedError, Session, ZooKeeperError
-from spark_ordered_kafka.controller.expansion import Expansion
-from spark_ordered_kafka.controller.folding import Folding
-from spark_ordered_kafka.controller.instructions import Instruction
-from spark_ordered_kafka.controller.leadership import Election, Leader
-from spark_ordered_kafka.controller.limits import BROKERS, BrokerLimits
-from spark_ordered_kafka.controller.metrics import Metrics
-from spark_ordered_kafka.controller.observer import ChangeObserver
-from spark_ordered_kafka.controller.paths import FIXED_PATHS
+from spark_ordered_kafka.controller.change.alteration import TopicAlteration
+from spark_ordered_kafka.controller.change.expansion import Expansion
+from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.change.runner import Runner
+from spark_ordered_kafka.controller.change.service import Changes
+from spark_ordered_kafka.controller.composition import replica_services
+from spark_ordered_kafka.controller.monitoring.audit import AuditLog
+from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
+from spark_ordered_kafka.controller.monitoring.metrics import Metrics
+from spark_ordered_kafka.controller.monitoring.probing import Probe
+from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
+from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollector, Sampled
 from spark_ordered_kafka.controller.policy import load_policy
-from spark_ordered_kafka.controller.positions import GroupPositions
-from spark_ordered_kafka.controller.probing import Probe
-from spark_ordered_kafka.controller.reassign.observer import ReassignmentObserver
-from spark_ordered_kafka.controller.reassign.pending import PendingMoves
-from spark_ordered_kafka.controller.reassign.store import REASSIGNMENT_PATHS, ReassignmentStore
-from spark_ordered_kafka.controller.reassign.wiring import replica_services
-from spark_ordered_kafka.controller.records import LeaderRecord
-from spark_ordered_kafka.controller.replication import ReplicationFactors
-from spark_ordered_kafka.controller.retirement import Retirement
-from spark_ordered_kafka.controller.reviews import REVIEWS, Reviews
-from spark_ordered_kafka.controller.runner import Runner
-from spark_ordered_kafka.controller.scraping import ControllerCollector, Sampled
+from spark_ordered_kafka.controller.reassign.requests.replication import ReplicationFactors
 from spark_ordered_kafka.controller.settings import ControllerSettings, check_review
-from spark_ordered_kafka.controller.topics import Topics
-from spark_ordered_kafka.controller.truncation import TruncationCheck
-from spark_ordered_kafka.controller.writer_names import WriterNames
-from spark_ordered_kafka.controller.znodes import Znodes
+from spark_ordered_kafka.controller.state.broker_limits import BROKERS, BrokerLimits
+from spark_ordered_kafka.controller.state.paths import FIXED_PATHS
+from spark_ordered_kafka.controller.state.pending import PendingMoves
+from spark_ordered_kafka.controller.state.reassignments import REASSIGNMENT_PATHS, ReassignmentStore
+from spark_ordered_kafka.controller.state.reviews import REVIEWS, Reviews
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.adoption import TopicAdopter
+from spark_ordered_kafka.controller.topics.capacities import Capacities
+from spark_ordered_kafka.controller.topics.compaction import EarlierLayouts
+from spark_ordered_kafka.controller.topics.creation import TopicCreator
+from spark_ordered_kafka.controller.topics.deletion import TopicDeleter
+from spark_ordered_kafka.controller.topics.drain import Drain
+from spark_ordered_kafka.controller.topics.folding import Folding
+from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
+from spark_ordered_kafka.controller.topics.positions import GroupPositions
+from spark_ordered_kafka.controller.topics.queries import Topics
+from spark_ordered_kafka.controller.topics.retirement import Retirement
+from spark_ordered_kafka.controller.topics.truncation import TruncationCheck
+from spark_ordered_kafka.controller.topics.writer_names import WriterNames
+from spark_ordered_kafka.controller.zk.election import Election, Leader
+from spark_ordered_kafka.controller.zk.records import LeaderRecord
+from spark_ordered_kafka.controller.zk.session import DeposedError, Session, ZooKeeperError
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs

@@ -6,11 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spark_ordered_kafka.controller.change import Timing
 from spark_ordered_kafka.errors import ConfigError
 
 ALLOWED_HOSTS = "allowed.hosts"
 """The key of :attr:`ControllerSettings.allowed_hosts`."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Limits in seconds. ``creating``: partitions made and led, or ``creating_each`` for every new one if that is more (a
+    broker makes up to 200 logs a second); ``closing``: how long writers may be held;
+    ``drain``: what writers with an open transaction get to finish; ``backoff``: pause before asking again;
+    ``retry``: pause before a failed take-back is tried again."""
+
+    creating: float = 60.0
+    creating_each: float = 0.06
+    closing: float = 30.0
+    drain: float = 2.0
+    backoff: float = 0.05
+    retry: float = 1.0
 
 
 @dataclass(frozen=True)

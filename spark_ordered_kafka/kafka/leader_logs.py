@@ -11,7 +11,7 @@ from typing import Any
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetSpec
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
-from spark_ordered_kafka.kafka.log_dirs import LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.requests import BrokerRequests
 from spark_ordered_kafka.kafka.rows import ask_each, chunks
 

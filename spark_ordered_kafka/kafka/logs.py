@@ -21,7 +21,7 @@ from spark_ordered_kafka.kafka.clients import (
     translate,
 )
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
-from spark_ordered_kafka.kafka.log_dirs import LogDir, LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDir, LogDirs
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, refusal, translated
 from spark_ordered_kafka.kafka.rows import chunks
 

@@ -10,8 +10,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller.instructions import Instruction
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change.instructions import Instruction
 from spark_ordered_kafka.kafka import producer
 from spark_ordered_kafka.spark import stream
 from tests.chaos.history import Action, Break, Change, Die, History, Poll, Start, Write

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_ordered_kafka.client.schemas import HashName
-from spark_ordered_kafka.controller.adoption import check_fit, fit_of
+from spark_ordered_kafka.controller.topics.adoption import check_fit, fit_of
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.sampling import KeyedRecord, Sample
 from spark_ordered_kafka.ordering.hashing import key_hash

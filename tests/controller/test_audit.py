@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller.audit import AuditLog
+from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.errors import ConfigError, UnavailableError
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_ordered_kafka.controller.barrier import Barrier
+from spark_ordered_kafka.controller.zk.single_flight import Barrier
 from tests.servers import await_true
 
 _PATIENCE = 10.0

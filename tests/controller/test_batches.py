@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_ordered_kafka.controller.batches import MAX_TOPICS, check_named
+from spark_ordered_kafka.controller.topics.batches import MAX_TOPICS, check_named
 from spark_ordered_kafka.errors import RequestError
 
 

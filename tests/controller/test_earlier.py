@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from spark_ordered_kafka.client.schemas import EarlierLayout
-from spark_ordered_kafka.controller.compaction import POLICY_AGE, EarlierLayouts
-from spark_ordered_kafka.controller.earlier import earlier_layouts
-from spark_ordered_kafka.controller.records import LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.topics.compaction import POLICY_AGE, EarlierLayouts
+from spark_ordered_kafka.controller.topics.earlier import earlier_layouts
 from spark_ordered_kafka.errors import UnavailableError
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_ordered_kafka.controller.folding import foldable
-from spark_ordered_kafka.controller.records import LayoutRecord
+from spark_ordered_kafka.controller.state.records import LayoutRecord
+from spark_ordered_kafka.controller.topics.folding import foldable
 
 
 def layouts(*starts: list[int], unordered: tuple[int, ...] = (), first: int = 0) -> dict[int, LayoutRecord]:

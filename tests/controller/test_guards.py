@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from spark_ordered_kafka.controller.guards import added, capacities, check, hosted, refusal, shown
+from spark_ordered_kafka.controller.placement.guards import added, capacities, check, hosted, refusal, shown
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_ordered_kafka.controller.idempotency import has_key, keyed, new_id, repeatable_id
+from spark_ordered_kafka.controller.topics.idempotency import has_key, keyed, new_id, repeatable_id
 from spark_ordered_kafka.errors import RequestError
 
 

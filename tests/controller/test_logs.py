@@ -14,7 +14,7 @@ from kazoo.protocol.serialization import Auth
 from starlette.concurrency import run_in_threadpool
 from structlog.contextvars import bound_contextvars
 
-from spark_ordered_kafka.controller.logs import configure_logging
+from spark_ordered_kafka.controller.monitoring.logs import configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +103,7 @@ def test_passwords_that_libraries_tell_in_detail_are_not_logged(log_format: Any)
 def test_debug_of_our_own_is_told() -> None:
     stream = io.StringIO()
     configure_logging("DEBUG", "json", stream)
-    runner = "spark_ordered_kafka.controller.runner"
+    runner = "spark_ordered_kafka.controller.change.runner"
     logging.getLogger(runner).debug("detail")
     configure_logging("WARNING", "json", stream)
     logging.getLogger(runner).info("less")

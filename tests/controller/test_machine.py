@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_ordered_kafka.controller import events as e
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller import machine, planning
-from spark_ordered_kafka.controller.change import Boundary, Change, Ending, Running, Timing
+from spark_ordered_kafka.controller.change import events as e
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import machine, planning
+from spark_ordered_kafka.controller.settings import Timing
+from spark_ordered_kafka.controller.state.change import Boundary, Change, Ending, Running
 from spark_ordered_kafka.errors import ErrorCode, RequestError, TransitionError
 
 TIMING = Timing(creating=60.0, closing=30.0, drain=2.0, backoff=0.05, retry=1.0)

@@ -9,13 +9,13 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.audit import AuditLog
-from spark_ordered_kafka.controller.change import Change, FinishedChange
-from spark_ordered_kafka.controller.election import DeposedError
-from spark_ordered_kafka.controller.metrics import Metrics
-from spark_ordered_kafka.controller.observer import ChangeObserver
-from spark_ordered_kafka.controller.records import LeaderRecord
-from spark_ordered_kafka.controller.scraping import ControllerCollector, Sampled
+from spark_ordered_kafka.controller.monitoring.audit import AuditLog
+from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
+from spark_ordered_kafka.controller.monitoring.metrics import Metrics
+from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollector, Sampled
+from spark_ordered_kafka.controller.state.change import Change, FinishedChange
+from spark_ordered_kafka.controller.zk.records import LeaderRecord
+from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.moves import Moves
 

@@ -10,13 +10,13 @@ from fastapi import FastAPI, Request
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api import create_app
-from spark_ordered_kafka.controller.api.bodies import reader
-from spark_ordered_kafka.controller.api.caller import ANONYMOUS, Caller
-from spark_ordered_kafka.controller.api.mutations import Mutation
-from spark_ordered_kafka.controller.api.routing import operation_of
-from spark_ordered_kafka.controller.reviews import ReviewRecord, review_view
+from spark_ordered_kafka.controller.api.http.bodies import reader
+from spark_ordered_kafka.controller.api.http.caller import ANONYMOUS, Caller
+from spark_ordered_kafka.controller.api.http.routing import operation_of
+from spark_ordered_kafka.controller.api.middleware.mutations import Mutation
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
+from spark_ordered_kafka.controller.state.reviews import ReviewRecord, review_view
 from spark_ordered_kafka.errors import RequestError
 
 CALLER = Caller(ANONYMOUS, "h")

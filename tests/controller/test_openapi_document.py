@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.api.examples import EXAMPLES
-from spark_ordered_kafka.controller.api.routing import is_mutating
+from spark_ordered_kafka.controller.api.http.routing import is_mutating
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import (
     AuthenticationSettings,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller.api.origins import Origins
+from spark_ordered_kafka.controller.api.middleware.origins import Origins
 from spark_ordered_kafka.controller.settings import ALLOWED_HOSTS
 
 URL = "https://controller-1.example.com:8090"

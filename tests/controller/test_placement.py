@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from spark_ordered_kafka.controller.placement import continue_placement, place
-from spark_ordered_kafka.controller.ring import Ring
-from spark_ordered_kafka.controller.widening import widen
+from spark_ordered_kafka.controller.placement.additional_replicas import widen
+from spark_ordered_kafka.controller.placement.place import continue_placement, place
+from spark_ordered_kafka.controller.placement.round_robin import Ring
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 NO_RACKS: dict[int, str | None] = dict.fromkeys(range(5))

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from spark_ordered_kafka.controller.probing import MAX_AGE, Probe
+from spark_ordered_kafka.controller.monitoring.probing import MAX_AGE, Probe
 from spark_ordered_kafka.errors import UnavailableError
 from tests.servers import TIMEOUT
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.placement import continue_placement, place_again
-from spark_ordered_kafka.controller.replicas import reduced
-from spark_ordered_kafka.controller.retirement import new_statuses
-from spark_ordered_kafka.controller.tails import behind
+from spark_ordered_kafka.controller.placement.place import continue_placement, place_again
+from spark_ordered_kafka.controller.topics.retired_replicas import reduced
+from spark_ordered_kafka.controller.topics.retirement import new_statuses
+from spark_ordered_kafka.controller.topics.unread_groups import behind
 from spark_ordered_kafka.kafka.admin import PartitionDescription
 
 

@@ -10,8 +10,8 @@ from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 from spark_ordered_kafka.controller.api import create_app
-from spark_ordered_kafka.controller.api.authentication import OPEN_PATHS
-from spark_ordered_kafka.controller.api.rights import EXTENSION, declared
+from spark_ordered_kafka.controller.api.http.rights import EXTENSION, declared
+from spark_ordered_kafka.controller.api.middleware.authentication import OPEN_PATHS
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 

@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 from kazoo.exceptions import NoNodeError
 
-from spark_ordered_kafka.controller.change import Change, FinishedChange
-from spark_ordered_kafka.controller.changes import Changes
-from spark_ordered_kafka.controller.deletion import TopicDeleter
-from spark_ordered_kafka.controller.election import DeposedError, ZooKeeperError
-from spark_ordered_kafka.controller.idempotency import keyed, new_id
-from spark_ordered_kafka.controller.job import Job
-from spark_ordered_kafka.controller.paths import TOPICS
-from spark_ordered_kafka.controller.records import LayoutRecord, Record, TopicRecord, dump
-from spark_ordered_kafka.controller.runner import _EndedError, _own
-from spark_ordered_kafka.controller.znodes import Znodes
+from spark_ordered_kafka.controller.change.job import Job
+from spark_ordered_kafka.controller.change.runner import _EndedError, _own
+from spark_ordered_kafka.controller.change.service import Changes
+from spark_ordered_kafka.controller.state.change import Change, FinishedChange
+from spark_ordered_kafka.controller.state.paths import TOPICS
+from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.deletion import TopicDeleter
+from spark_ordered_kafka.controller.topics.idempotency import keyed, new_id
+from spark_ordered_kafka.controller.zk.records import Record, dump
+from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 
 _PATIENCE = 10.0
 CHANGE = Change("c1", "t", "expand", 2, 4, 2, 0.0)

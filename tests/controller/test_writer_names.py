@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller import writer_names
-from spark_ordered_kafka.controller.writer_names import WriterNames
+from spark_ordered_kafka.controller.topics import writer_names
+from spark_ordered_kafka.controller.topics.writer_names import WriterNames
 
 TOPICS = ("a", "b", None)
 

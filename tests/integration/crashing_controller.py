@@ -13,10 +13,9 @@ from pathlib import Path
 import uvicorn
 
 from spark_ordered_kafka.controller.api import create_app
-from spark_ordered_kafka.controller.change import Timing
-from spark_ordered_kafka.controller.instructions import Instruction, Persist
+from spark_ordered_kafka.controller.change.instructions import Instruction, Persist
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
+from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, ZooKeeperSettings
 
 
 def label(instruction: Instruction) -> str:

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.log_dirs import LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess

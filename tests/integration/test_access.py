@@ -24,9 +24,9 @@ from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.controller.access.passwords import kafka_login
 from spark_ordered_kafka.controller.access.tokens import hashed
 from spark_ordered_kafka.controller.api import create_app
-from spark_ordered_kafka.controller.api.authentication import OPEN_PATHS
-from spark_ordered_kafka.controller.api.rights import EXTENSION
-from spark_ordered_kafka.controller.api.signatures import sign
+from spark_ordered_kafka.controller.api.http.rights import EXTENSION
+from spark_ordered_kafka.controller.api.middleware.authentication import OPEN_PATHS
+from spark_ordered_kafka.controller.api.middleware.signatures import sign
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import (
     AuthenticationSettings,

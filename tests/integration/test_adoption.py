@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import AdoptTopicRequest, PartitionCountsRequest, TopicPartitionCount
-from spark_ordered_kafka.controller.records import CreationRecord
+from spark_ordered_kafka.controller.state.records import CreationRecord
 from spark_ordered_kafka.kafka import sampling
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess

@@ -14,8 +14,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from spark_ordered_kafka.controller.api.bodies import models_of
-from spark_ordered_kafka.controller.api.limits import MAX_BODY
+from spark_ordered_kafka.controller.api.http.bodies import models_of
+from spark_ordered_kafka.controller.api.middleware.limits import MAX_BODY
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, exists, free_port, served
 from tests.servers import TIMEOUT, unique_name

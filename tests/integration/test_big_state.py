@@ -13,12 +13,13 @@ import pytest
 from kazoo.client import TransactionRequest
 from kazoo.protocol.serialization import Transaction
 
-from spark_ordered_kafka.controller.change import Change
-from spark_ordered_kafka.controller.election import ROOT, ConflictError, Session
-from spark_ordered_kafka.controller.paths import FIXED_PATHS
-from spark_ordered_kafka.controller.records import CreationRecord, LayoutRecord, TopicRecord, dump, parse
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
-from spark_ordered_kafka.controller.znodes import Znodes
+from spark_ordered_kafka.controller.state.change import Change
+from spark_ordered_kafka.controller.state.paths import FIXED_PATHS
+from spark_ordered_kafka.controller.state.records import CreationRecord, LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.zk.records import dump, parse
+from spark_ordered_kafka.controller.zk.session import ROOT, ConflictError, Session
 from spark_ordered_kafka.local import LocalCluster
 from tests.servers import TIMEOUT, unique_name
 

@@ -24,8 +24,8 @@ from spark_ordered_kafka.client.schemas import (
     PartitionCountsRequest,
     TopicPartitionCount,
 )
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller.change import Timing
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.settings import Timing
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process

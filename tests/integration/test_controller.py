@@ -16,13 +16,13 @@ from kazoo.client import KazooState
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
-from spark_ordered_kafka.controller.api import forwarding
-from spark_ordered_kafka.controller.election import CONTROLLER, CONTROLLER_EPOCH, DeposedError
-from spark_ordered_kafka.controller.instructions import Instruction, ListTransactions
-from spark_ordered_kafka.controller.leadership import ELECTION
-from spark_ordered_kafka.controller.records import CreationRecord
+from spark_ordered_kafka.controller.api.middleware import forwarding
+from spark_ordered_kafka.controller.change.instructions import Instruction, ListTransactions
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
+from spark_ordered_kafka.controller.state.records import CreationRecord
+from spark_ordered_kafka.controller.zk.election import ELECTION
+from spark_ordered_kafka.controller.zk.session import CONTROLLER, CONTROLLER_EPOCH, DeposedError
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process

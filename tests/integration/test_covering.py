@@ -17,7 +17,7 @@ from spark_ordered_kafka.client.schemas import (
     PartitionCountsRequest,
     TopicPartitionCount,
 )
-from spark_ordered_kafka.controller import instructions as i
+from spark_ordered_kafka.controller.change import instructions as i
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken

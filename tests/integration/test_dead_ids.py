@@ -10,9 +10,9 @@ from confluent_kafka import KafkaException, Producer
 from kafka import KafkaAdminClient
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller import instructions
-from spark_ordered_kafka.controller.idle_writers import LEFT_FOR_LATER
-from spark_ordered_kafka.controller.instructions import Instruction
+from spark_ordered_kafka.controller.change import instructions
+from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.topics.idle_writers import LEFT_FOR_LATER
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
 from tests.integration.controllers import Hold, InProcess

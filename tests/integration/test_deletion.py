@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import ControllerClient, OrderedProducer
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller import znodes as znodes_module
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.state import topics as znodes_module
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.writer import TaskTransaction

@@ -18,7 +18,7 @@ import uvicorn
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.controller.access.tokens import hashed
-from spark_ordered_kafka.controller.api import limits
+from spark_ordered_kafka.controller.api.middleware import limits
 from spark_ordered_kafka.controller.api.peers import PeerProtocol
 from spark_ordered_kafka.controller.server import server_config
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.controller.folding import Folding
-from spark_ordered_kafka.controller.znodes import Znodes
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.folding import Folding
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken

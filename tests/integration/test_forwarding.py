@@ -12,16 +12,16 @@ import pytest
 from kazoo.client import KazooClient
 
 from spark_ordered_kafka.controller.access.tokens import hashed, new_token
-from spark_ordered_kafka.controller.api import forwarding
-from spark_ordered_kafka.controller.api.signatures import (
+from spark_ordered_kafka.controller.api.middleware import forwarding
+from spark_ordered_kafka.controller.api.middleware.signatures import (
     CALLER_HEADER,
     FORWARDED_HEADER,
     Signatures,
     is_body,
 )
-from spark_ordered_kafka.controller.election import CONTROLLER
-from spark_ordered_kafka.controller.records import LeaderRecord, dump
 from spark_ordered_kafka.controller.settings import AuthenticationSettings
+from spark_ordered_kafka.controller.zk.records import LeaderRecord, dump
+from spark_ordered_kafka.controller.zk.session import CONTROLLER
 from spark_ordered_kafka.errors import ErrorCode
 from spark_ordered_kafka.local import LocalCluster
 from tests.client.test_controller_client import CREATED, NOBODY, STANDBY, Answer, played, told

@@ -11,8 +11,8 @@ import pytest
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.controller import instructions
-from spark_ordered_kafka.controller.guards import UNLIMITED
+from spark_ordered_kafka.controller.change import instructions
+from spark_ordered_kafka.controller.placement.guards import UNLIMITED
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.integration.test_cli_topics import Cli

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import DeleteRecordsRequest, PartitionView, TopicView
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller import znodes
-from spark_ordered_kafka.controller.election import ConflictError
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.state import topics as znodes
+from spark_ordered_kafka.controller.zk.session import ConflictError
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka import groups, logs
 from spark_ordered_kafka.local import LocalCluster

@@ -22,8 +22,8 @@ from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.cli.log_dir_progress import Placement, follow
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
-from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
+from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
+from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.kafka.reassignments import Reassignments

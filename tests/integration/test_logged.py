@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.controller.logs import configure_logging
+from spark_ordered_kafka.controller.monitoring.logs import configure_logging
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, exists, in_process
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller.election import ConflictError, ZooKeeperError
-from spark_ordered_kafka.controller.instructions import Instruction
-from spark_ordered_kafka.controller.znodes import Znodes
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.zk.session import ConflictError, ZooKeeperError
 from tests.integration.controllers import Hold, InProcess
 from tests.servers import TIMEOUT
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_ordered_kafka.controller.instructions import ReadBoundaries
-from spark_ordered_kafka.controller.logs import formatter
+from spark_ordered_kafka.controller.change.instructions import ReadBoundaries
+from spark_ordered_kafka.controller.monitoring.logs import formatter
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.servers import TIMEOUT, unique_name

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.controller import instructions as i
+from spark_ordered_kafka.controller.change import instructions as i
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.local import LocalCluster

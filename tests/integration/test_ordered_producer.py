@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from spark_ordered_kafka import ControllerClient, OrderedProducer
 from spark_ordered_kafka.checker import check
 from spark_ordered_kafka.client.topics import layout_history
-from spark_ordered_kafka.controller import instructions
+from spark_ordered_kafka.controller.change import instructions
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,

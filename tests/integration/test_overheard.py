@@ -12,7 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from spark_ordered_kafka.controller.api.signatures import CALLER_HEADER, FORWARDED_HEADER, VALID_FOR
+from spark_ordered_kafka.controller.api.middleware.signatures import (
+    CALLER_HEADER,
+    FORWARDED_HEADER,
+    VALID_FOR,
+)
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import exists, free_port, in_process, served
 from tests.servers import TIMEOUT, await_true, unique_name

@@ -12,11 +12,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from spark_ordered_kafka.controller import zookeeper
-from spark_ordered_kafka.controller.election import ROOT, Session
-from spark_ordered_kafka.controller.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
-from spark_ordered_kafka.controller.zookeeper import acls, client_of
+from spark_ordered_kafka.controller.state.paths import FIXED_PATHS
+from spark_ordered_kafka.controller.zk import connection as zookeeper
+from spark_ordered_kafka.controller.zk.connection import acls, client_of
+from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import in_process

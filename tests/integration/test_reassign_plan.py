@@ -20,7 +20,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.log_dirs import LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.tools import kafka_tool
 from tests.servers import TIMEOUT, await_true, unique_name

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.controller.election import Session
-from spark_ordered_kafka.controller.reassign.records import Move, MovesRecord, RequestRecord
-from spark_ordered_kafka.controller.reassign.store import REASSIGNMENT_PATHS, ReassignmentStore
-from spark_ordered_kafka.controller.reassign.validation import Known
-from spark_ordered_kafka.controller.reassign.witnesses import Witnesses
+from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import Witnesses
+from spark_ordered_kafka.controller.reassign.requests.validation import Known
+from spark_ordered_kafka.controller.state.reassignment_records import Move, MovesRecord, RequestRecord
+from spark_ordered_kafka.controller.state.reassignments import REASSIGNMENT_PATHS, ReassignmentStore
+from spark_ordered_kafka.controller.zk.session import Session
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs

@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller import znodes as znodes_module
-from spark_ordered_kafka.controller.records import CreationRecord, TopicRecord
-from spark_ordered_kafka.controller.znodes import Znodes
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.state import topics as znodes_module
+from spark_ordered_kafka.controller.state.records import CreationRecord, TopicRecord
+from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.controller import instructions as i
+from spark_ordered_kafka.controller.change import instructions as i
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.integration.foreign_clients import RunningProducer

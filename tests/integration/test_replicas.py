@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller import replication as replication_module
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.reassign.requests import replication as replication_module
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster

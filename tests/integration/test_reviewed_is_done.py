@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
-from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, ControllerSettings, TlsSettings
+from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
+from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER

@@ -17,11 +17,11 @@ from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.controller.access.tokens import hashed
-from spark_ordered_kafka.controller.api.governance import Governance
-from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
-from spark_ordered_kafka.controller.reassign.store import ReassignmentStore
-from spark_ordered_kafka.controller.reviews import EXPIRY
+from spark_ordered_kafka.controller.api.middleware.governance import Governance
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
+from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
+from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
+from spark_ordered_kafka.controller.state.reviews import EXPIRY
 from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ReviewPendingError
 from spark_ordered_kafka.local import LocalCluster

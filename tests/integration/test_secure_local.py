@@ -29,10 +29,10 @@ from kazoo.security import make_acl
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import ControllerClient, register
-from spark_ordered_kafka.controller import zookeeper
-from spark_ordered_kafka.controller.election import ROOT
 from spark_ordered_kafka.controller.settings import AuthorizationSettings, ZooKeeperSettings
-from spark_ordered_kafka.controller.zookeeper import acls, client_of
+from spark_ordered_kafka.controller.zk import connection as zookeeper
+from spark_ordered_kafka.controller.zk.connection import acls, client_of
+from spark_ordered_kafka.controller.zk.session import ROOT
 from spark_ordered_kafka.credentials import controller_credentials
 from spark_ordered_kafka.demo import INPUT, OUTPUT, Demo, DemoPlan
 from spark_ordered_kafka.errors import ConfigError, RequestError

@@ -19,10 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from spark_ordered_kafka.controller.election import ROOT, Session
-from spark_ordered_kafka.controller.reassign.records import Move
-from spark_ordered_kafka.controller.reassign.throttles import THROTTLES, Throttles
-from spark_ordered_kafka.controller.reassign.throttling import (
+from spark_ordered_kafka.controller.reassign.throttle.manager import THROTTLES, Throttles
+from spark_ordered_kafka.controller.reassign.throttle.policy import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -33,8 +31,10 @@ from spark_ordered_kafka.controller.reassign.throttling import (
     Need,
 )
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
+from spark_ordered_kafka.controller.state.reassignment_records import Move
+from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.log_dirs import LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.reassigning import Judge

@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.client.layouts import Truncations, reader
-from spark_ordered_kafka.controller import truncation
+from spark_ordered_kafka.controller.topics import truncation
 from spark_ordered_kafka.kafka import producers
 from spark_ordered_kafka.kafka.admin import LogEnd
 from spark_ordered_kafka.local import LocalCluster

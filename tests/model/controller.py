@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
-from spark_ordered_kafka.controller import events, instructions, machine, planning
-from spark_ordered_kafka.controller.change import Boundary, Change, Ending, Running, Timing
-from spark_ordered_kafka.controller.events import Event
-from spark_ordered_kafka.controller.instructions import Instruction
+from spark_ordered_kafka.controller.change import events, instructions, machine, planning
+from spark_ordered_kafka.controller.change.events import Event
+from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.settings import Timing
+from spark_ordered_kafka.controller.state.change import Boundary, Change, Ending, Running
 from spark_ordered_kafka.errors import ErrorCode
 
 # All that the machine does with times is to compare them with its limits, so three times are as good as all.
@@ -32,7 +33,7 @@ NOTHING, CLOSE, LIST, FENCE, READ, CHECK, COMMIT, TAKE_BACK, COVER = range(9)
 
 @dataclass(frozen=True)
 class CoverPartitions:
-    """The log ends are read for a layout of the same count, which holds and fences nobody (``controller/covering.py``)."""
+    """The log ends are read for a layout of the same count, which holds and fences nobody (``controller/topics/foreign_partitions.py``)."""
 
     epoch: int
 

@@ -1,6 +1,6 @@
 """The partition change as an explicit-state model: controller, writers, broker transactions and a reader.
 
-**What is the product's own code.** The controller's steps come out of ``controller/machine.py`` (``plan``, ``resume``
+**What is the product's own code.** The controller's steps come out of ``controller/change/machine.py`` (``plan``, ``resume``
 and ``advance``, see :mod:`tests.model.controller`), partitions from ``ordering.bucket``, and how far the reader may go
 from ``ordering.LayoutHistory`` and ``ordering.readable``. The rest is modelled:
 

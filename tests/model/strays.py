@@ -1,8 +1,8 @@
 """What is in Kafka and what layouts know of it, while foreign producers and other tools do as they like.
 
-The controller's steps are the package's own: the transition table of ``controller/machine.py``, here with the instructions
+The controller's steps are the package's own: the transition table of ``controller/change/machine.py``, here with the instructions
 that :mod:`tests.model.controller` leaves out (looking for foreign writers, creating partitions), and
-``controller/covering.py``. Any instruction may fail for good, be cancelled, or be the last one of a controller that dies.
+``controller/topics/foreign_partitions.py``. Any instruction may fail for good, be cancelled, or be the last one of a controller that dies.
 
 **What is checked.** A change that is refused because of a producer that wrote before it and all the while has created
 nothing. No records are deleted that no layout has covered. And from every state everything that was written can still be read,
@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from spark_ordered_kafka.controller import events, instructions, machine, planning
-from spark_ordered_kafka.controller.change import Boundary, Running, Timing
-from spark_ordered_kafka.controller.covering import covering_layout
-from spark_ordered_kafka.controller.drain import emptied
-from spark_ordered_kafka.controller.events import Event
-from spark_ordered_kafka.controller.instructions import Instruction
-from spark_ordered_kafka.controller.records import LayoutRecord
+from spark_ordered_kafka.controller.change import events, instructions, machine, planning
+from spark_ordered_kafka.controller.change.events import Event
+from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.settings import Timing
+from spark_ordered_kafka.controller.state.change import Boundary, Running
+from spark_ordered_kafka.controller.state.records import LayoutRecord
+from spark_ordered_kafka.controller.topics.drain import emptied
+from spark_ordered_kafka.controller.topics.foreign_partitions import covering_layout
 from spark_ordered_kafka.errors import ErrorCode
 
 INITIAL = 2

@@ -10,8 +10,8 @@ from itertools import combinations, permutations, product
 
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.guards import UNLIMITED
-from spark_ordered_kafka.controller.reassign.planner import Broker, Goal, Partition, Plan, Snapshot, plan
+from spark_ordered_kafka.controller.placement.guards import UNLIMITED
+from spark_ordered_kafka.controller.placement.planner import Broker, Goal, Partition, Plan, Snapshot, plan
 
 Racks = Mapping[int, str | None]
 NO_RACKS = st.just(None)

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from spark_ordered_kafka.controller.reassign import instructions as i
-from spark_ordered_kafka.controller.reassign.seen import Directories, Held, Ongoing, Partition, Place, Seen
+from spark_ordered_kafka.controller.reassign.machine import instructions as i
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
+    Directories,
+    Held,
+    Ongoing,
+    Partition,
+    Place,
+    Seen,
+)
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 
 PATHS = ("/a", "/b")

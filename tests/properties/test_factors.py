@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.factors import Held, plan_factor
+from spark_ordered_kafka.controller.placement.factors import Held, plan_factor
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 Racks = dict[int, str | None]

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis.stateful import initialize, precondition, rule
 
 from spark_ordered_kafka.client.topics import TopicLayouts
-from spark_ordered_kafka.controller.folding import foldable
-from spark_ordered_kafka.controller.records import LayoutRecord
+from spark_ordered_kafka.controller.state.records import LayoutRecord
+from spark_ordered_kafka.controller.topics.folding import foldable
 from spark_ordered_kafka.ordering import LayoutHistory, blockers, readable
 from spark_ordered_kafka.ordering.handover import Release, released
 from spark_ordered_kafka.ordering.routing import Routing

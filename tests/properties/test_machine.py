@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller import events as e
-from spark_ordered_kafka.controller import instructions as i
-from spark_ordered_kafka.controller import machine
-from spark_ordered_kafka.controller.change import STEPS, Boundary, Change, Kind, Running, Timing
+from spark_ordered_kafka.controller.change import events as e
+from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import machine
+from spark_ordered_kafka.controller.settings import Timing
+from spark_ordered_kafka.controller.state.change import STEPS, Boundary, Change, Kind, Running
 from spark_ordered_kafka.errors import ErrorCode, TransitionError
 from tests.seeds import examples
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.placement import continue_placement, place, place_again
-from spark_ordered_kafka.controller.widening import widen
+from spark_ordered_kafka.controller.placement.additional_replicas import widen
+from spark_ordered_kafka.controller.placement.place import continue_placement, place, place_again
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from tests.properties.placement_model import possible, possible_placement, round_robin
 

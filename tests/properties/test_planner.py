@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.reassign.planner import Broker, Goal, Partition, Snapshot, plan
+from spark_ordered_kafka.controller.placement.planner import Broker, Goal, Partition, Snapshot, plan
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from tests.properties.planner_cases import (
     apart,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.reassign.planner import (
+from spark_ordered_kafka.controller.placement.planner import (
     Broker,
     Goal,
     LogDir,

@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.reassign import instructions as i
-from spark_ordered_kafka.controller.reassign import machine
-from spark_ordered_kafka.controller.reassign.machine import Memory, Task
-from spark_ordered_kafka.controller.reassign.noting import Limits
-from spark_ordered_kafka.controller.reassign.records import ENDED, Move
-from spark_ordered_kafka.controller.reassign.seen import Directories, Partition, Place
+from spark_ordered_kafka.controller.reassign.machine import instructions as i
+from spark_ordered_kafka.controller.reassign.machine import machine
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Directories, Partition, Place
+from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
+from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
+from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from tests.properties.reassign_model import PATHS, ModelKafka
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.client.schemas import PartitionReassignment
-from spark_ordered_kafka.controller.reassign.records import Move
-from spark_ordered_kafka.controller.reassign.validation import (
+from spark_ordered_kafka.controller.reassign.requests.validation import (
     BrokerDirs,
     Going,
     Known,
@@ -18,6 +17,7 @@ from spark_ordered_kafka.controller.reassign.validation import (
     undone,
     validate,
 )
+from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import PartitionDescription, TopicDescription
 

@@ -11,8 +11,7 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.reassign.records import ENDED, Move, MoveState
-from spark_ordered_kafka.controller.reassign.throttling import (
+from spark_ordered_kafka.controller.reassign.throttle.policy import (
     ALL_REPLICAS,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -28,7 +27,8 @@ from spark_ordered_kafka.controller.reassign.throttling import (
     advance,
     wanted,
 )
-from spark_ordered_kafka.controller.records import dump, parse
+from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move, MoveState
+from spark_ordered_kafka.controller.zk.records import dump, parse
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("a", "b")

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.earlier import earlier_layouts
-from spark_ordered_kafka.controller.records import LayoutRecord
+from spark_ordered_kafka.controller.state.records import LayoutRecord
+from spark_ordered_kafka.controller.topics.earlier import earlier_layouts
 from spark_ordered_kafka.ordering import tombstone_targets, vacated
 from tests.properties.model import split_bucket
 

@@ -52,7 +52,7 @@ from spark_ordered_kafka.client.schemas.layouts import (
     PartitionLeaderEpochs,
     TruncationsRequest,
 )
-from spark_ordered_kafka.client.schemas.log_dirs import (
+from spark_ordered_kafka.client.schemas.log_dir_bodies import (
     BrokerLogDirs,
     LogDirList,
     LogDirReplica,

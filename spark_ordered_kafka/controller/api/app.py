@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from spark_ordered_kafka.controller.api import (
+from spark_ordered_kafka.controller.api import openapi
+from spark_ordered_kafka.controller.api.http import errors, rights
+from spark_ordered_kafka.controller.api.middleware.admission import Admission
+from spark_ordered_kafka.controller.api.middleware.authentication import Authentication
+from spark_ordered_kafka.controller.api.middleware.forwarding import Forwarding
+from spark_ordered_kafka.controller.api.middleware.governance import Governance
+from spark_ordered_kafka.controller.api.middleware.keys import Keys
+from spark_ordered_kafka.controller.api.middleware.limits import Limits
+from spark_ordered_kafka.controller.api.middleware.observing import Observing
+from spark_ordered_kafka.controller.api.middleware.origins import Origins
+from spark_ordered_kafka.controller.api.routes import (
     brokers,
     changes,
     deletions,
-    errors,
     groups,
     health,
     layouts,
-    log_dirs,
-    openapi,
     plans,
     reassignments,
     reviews,
-    rights,
     topics,
     writer_names,
 )
-from spark_ordered_kafka.controller.api.admission import Admission
-from spark_ordered_kafka.controller.api.authentication import Authentication
-from spark_ordered_kafka.controller.api.forwarding import Forwarding
-from spark_ordered_kafka.controller.api.governance import Governance
-from spark_ordered_kafka.controller.api.keys import Keys
-from spark_ordered_kafka.controller.api.limits import Limits
-from spark_ordered_kafka.controller.api.observing import Observing
-from spark_ordered_kafka.controller.api.origins import Origins
+from spark_ordered_kafka.controller.api.routes import log_dir_routes as log_dirs
 from spark_ordered_kafka.controller.service import ControllerService
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from spark_ordered_kafka.controller.api.errors import answer_with
+from spark_ordered_kafka.controller.api.http.errors import answer_with
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 _log = logging.getLogger(__name__)

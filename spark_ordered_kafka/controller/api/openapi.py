@@ -11,10 +11,10 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.api.bodies import COMPONENTS, models_of
 from spark_ordered_kafka.controller.api.examples import EXAMPLES
-from spark_ordered_kafka.controller.api.mutations import MAX_REASON
-from spark_ordered_kafka.controller.api.routing import is_mutating
+from spark_ordered_kafka.controller.api.http.bodies import COMPONENTS, models_of
+from spark_ordered_kafka.controller.api.http.routing import is_mutating
+from spark_ordered_kafka.controller.api.middleware.mutations import MAX_REASON
 
 _JSON = "application/json"
 _OWN_VALIDATION = str(int(HTTPStatus.UNPROCESSABLE_ENTITY))

@@ -6,8 +6,8 @@ import asyncio
 import logging
 
 from spark_ordered_kafka.controller.access.certificates import principal_of
-from spark_ordered_kafka.controller.api.authentication import PEER_PRINCIPAL
 from spark_ordered_kafka.controller.api.connections import BoundedProtocol
+from spark_ordered_kafka.controller.api.middleware.authentication import PEER_PRINCIPAL
 
 _log = logging.getLogger(__name__)
 

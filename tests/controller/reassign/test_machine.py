@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller.reassign import machine
-from spark_ordered_kafka.controller.reassign.instructions import (
+from spark_ordered_kafka.controller.reassign.machine import machine
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
+    Directories,
+    Held,
+    Ongoing,
+    Partition,
+    Place,
+    Seen,
+)
+from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Ask,
     Instruction,
     PlaceBack,
@@ -18,10 +26,9 @@ from spark_ordered_kafka.controller.reassign.instructions import (
     Start,
     Withdraw,
 )
-from spark_ordered_kafka.controller.reassign.machine import Memory, Task
-from spark_ordered_kafka.controller.reassign.noting import Limits
-from spark_ordered_kafka.controller.reassign.records import Move
-from spark_ordered_kafka.controller.reassign.seen import Directories, Held, Ongoing, Partition, Place, Seen
+from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
+from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
+from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 
 LIMITS = Limits(per_broker=2, total=10, broker_timeout=30.0, patience=5.0, retry=1.0)

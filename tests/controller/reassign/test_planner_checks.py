@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller.reassign.planner import (
+from spark_ordered_kafka.controller.placement.planner import (
     Broker,
     Goal,
     GoalKind,
@@ -15,7 +15,7 @@ from spark_ordered_kafka.controller.reassign.planner import (
     Snapshot,
     plan,
 )
-from spark_ordered_kafka.controller.reassign.planner.checks import unknown_topics
+from spark_ordered_kafka.controller.placement.planner.checks import unknown_topics
 from spark_ordered_kafka.errors import RequestError
 
 DIRS = (LogDir("/a"), LogDir("/b"), LogDir("/off", online=False))

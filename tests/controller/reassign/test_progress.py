@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_ordered_kafka.controller.reassign.progress import (
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Directories, Held, Partition
+from spark_ordered_kafka.controller.reassign.machine.progress import (
     UNKNOWN,
     Rate,
     completed,
@@ -15,8 +16,7 @@ from spark_ordered_kafka.controller.reassign.progress import (
     totals,
     unmeasured,
 )
-from spark_ordered_kafka.controller.reassign.records import Move
-from spark_ordered_kafka.controller.reassign.seen import Directories, Held, Partition
+from spark_ordered_kafka.controller.state.reassignment_records import Move
 
 PARTITION = Partition(1.0, "id", 1, (1, 2), (1, 2))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_ordered_kafka.controller.reassign.records import Move, MoveState
-from spark_ordered_kafka.controller.reassign.throttling import (
+from spark_ordered_kafka.controller.reassign.throttle.policy import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -22,7 +21,8 @@ from spark_ordered_kafka.controller.reassign.throttling import (
     too_slow,
     wanted,
 )
-from spark_ordered_kafka.controller.records import dump
+from spark_ordered_kafka.controller.state.reassignment_records import Move, MoveState
+from spark_ordered_kafka.controller.zk.records import dump
 
 
 def move(

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from spark_ordered_kafka.client.schemas import PartitionReassignment
-from spark_ordered_kafka.controller.reassign.records import Move
-from spark_ordered_kafka.controller.reassign.validation import (
+from spark_ordered_kafka.controller.reassign.requests.validation import (
     BrokerDirs,
     Going,
     Known,
@@ -20,6 +19,7 @@ from spark_ordered_kafka.controller.reassign.validation import (
     undone,
     validate,
 )
+from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import PartitionDescription, TopicDescription
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller.reassign.ending import ended_record
-from spark_ordered_kafka.controller.reassign.records import Move, RequestRecord
-from spark_ordered_kafka.controller.reassign.views import ended_summary, summary, view
-from spark_ordered_kafka.controller.records import dump, parse
+from spark_ordered_kafka.controller.reassign.execution.completion import ended_record
+from spark_ordered_kafka.controller.reassign.requests.views import ended_summary, summary, view
+from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
+from spark_ordered_kafka.controller.zk.records import dump, parse
 
 RECORD = RequestRecord(request_id=7, created_at=1.0, principal="User:ann", throttle=5)
 

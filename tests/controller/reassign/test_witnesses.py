@@ -6,9 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pytest
 
-from spark_ordered_kafka.controller.reassign.records import Move
-from spark_ordered_kafka.controller.reassign.validation import Known
-from spark_ordered_kafka.controller.reassign.witnesses import Doubt, contradicted, replicas_of
+from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
+    Doubt,
+    contradicted,
+    replicas_of,
+)
+from spark_ordered_kafka.controller.reassign.requests.validation import Known
+from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.kafka.admin import PartitionDescription, TopicDescription
 from spark_ordered_kafka.kafka.rows import Place
 

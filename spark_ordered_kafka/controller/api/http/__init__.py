@@ -1,0 +1,1 @@
+"""What routes and middleware share: bodies, errors, rights, threads."""

@@ -1,0 +1,1 @@
+"""What every request passes through before it comes to a route."""

@@ -1,0 +1,100 @@
+"""What is kept of every request: its id, a line in the log, and its figures for Prometheus."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from http import HTTPStatus
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
+
+from spark_ordered_kafka.controller.api.http.caller import Caller
+from spark_ordered_kafka.controller.api.http.errors import answer
+from spark_ordered_kafka.controller.api.http.routing import route_of
+from spark_ordered_kafka.controller.monitoring.metrics import Metrics
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+REQUEST_ID = "X-Request-Id"
+
+_log = logging.getLogger(__name__)
+_access = logging.getLogger("spark_ordered_kafka.access")
+# It stands in the log, in the audit log and in headers of further requests.
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+_SHOWN = 300
+
+
+class Observing:
+    """ASGI middleware, the outermost: gives a request its id, logs it, counts it, answers what nobody foresaw, and has
+    no answer kept by a cache."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Called per request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(REQUEST_ID, "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+        with bound_contextvars(request_id=request_id):
+            await self._observe(scope, receive, send, request_id)
+
+    async def _observe(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        started = time.monotonic()
+        status: int | None = None
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID] = request_id
+                # An answer holds for its moment: writers go by the layout that a proxy would have kept from before.
+                headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception:
+            _log.exception("%s %s met a bug", scope["method"], _path(scope))
+            if status is not None:
+                raise
+            bug = RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "internal error, see the controller's log")
+            await answer(bug)(scope, receive, send_with_id)
+        finally:
+            # 499: the client went away before it was answered (nginx's number).
+            self._keep(scope, 499 if status is None else status, time.monotonic() - started)
+
+    def _keep(self, scope: Scope, status: int, seconds: float) -> None:
+        route = route_of(scope)
+        template = "none" if route is None else route.path
+        self._metrics.observe_request(scope["method"], template, status, seconds)
+        level = logging.DEBUG if template in _PROBES and status < HTTPStatus.BAD_REQUEST else logging.INFO
+        caller = scope["state"].get("caller")
+        _access.log(
+            level,
+            "%s %s %d",
+            scope["method"],
+            _path(scope),
+            status,
+            extra={
+                "route": template,
+                "status": status,
+                "milliseconds": round(seconds * 1000, 1),
+                "principal": caller.principal if isinstance(caller, Caller) else None,
+            },
+        )
+
+
+def _path(scope: Scope) -> str:
+    """As it was sent, percent-encoded: without control characters, and without the query."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode("ascii", "backslashreplace")
+    return raw.partition(b"?")[0].decode("latin-1")[:_SHOWN]

@@ -1,0 +1,104 @@
+"""Routes of partition counts and replication factors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, FastAPI, Query
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
+from spark_ordered_kafka.controller.api.http.bodies import body, reader
+from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.items import begun_results, bounded, each, seconds
+from spark_ordered_kafka.controller.api.http.rights import by_item, on_cluster, on_topic
+from spark_ordered_kafka.controller.api.http.waiting import MAX_WAIT, await_changes, await_replicas
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+_ResultT = TypeVar("_ResultT")
+
+
+def add_routes(app: FastAPI, service: ControllerService) -> None:
+    """Add them to ``app``."""
+    active = [Depends(service.confirm_active)]
+
+    @app.post(
+        "/v1/partition-counts",
+        dependencies=[
+            *active,
+            by_item(service, "ALTER on each topic", (Operation.ALTER, ResourceType.TOPIC)),
+        ],
+        **body(schemas.PartitionCountsRequest),
+    )
+    async def alter_partition_counts(
+        request: Annotated[schemas.PartitionCountsRequest, Depends(reader(schemas.PartitionCountsRequest))],
+        caller: Annotated[Caller, Depends(caller_of)],
+        wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
+    ) -> schemas.TopicResults:
+        """Start partition changes (KIP-179, KIP-253); ``wait`` waits so many seconds for their end."""
+        timeout = seconds(request.timeout_ms)
+        deadline = time.monotonic() + timeout
+        alter = partial(
+            service.changes.alter,
+            force=request.force,
+            principal=caller.principal,
+            validate_only=request.validate_only,
+        )
+        topics = [item.topic for item in request.topics]
+        work = [(item.topic, partial(_of_kip_179, partial(alter, item))) for item in request.topics]
+        begun = await each(service, caller, Operation.ALTER, work, timeout)
+        results, futures = begun_results(topics, begun)
+        if wait is not None:
+            results = await await_changes(results, futures, bounded(wait, request.timeout_ms, deadline))
+        return schemas.TopicResults(topics=results)
+
+    @app.post(
+        "/v1/replication-factors",
+        dependencies=[*active, on_cluster(service, Operation.CLUSTER_ACTION)],
+        **body(schemas.ReplicationFactorsRequest),
+    )
+    async def alter_replication_factors(
+        request: Annotated[
+            schemas.ReplicationFactorsRequest, Depends(reader(schemas.ReplicationFactorsRequest))
+        ],
+        caller: Annotated[Caller, Depends(caller_of)],
+        wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
+    ) -> schemas.TopicResults:
+        """Let Kafka give partitions more or fewer replicas (KIP-179); ``wait`` waits so many seconds for the end."""
+        timeout = seconds(request.timeout_ms)
+        deadline = time.monotonic() + timeout
+        alter = partial(
+            service.replication.alter, principal=caller.principal, validate_only=request.validate_only
+        )
+        topics = [item.topic for item in request.topics]
+        work = [(item.topic, partial(_of_kip_179, partial(alter, item))) for item in request.topics]
+        begun = await each(service, caller, None, work, timeout)
+        results, moving = begun_results(topics, begun)
+        if wait is not None:
+            limit = bounded(wait, request.timeout_ms, deadline)
+            results = await await_replicas(service.replication, results, moving, limit)
+        return schemas.TopicResults(topics=results)
+
+    @app.get("/v1/topics/{topic}/change", dependencies=[on_topic(service, Operation.DESCRIBE)])
+    def get_change(topic: str) -> schemas.TopicChange:
+        """The change in progress and the one that ended last."""
+        return service.changes.view(topic)
+
+    @app.delete("/v1/topics/{topic}/change", dependencies=[*active, on_topic(service, Operation.ALTER)])
+    def cancel_change(topic: str) -> schemas.TopicResult:
+        """Ask for the change in progress to be taken back."""
+        return service.changes.cancel(topic)
+
+
+def _of_kip_179(alter: Callable[[], _ResultT]) -> _ResultT:
+    """``alter`` with KIP-179's code for a topic that there is not."""
+    try:
+        return alter()
+    except RequestError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, error.message) from error

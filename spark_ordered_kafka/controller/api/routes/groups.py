@@ -1,0 +1,32 @@
+"""Routes of consumer groups."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, FastAPI
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.rights import on_group
+from spark_ordered_kafka.controller.service import ControllerService
+
+
+def add_routes(app: FastAPI, service: ControllerService) -> None:
+    """Add them to ``app``."""
+
+    # A group's name may hold anything, slashes included.
+    @app.get(
+        "/v1/groups/{group:path}/positions",
+        dependencies=[on_group(service, Operation.DESCRIBE)],
+    )
+    def get_group_positions(
+        group: str, caller: Annotated[Caller, Depends(caller_of)], topic: str | None = None
+    ) -> schemas.GroupPositions:
+        """A group's committed positions, and what each blocked partition waits for (KIP-253 ConsumerGroupPosition)."""
+        if topic is not None:
+            service.access.check(caller, Operation.DESCRIBE, topic)
+        found = service.positions.describe(group, topic)
+        shown = service.access.among(caller, Operation.DESCRIBE, [row.topic for row in found.topics])
+        return found.model_copy(update={"topics": [row for row in found.topics if row.topic in shown]})

@@ -1,0 +1,73 @@
+"""Routes of layout histories, which writers and readers ask."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Query
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.api.http.bodies import body, reader
+from spark_ordered_kafka.controller.api.http.rights import on_topic
+from spark_ordered_kafka.controller.api.http.thread_pools import LAYOUTS
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+# int() takes the digits of every script, and underscores.
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
+
+
+def add_routes(app: FastAPI, service: ControllerService) -> None:
+    """Add them to ``app``."""
+    described = [on_topic(service, Operation.DESCRIBE)]
+
+    @app.get("/v1/topics/{topic}/layout", dependencies=described)
+    async def get_layout(
+        topic: str, from_epoch: Annotated[int, Query(ge=0)] = 0, writer: bool = False
+    ) -> schemas.LayoutHistoryView | schemas.WriterLayoutView:
+        """The layout history, or for ``writer=true`` what a writer needs; a linearizable read."""
+        if writer:
+            return await LAYOUTS.run(service.topics.writer_layout, topic)
+        return await LAYOUTS.run(service.topics.layouts, topic, from_epoch)
+
+    @app.get("/v1/topics/{topic}/leader-epochs", dependencies=described)
+    def get_leader_epochs(topic: str, partitions: str | None = None) -> schemas.LeaderEpochsView:
+        """KIP-253's PartitionLeaderEpochsForPartitions; ``partitions`` is a comma-separated list."""
+        return service.topics.leader_epochs(topic, None if partitions is None else _numbers(partitions))
+
+    @app.post("/v1/topics/{topic}/truncations", dependencies=described, **body(schemas.TruncationsRequest))
+    def get_truncations(
+        topic: str,
+        request: Annotated[schemas.TruncationsRequest, Depends(reader(schemas.TruncationsRequest))],
+    ) -> schemas.Truncations:
+        """Which positions and layout starts lie beyond what the logs still have of their leader epoch (KIP-320)."""
+        return service.truncations.check(topic, request)
+
+    @app.post(
+        "/v1/topics/{topic}/misrouted",
+        dependencies=[on_topic(service, Operation.READ)],
+        **body(schemas.MisroutedReport),
+    )
+    def report_misrouted(
+        topic: str, request: Annotated[schemas.MisroutedReport, Depends(reader(schemas.MisroutedReport))]
+    ) -> schemas.Result:
+        """Count records that a reader found where their keys do not belong."""
+        if request.records < 1:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST, f"records has the value {request.records}: at least 1 is needed"
+            )
+        service.topics.record(topic)
+        service.metrics.count_misrouted(topic, request.records)
+        return schemas.Result()
+
+
+def _numbers(value: str) -> list[int]:
+    parts = value.split(",")
+    if any(_NUMBER.fullmatch(part) is None for part in parts):
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"partitions has the value {value[:100]!r}: a comma-separated list of partition numbers is needed",
+        )
+    return [int(part) for part in parts]

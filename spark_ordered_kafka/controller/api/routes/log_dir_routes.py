@@ -1,0 +1,73 @@
+"""Routes of log directories (KIP-113) and of the status of replicas (KIP-179)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Query
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.api.http.bodies import body, reader
+from spark_ordered_kafka.controller.api.http.filters import numbers, texts
+from spark_ordered_kafka.controller.api.http.rights import on_cluster
+from spark_ordered_kafka.controller.service import ControllerService
+
+Filter = Annotated[
+    list[str] | None, Query(description="May be repeated, or hold several values with commas.")
+]
+
+Timeout = Annotated[schemas.TimeoutMs | None, Query(description="Milliseconds that brokers have to answer.")]
+
+
+def add_routes(app: FastAPI, service: ControllerService) -> None:
+    """Add them to ``app``."""
+    described = [on_cluster(service, Operation.DESCRIBE)]
+
+    @app.get("/v1/log-dirs", dependencies=described)
+    def get_log_dirs(
+        broker: Filter = None, log_dir: Filter = None, topic: Filter = None, timeout_ms: Timeout = None
+    ) -> schemas.LogDirList:
+        """Log directories of brokers with their replicas; offline ones, and those that a broker has not, have their error."""
+        return service.log_dirs.describe(
+            numbers("broker", broker),
+            texts("log_dir", log_dir),
+            texts("topic", topic),
+            timeout=_seconds(timeout_ms),
+        )
+
+    @app.get("/v1/replica-log-dirs", dependencies=described)
+    def get_replica_log_dirs(
+        topic: Filter = None, partition: Filter = None, broker: Filter = None, timeout_ms: Timeout = None
+    ) -> schemas.ReplicaLogDirList:
+        """In which log directory replicas are, and to which they are being moved (describeReplicaLogDirs)."""
+        return service.log_dirs.replicas(
+            texts("topic", topic),
+            numbers("partition", partition),
+            numbers("broker", broker),
+            timeout=_seconds(timeout_ms),
+        )
+
+    @app.post(
+        "/v1/replica-log-dirs",
+        dependencies=[Depends(service.confirm_active), on_cluster(service, Operation.ALTER)],
+        **body(schemas.ReplicaLogDirsRequest),
+    )
+    def move_replicas(
+        request: Annotated[schemas.ReplicaLogDirsRequest, Depends(reader(schemas.ReplicaLogDirsRequest))],
+    ) -> schemas.ReplicaLogDirsResult:
+        """Move replicas to other log directories of their brokers, all or none; back to where they are: stay there."""
+        return service.log_dirs.move(request)
+
+    @app.get("/v1/replica-status", dependencies=described)
+    def get_replica_status(
+        topic: Filter = None, partition: Filter = None, broker: Filter = None
+    ) -> schemas.ReplicaStatusList:
+        """How many records replicas are behind their leaders (replicaStatus); -1: not known, the row says why."""
+        return service.lags.status(
+            texts("topic", topic), numbers("partition", partition), numbers("broker", broker)
+        )
+
+
+def _seconds(timeout_ms: int | None) -> float | None:
+    return None if timeout_ms is None else timeout_ms / 1000

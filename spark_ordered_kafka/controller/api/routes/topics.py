@@ -1,0 +1,141 @@
+"""Routes of topics under management."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic_core import from_json
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
+from spark_ordered_kafka.controller.api.http.bodies import body, looked_at, reader
+from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.items import each, only, seconds, topic_results
+from spark_ordered_kafka.controller.api.http.rights import by_item, on_topic
+from spark_ordered_kafka.controller.api.http.thread_pools import RIGHTS
+from spark_ordered_kafka.controller.api.http.waiting import MAX_WAIT, await_changes
+from spark_ordered_kafka.controller.service import ControllerService
+
+
+def add_routes(app: FastAPI, service: ControllerService) -> None:
+    """Add them to ``app``."""
+    active = [Depends(service.confirm_active)]
+
+    @app.post(
+        "/v1/topics",
+        status_code=HTTPStatus.CREATED,
+        responses={HTTPStatus.OK.value: {"model": schemas.TopicResults, "description": "Of several topics"}},
+        dependencies=[
+            *active,
+            by_item(
+                service,
+                "CREATE on the topic or on the cluster",
+                (Operation.CREATE, ResourceType.TOPIC),
+                (Operation.CREATE, ResourceType.CLUSTER),
+            ),
+        ],
+        **body(schemas.CreateTopicRequest, schemas.CreateTopicsRequest),
+    )
+    async def create_topics(
+        request: Annotated[schemas.CreateTopicRequest | schemas.CreateTopicsRequest, Depends(_read_creation)],
+        caller: Annotated[Caller, Depends(caller_of)],
+        response: Response,
+    ) -> schemas.TopicResult | schemas.TopicResults:
+        """Create a topic under management; or several topics, each with its own result."""
+        single = isinstance(request, schemas.CreateTopicRequest)
+        new = [request] if isinstance(request, schemas.CreateTopicRequest) else request.topics
+        create = partial(
+            service.creator.create, principal=caller.principal, validate_only=request.validate_only
+        )
+        work = [(one.topic, partial(create, one)) for one in new]
+        found = await each(service, caller, Operation.CREATE, work, seconds(request.timeout_ms))
+        if not single:
+            response.status_code = HTTPStatus.OK
+            return topic_results([one.topic for one in new], found)
+        return only(found)
+
+    @app.post(
+        "/v1/topics/{topic}/adopt",
+        dependencies=[*active, on_topic(service, Operation.ALTER)],
+        **body(schemas.AdoptTopicRequest),
+    )
+    def adopt_topic(
+        topic: str, request: Annotated[schemas.AdoptTopicRequest, Depends(reader(schemas.AdoptTopicRequest))]
+    ) -> schemas.TopicResult:
+        """Take a topic that exists in Kafka under management, with what it holds."""
+        return service.adopter.adopt(topic, request)
+
+    @app.get("/v1/topics", dependencies=[by_item(service, "DESCRIBE on each topic that is shown")])
+    def list_topics(caller: Annotated[Caller, Depends(caller_of)]) -> schemas.TopicList:
+        """The topics under management that the caller may describe."""
+        found = service.topics.summaries(service.changes.current)
+        shown = set(service.access.among(caller, Operation.DESCRIBE, [row.topic for row in found.topics]))
+        return schemas.TopicList(topics=[row for row in found.topics if row.topic in shown])
+
+    @app.get("/v1/topics/{topic}", dependencies=[on_topic(service, Operation.DESCRIBE)])
+    def get_topic(topic: str, response: Response, details: bool = False) -> schemas.TopicView:
+        """A topic with its partitions, for ``details`` with their logs; the ETag names layout epoch and znode version."""
+        view, response.headers["ETag"] = service.topics.view(topic, service.changes.current)
+        return service.drain.detailed(view) if details else view
+
+    def check_alteration(caller: Caller, topic: str, request: schemas.AlterTopicRequest) -> None:
+        if request.ordered_delivery is not None:
+            service.access.check(caller, Operation.ALTER, topic)
+        if request.configs:
+            service.access.check(caller, Operation.ALTER_CONFIGS, topic)
+
+    @app.patch(
+        "/v1/topics/{topic}",
+        dependencies=[
+            *active,
+            by_item(
+                service,
+                "ALTER on the topic for ordered_delivery, ALTER_CONFIGS for configs",
+                (Operation.ALTER, ResourceType.TOPIC),
+                (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+            ),
+        ],
+        **body(schemas.AlterTopicRequest),
+    )
+    async def alter_topic(
+        topic: str,
+        request: Annotated[schemas.AlterTopicRequest, Depends(reader(schemas.AlterTopicRequest))],
+        caller: Annotated[Caller, Depends(caller_of)],
+        wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
+    ) -> schemas.TopicResult:
+        """Alter ordered delivery or Kafka's configuration; ``wait`` waits so many seconds for the end of the change."""
+        await RIGHTS.run(check_alteration, caller, topic, request)
+        alter = partial(service.alteration.alter, principal=caller.principal)
+        item, future = await run_in_threadpool(alter, topic, request)
+        return item if wait is None else (await await_changes([item], [future], wait))[0]
+
+    @app.post(
+        "/v1/topics/{topic}/delete-records",
+        dependencies=[*active, on_topic(service, Operation.DELETE)],
+        **body(schemas.DeleteRecordsRequest),
+    )
+    def delete_records(
+        topic: str,
+        request: Annotated[schemas.DeleteRecordsRequest, Depends(reader(schemas.DeleteRecordsRequest))],
+    ) -> schemas.DeletedRecords:
+        """Drain partitions marked for deletion."""
+        return service.drain.delete_records(topic, request)
+
+
+async def _read_creation(request: Request) -> schemas.CreateTopicRequest | schemas.CreateTopicsRequest:
+    content = await request.body()
+    if await looked_at(content, _names_several, content):
+        return await reader(schemas.CreateTopicsRequest)(request)
+    return await reader(schemas.CreateTopicRequest)(request)
+
+
+def _names_several(content: bytes) -> bool:
+    try:
+        parsed = from_json(content)
+    except ValueError:
+        return False  # the reader says what is wrong with it
+    return isinstance(parsed, dict) and "topics" in parsed

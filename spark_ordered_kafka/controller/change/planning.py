@@ -1,0 +1,79 @@
+"""Which partition change a request asks for, or why there is none. PURE."""
+
+from __future__ import annotations
+
+from spark_ordered_kafka.controller.state.change import Change, refuse_second
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+
+def plan_count(
+    topic: str,
+    *,
+    change_id: str,
+    target: int,
+    source: int,
+    initial: int,
+    existing: int,
+    ordered: bool,
+    force: bool,
+    pending: Change | None,
+    now: float,
+) -> Change:
+    """The change to ``target`` undeleted partitions, or why not.
+
+    ``source`` and ``initial`` are the undeleted and the initial partition count, ``existing`` the Kafka partitions.
+    Raises RequestError: PARTITION_CHANGE_IN_PROGRESS or INVALID_PARTITIONS.
+    """
+    refuse_second(topic, pending)
+    if target < initial:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"partition_count of topic {topic!r} has the value {target}: it cannot go below the initial partition "
+            f"count {initial}",
+        )
+    if target == source:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"partition_count of topic {topic!r} has the value {target}: the topic has {source} partitions "
+            "already, nothing is to be changed",
+        )
+    return Change(
+        id=change_id,
+        topic=topic,
+        kind="expand" if target > source else "shrink",
+        source=source,
+        target=target,
+        existing=existing,
+        started_at=now,
+        force=force,
+        ordered=ordered,
+    )
+
+
+def plan_order(
+    topic: str,
+    *,
+    change_id: str,
+    ordered_delivery: bool,
+    count: int,
+    existing: int,
+    force: bool,
+    pending: Change | None,
+    now: float,
+) -> Change:
+    """The change that switches ordered delivery on or off, with ``count`` undeleted partitions before and after.
+
+    Writers are fenced in both directions, since a writer keeps its layout until it is. Raises RequestError
+    PARTITION_CHANGE_IN_PROGRESS.
+    """
+    refuse_second(topic, pending)
+    return Change(
+        id=change_id,
+        topic=topic,
+        kind="order" if ordered_delivery else "unorder",
+        source=count,
+        target=count,
+        existing=existing,
+        started_at=now,
+        force=force,
+    )

@@ -1,0 +1,1 @@
+"""Metrics, the audit log, logs and probes."""

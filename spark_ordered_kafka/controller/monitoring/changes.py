@@ -1,0 +1,75 @@
+"""What is kept of changes beside their own record: figures for Prometheus, and the end of each in the audit log."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import Future
+
+from structlog.contextvars import get_contextvars
+
+from spark_ordered_kafka.controller.monitoring.audit import AuditLog
+from spark_ordered_kafka.controller.monitoring.metrics import Metrics
+from spark_ordered_kafka.controller.state.change import Change, FinishedChange
+from spark_ordered_kafka.errors import ErrorCode
+
+
+class ChangeObserver:
+    """Told by the runner how the changes of this process come along. Safe to share between threads."""
+
+    def __init__(self, metrics: Metrics, audit: AuditLog) -> None:
+        self._metrics = metrics
+        self._audit = audit
+        self._lock = threading.Lock()
+        self._steps: dict[str, tuple[Change, float]] = {}
+
+    def running(self) -> Counter[tuple[str, str]]:
+        """(kind, step) -> number of changes that are there now."""
+        with self._lock:
+            return Counter((change.kind, change.step) for change, _ in self._steps.values())
+
+    def reached(self, change: Change, now: float) -> None:
+        """``change`` is as it is at ``now`` (seconds)."""
+        with self._lock:
+            before, since = self._steps.get(change.id, (change, now))
+            moved = before.step != change.step
+            self._steps[change.id] = (change, now if moved else since)
+        if moved:
+            self._metrics.observe_step(before.kind, before.step, max(0.0, now - since))
+
+    def covered(self, topic: str, layout_epoch: int, known: int, existing: int) -> None:
+        """Layout ``layout_epoch`` covers the partitions from ``known`` to ``existing`` - 1, which no change has made."""
+        self._metrics.count_covering(topic, existing - known)
+        self._audit.add(
+            "covered",
+            {"topic": topic, "layout_epoch": layout_epoch, "first": known, "partitions": existing - known},
+        )
+
+    def left(self, change: Change, done: Future[FinishedChange], now: float) -> None:
+        """This process is through with ``change``: ``done`` has its end, or why another controller goes on with it."""
+        with self._lock:
+            before, since = self._steps.pop(change.id, (change, now))
+        if done.exception() is not None:
+            return
+        self._metrics.observe_step(before.kind, before.step, max(0.0, now - since))
+        finished = done.result()
+        self._metrics.observe_change(finished)
+        code = ErrorCode.NONE if finished.error_code is None else ErrorCode(finished.error_code)
+        self._audit.add(
+            "ended",
+            {
+                "change_id": finished.id,
+                # Of the request that started it; another controller that went on with it does not know it.
+                "request_id": get_contextvars().get("request_id"),
+                "topic": change.topic,
+                "kind": finished.kind,
+                "source": finished.source,
+                "target": finished.target,
+                "outcome": finished.outcome,
+                "error": code.name,
+                "error_message": finished.error_message,
+                "seconds": round(max(0.0, finished.finished_at - finished.started_at), 3),
+                "writer_pause_seconds": round(finished.writer_pause_seconds, 3),
+                "fenced": finished.fenced,
+            },
+        )

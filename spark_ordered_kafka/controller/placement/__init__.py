@@ -1,0 +1,1 @@
+"""Which brokers replicas go to. PURE."""

@@ -1,0 +1,135 @@
+"""Which goals make sense for a cluster. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from spark_ordered_kafka.controller.placement.planner.values import Broker, Goal, GoalKind, Snapshot
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+_SHOWN = 20
+
+_NEEDED: Final[dict[GoalKind, tuple[str, ...]]] = {
+    "drain": ("brokers",),
+    "spread": ("brokers",),
+    "balance": (),
+    "racks": (),
+    "replication_factor": ("replication_factor",),
+    "empty_log_dirs": ("brokers", "log_dirs"),
+    "balance_log_dirs": ("brokers",),
+}
+_ALLOWED: Final[dict[GoalKind, tuple[str, ...]]] = {**_NEEDED, "balance": ("brokers",)}
+_FIELDS = ("brokers", "replication_factor", "log_dirs")
+
+
+def check_fields(goal: Goal) -> None:
+    """Raises RequestError INVALID_REQUEST for a field that the goal needs, or does not use, or that is empty."""
+    for field in _FIELDS:
+        value = getattr(goal, field)
+        if value is None and field in _NEEDED[goal.kind]:
+            raise _refused(f"{field} is missing: the goal {goal.kind} needs it")
+        if value is not None and field not in _ALLOWED[goal.kind]:
+            used = ", ".join((*_ALLOWED[goal.kind], "topics"))
+            raise _refused(f"{field} has the value {_value(value)}: the goal {goal.kind} uses {used} alone")
+    for field in ("brokers", "topics", "log_dirs"):
+        values = getattr(goal, field)
+        if values is None:
+            continue
+        if not values:
+            raise _refused(f"{field} is empty: name one at least, or leave the field out where all are meant")
+        twice = next((value for number, value in enumerate(values) if value in values[:number]), None)
+        if twice is not None:
+            raise _refused(f"{field} has the value {twice!r} twice: name each once")
+
+
+def check(goal: Goal, snapshot: Snapshot) -> None:
+    """Raises RequestError for what does not fit the cluster: UNKNOWN_MEMBER_ID, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
+    BROKER_NOT_AVAILABLE, INVALID_REPLICATION_FACTOR or INVALID_REQUEST."""
+    brokers = {broker.id: broker for broker in snapshot.brokers}
+    _check_brokers(goal, brokers)
+    alive = [broker for broker in snapshot.brokers if broker.alive]
+    if goal.kind == "drain" and all(broker.id in (goal.brokers or ()) for broker in alive):
+        raise _refused(
+            f"brokers has the value {_value(goal.brokers or ())}: no other broker is up that could take the replicas"
+        )
+    if goal.kind == "racks":
+        without = [broker.id for broker in alive if broker.rack is None]
+        if without:
+            raise _refused(
+                f"goal has the value 'racks': every broker must have one (broker.rack), but {_value(without)} "
+                f"{'has' if len(without) == 1 else 'have'} none"
+            )
+    if goal.replication_factor is not None and not 1 <= goal.replication_factor <= len(alive):
+        raise RequestError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication_factor has the value {goal.replication_factor}: with {len(alive)} brokers it must be between 1 "
+            f"and {len(alive)}",
+        )
+    if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
+        _check_log_dirs(goal, [brokers[broker] for broker in goal.brokers or ()])
+
+
+def _check_brokers(goal: Goal, brokers: dict[int, Broker]) -> None:
+    for broker in goal.brokers or ():
+        if broker not in brokers:
+            raise RequestError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"brokers has the value {broker}, which is no broker: known are {_value(sorted(brokers))}",
+            )
+        if not brokers[broker].alive and goal.kind != "drain":
+            up = [one.id for one in brokers.values() if one.alive]
+            raise RequestError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"brokers has the value {broker}, which is down: up are {_value(sorted(up))}",
+            )
+    if goal.kind == "empty_log_dirs" and len(goal.brokers or ()) != 1:
+        raise _refused(
+            f"brokers has the value {_value(goal.brokers or ())}: name the one broker whose log_dirs are to be emptied"
+        )
+
+
+def _check_log_dirs(goal: Goal, brokers: Iterable[Broker]) -> None:
+    for broker in brokers:
+        if broker.log_dirs is None:
+            raise RequestError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"brokers has the value {broker.id}, which did not tell its log directories: try again when it answers",
+            )
+        online = {one.path: one.online for one in broker.log_dirs}
+        for path in goal.log_dirs or ():
+            if path not in online:
+                raise RequestError(
+                    ErrorCode.LOG_DIR_NOT_FOUND,
+                    f"log_dirs has the value {path!r}: broker {broker.id} has {', '.join(online) or 'none'}",
+                )
+            if not online[path]:
+                raise RequestError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"log_dirs has the value {path!r}, which is offline on broker {broker.id}: nothing can be read from it",
+                )
+        if goal.log_dirs is not None and not [p for p in online if online[p] and p not in goal.log_dirs]:
+            raise _refused(
+                f"log_dirs has the value {_value(goal.log_dirs)}: broker {broker.id} has no other one that is online"
+            )
+
+
+def unknown_topics(asked: Collection[str], known: Collection[str]) -> None:
+    """Raises RequestError INVALID_TOPIC_EXCEPTION for a topic that does not exist."""
+    missing = [topic for topic in asked if topic not in known]
+    if missing:
+        raise RequestError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topics has the value {_value(missing)}, which {'do' if len(missing) > 1 else 'does'} not exist",
+        )
+
+
+def _value(values: object) -> str:
+    if not isinstance(values, (list, tuple)):
+        return repr(values)
+    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    return ", ".join(map(str, values[:_SHOWN])) + more
+
+
+def _refused(message: str) -> RequestError:
+    return RequestError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,144 @@
+"""What each goal does to the replica lists. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from spark_ordered_kafka.controller.placement.planner.leaders import level_leaders
+from spark_ordered_kafka.controller.placement.planner.leveling import level
+from spark_ordered_kafka.controller.placement.planner.needs import place
+from spark_ordered_kafka.controller.placement.planner.replicas import ReplicaMoves
+from spark_ordered_kafka.controller.placement.planner.swaps import even_out_bytes
+from spark_ordered_kafka.controller.placement.planner.table import Table
+
+
+def drain(table: Table, drained: Collection[int]) -> list[str]:
+    """Move everything off ``drained``, and nothing else. Returns warnings; raises RequestError as :func:`place`."""
+    targets = [broker for broker in table.alive if broker not in drained]
+    racks = {table.rack[broker] for broker in targets}
+    needs: dict[int, list[int]] = {}
+    fewer = 0
+    for partition in table.movable:
+        replicas = table.replicas[partition]
+        going = [broker for broker in replicas if broker in drained]
+        if going:
+            needs[partition] = going
+            kept = {table.rack[broker] for broker in replicas if broker not in drained}
+            possible = len(kept) + min(len(going), len(racks - kept))
+            if possible < table.floor[partition]:
+                fewer += 1
+                table.floor[partition] = possible
+    shown = _shown(table, drained)
+    place(table, needs, targets, f"draining broker {shown}")
+    _level_new_leaders(table, targets)
+    return (
+        [f"partitions that come on fewer racks, since without broker {shown} there are not enough: {fewer}"]
+        if fewer
+        else []
+    )
+
+
+def repair_racks(table: Table) -> list[str]:
+    """Move replicas that share a rack to racks where their partition has none; no others, and no more of them than help."""
+    racks = {table.rack[broker] for broker in table.alive}
+    needs: dict[int, list[int]] = {}
+    for partition in table.movable:
+        spare = _sharing(table, partition)
+        there = table.spread(table.replicas[partition])
+        new = racks - {table.rack[broker] for broker in table.replicas[partition]}
+        going = spare[: len(new)]
+        if going:
+            needs[partition] = going
+            table.floor[partition] = there + len(going)
+    place(table, needs, table.alive, "repairing the spread over racks")
+    _level_new_leaders(table, table.alive)
+    return []
+
+
+def spread(table: Table, onto: Collection[int]) -> list[str]:
+    """Move replicas to ``onto`` until each has its fair share; nothing goes elsewhere."""
+    lacking = 0
+    for pool in table.pools():
+        moves = ReplicaMoves(table, pool)
+        share, more = divmod(sum(moves.counts[b] for b in table.alive), len(table.alive))
+        lacking += _fill(moves, onto, share)
+        if more:
+            # What is left over goes from those that still have most of it.
+            _fill(moves, onto, share + 1)
+    level_leaders(table, table.alive, table.changed())
+    if not lacking:
+        return []
+    return [
+        f"broker {_shown(table, onto)} would have to take {lacking} replicas more for a fair share, but racks, capacity or "
+        "what is left out do not allow it"
+    ]
+
+
+def _fill(moves: ReplicaMoves, onto: Collection[int], share: int) -> int:
+    """Let ``onto`` have ``share`` replicas each, from others that have more; how many they could not get of those."""
+    others = [broker for broker in moves.table.alive if broker not in onto]
+    deficit = {b: share - moves.counts[b] for b in sorted(onto) if moves.counts[b] < share}
+    meeting = _water_level([moves.counts[b] for b in others], sum(deficit.values()))
+    # From the fullest, down to where the others meet; then from any that has more than its share, and once more as long as
+    # what moved has made way for others of its partition.
+    levels = [max(share, meeting + 1), max(share, meeting), share]
+    while levels and any(deficit.values()):
+        most, left = levels.pop(0), sum(deficit.values())
+        moves.direct({b: moves.counts[b] - most for b in others if moves.counts[b] > most}, deficit)
+        if not levels and left != sum(deficit.values()):
+            levels.append(share)
+    spare = sum(max(0, moves.counts[b] - share) for b in others)
+    return min(spare, sum(deficit.values()))
+
+
+def balance(table: Table, brokers: Collection[int]) -> list[str]:
+    """Even out replicas, then bytes, then preferred leaders among ``brokers``."""
+    for pool in table.pools():
+        moves = ReplicaMoves(table, pool)
+        level(moves, brokers)
+        even_out_bytes(moves, brokers)
+    level_leaders(table, brokers, table.movable)
+    return []
+
+
+def _level_new_leaders(table: Table, brokers: Collection[int]) -> None:
+    """Spread the preferred leaders of the partitions that have got another one."""
+    changed = [p for p in table.changed() if table.replicas[p][0] != table.before[p][0]]
+    level_leaders(table, brokers, changed)
+
+
+def _sharing(table: Table, partition: int) -> list[int]:
+    """Brokers on whose rack the partition has another replica, which is more worth keeping; the least worth first."""
+    one = table.of(partition)
+    alive = set(table.alive)
+    replicas = table.replicas[partition]
+
+    def worth(broker: int) -> tuple[bool, bool, bool, int]:
+        there = table.ids[broker]
+        return broker in alive, there in one.isr, there == one.leader, -replicas.index(broker)
+
+    seen: set[int] = set()
+    spare = []
+    for broker in sorted(replicas, key=worth, reverse=True):
+        if table.rack[broker] in seen:
+            spare.append(broker)
+        seen.add(table.rack[broker])
+    return spare[::-1]
+
+
+def _water_level(counts: Sequence[int], taken: int) -> int:
+    """The level to which the fullest must be brought for ``taken`` to be taken from them."""
+    level_now, left = max(counts, default=0), taken
+    ordered = sorted(counts, reverse=True)
+    for number, count in enumerate(ordered, start=1):
+        following = ordered[number] if number < len(ordered) else 0
+        room = (count - following) * number
+        level_now = count
+        if room >= left:
+            return max(0, count - -(-left // number))
+        left -= room
+    return level_now
+
+
+def _shown(table: Table, brokers: Collection[int]) -> str:
+    return ", ".join(str(table.ids[broker]) for broker in sorted(brokers))

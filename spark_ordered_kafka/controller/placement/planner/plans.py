@@ -1,0 +1,117 @@
+"""From a cluster and a goal to a plan. PURE."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from spark_ordered_kafka.controller.placement.planner import goals
+from spark_ordered_kafka.controller.placement.planner import log_dir_replicas as log_dirs
+from spark_ordered_kafka.controller.placement.planner.checks import check, check_fields
+from spark_ordered_kafka.controller.placement.planner.factor import change_factor
+from spark_ordered_kafka.controller.placement.planner.table import Table
+from spark_ordered_kafka.controller.placement.planner.values import Change, Goal, Load, Plan, Snapshot
+
+_SHOWN = 5
+
+
+def plan(snapshot: Snapshot, goal: Goal) -> Plan:
+    """What to change for ``goal``, moving as little as possible; the same for the same input.
+
+    ``snapshot.partitions`` are all looked at; ``goal.topics`` is the caller's business. Partitions that are being
+    reassigned, and those without a leader, stay as they are. Raises RequestError: the goal does not fit the cluster, or
+    GUARD_RAILS when brokers have no capacity for it.
+    """
+    check_fields(goal)
+    check(goal, snapshot)
+    table = Table(snapshot)
+    before = _loads(table)
+    placed: log_dirs.Placements = {}
+    warnings = _left_out(snapshot, goal)
+    if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
+        placed = _place(snapshot, goal)
+    else:
+        warnings += _reassign(table, snapshot, goal)
+    changed = _changes(table, placed)
+    sizes = [size for change in changed for size in _copied(change)]
+    known = [size for size in sizes if size is not None]
+    return Plan(
+        changes=changed,
+        size=sum(known) if len(known) == len(sizes) else None,
+        replicas=len(sizes),
+        leaders=sum(1 for change in changed if change.replicas[0] != change.partition.replicas[0]),
+        before=before,
+        after=_loads(table),
+        warnings=tuple(warnings),
+    )
+
+
+def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
+    named = [table.index[broker] for broker in goal.brokers or ()]
+    if goal.kind == "drain":
+        return goals.drain(table, set(named))
+    if goal.kind == "spread":
+        return goals.spread(table, set(named))
+    if goal.kind == "balance":
+        return goals.balance(table, named or table.alive)
+    if goal.kind == "racks":
+        return goals.repair_racks(table)
+    if goal.replication_factor is not None:
+        change_factor(table, snapshot, goal.replication_factor)
+    return []
+
+
+def _place(snapshot: Snapshot, goal: Goal) -> log_dirs.Placements:
+    brokers = [broker for broker in snapshot.brokers if broker.id in (goal.brokers or ())]
+    if goal.kind == "empty_log_dirs":
+        return log_dirs.empty(snapshot, brokers[0], goal.log_dirs or ())
+    placed: log_dirs.Placements = {}
+    for broker in brokers:
+        for place, paths in log_dirs.balance(snapshot, broker).items():
+            placed.setdefault(place, {}).update(paths)
+    return placed
+
+
+def _left_out(snapshot: Snapshot, goal: Goal) -> list[str]:
+    moving = [one for one in snapshot.partitions if one.moving]
+    without = [one for one in snapshot.partitions if one.leader < 0 and not one.moving]
+    placing = []
+    if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
+        named = set(goal.brokers or ())
+        without = []
+        moving = [one for one in moving if named.intersection(one.replicas)]
+        placing = [one for one in snapshot.partitions if named.intersection(one.placing) and not one.moving]
+    warnings = []
+    for rows, why in (
+        (moving, "being reassigned already"),
+        (without, "without a leader"),
+        (placing, "moving between log directories already"),
+    ):
+        if rows:
+            shown = ", ".join(f"{one.topic}-{one.partition}" for one in rows[:_SHOWN])
+            more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+            warnings.append(f"left out, since {why}: {shown}{more}")
+    return warnings
+
+
+def _changes(table: Table, placed: log_dirs.Placements) -> tuple[Change, ...]:
+    changed = set(table.changed())
+    rows = []
+    for number, one in enumerate(table.partitions):
+        paths = placed.get((one.topic, one.partition), {}) if placed else {}
+        if number in changed or paths:
+            replicas = tuple(table.ids[broker] for broker in table.replicas[number])
+            rows.append(Change(one, replicas, tuple(paths.get(broker) for broker in replicas)))
+    return tuple(rows)
+
+
+def _copied(change: Change) -> list[int | None]:
+    """Bytes of each replica that is to be copied."""
+    one = change.partition
+    return [*(one.size for _ in change.added), *(one.size_on(broker) for broker in change.placed)]
+
+
+def _loads(table: Table) -> dict[int, Load]:
+    everything = range(len(table.partitions))
+    replicas, size = table.counts(everything), table.bytes(everything)
+    leaders = Counter(brokers[0] for brokers in table.replicas)
+    return {b: Load(replicas[n], leaders[n], size[n]) for n, b in enumerate(table.ids)}

@@ -1,0 +1,149 @@
+"""What a plan is made from, and what it is. PURE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_ordered_kafka.controller.placement.guards import UNLIMITED
+
+GoalKind = Literal[
+    "drain", "spread", "balance", "racks", "replication_factor", "empty_log_dirs", "balance_log_dirs"
+]
+Status = Literal["live", "marked", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A broker's log directory. ``usable_bytes``: free on its volume, None: not known."""
+
+    path: str
+    online: bool = True
+    usable_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that is up, or has replicas.
+
+    ``rack`` is None where it is not set or not known, ``capacity`` counts the replicas that it may still take.
+    ``log_dirs`` is None where the broker did not tell.
+    """
+
+    id: int
+    rack: str | None = None
+    alive: bool = True
+    capacity: int = UNLIMITED
+    log_dirs: tuple[LogDir, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as it is.
+
+    Attributes:
+        replicas: brokers, preferred leader first; of one that is being reassigned, all of now.
+        leader: -1 without one.
+        sizes: bytes of each replica, in the order of ``replicas``; None: not known. Empty: of none is it known.
+        log_dirs: the directory of each replica, likewise.
+        status: ``marked`` for deletion and ``deleted`` ones are planned apart from ``live`` ones.
+        moving: whether it is being reassigned.
+        placing: brokers where its replica is being moved to another log directory.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    leader: int
+    isr: tuple[int, ...] = ()
+    sizes: tuple[int | None, ...] = ()
+    log_dirs: tuple[str | None, ...] = ()
+    status: Status = "live"
+    moving: bool = False
+    placing: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int | None:
+        """Bytes that a new replica copies: the leader's, or of the largest replica that is known; None: not known."""
+        if self.leader in self.replicas and self.sizes:
+            size = self.sizes[self.replicas.index(self.leader)]
+            if size is not None:
+                return size
+        return max((size for size in self.sizes if size is not None), default=None)
+
+    def size_on(self, broker: int) -> int | None:
+        """Bytes of the replica on one of its brokers."""
+        return self.sizes[self.replicas.index(broker)] if self.sizes else None
+
+    def log_dir_on(self, broker: int) -> str | None:
+        """The directory of the replica on one of its brokers."""
+        return self.log_dirs[self.replicas.index(broker)] if self.log_dirs else None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A cluster, or those of its partitions that are to be looked at.
+
+    ``retired_factor``: replicas that a deleted partition keeps at most; None: as many as others.
+    """
+
+    brokers: tuple[Broker, ...]
+    partitions: tuple[Partition, ...]
+    retired_factor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is wanted, as :class:`~spark_ordered_kafka.client.schemas.ReassignmentPlanRequest` says."""
+
+    kind: GoalKind
+    brokers: tuple[int, ...] | None = None
+    topics: tuple[str, ...] | None = None
+    replication_factor: int | None = None
+    log_dirs: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A partition that is to be otherwise: replicas, preferred leader first, and for each its log directory, None: any."""
+
+    partition: Partition
+    replicas: tuple[int, ...]
+    log_dirs: tuple[str | None, ...]
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """Brokers that get a replica."""
+        return tuple(broker for broker in self.replicas if broker not in self.partition.replicas)
+
+    @property
+    def placed(self) -> dict[int, str]:
+        """Broker -> log directory, of the replicas that stay on their broker and are to be in another directory."""
+        found = zip(self.replicas, self.log_dirs, strict=True)
+        return {broker: path for broker, path in found if path is not None and broker not in self.added}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Replicas and preferred leaders of the partitions looked at, and bytes of those replicas, on one broker."""
+
+    replicas: int = 0
+    leaders: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Changes, sorted by topic and partition.
+
+    ``size``: bytes to copy, None where one of them is not known. ``replicas`` counts replicas to copy and ``leaders``
+    partitions that get another preferred leader. ``before`` and ``after`` have the load of every broker.
+    """
+
+    changes: tuple[Change, ...]
+    size: int | None
+    replicas: int
+    leaders: int
+    before: dict[int, Load]
+    after: dict[int, Load]
+    warnings: tuple[str, ...] = ()

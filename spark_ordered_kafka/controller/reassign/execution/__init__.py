@@ -1,0 +1,1 @@
+"""Carrying out reassignments while this process is the controller."""

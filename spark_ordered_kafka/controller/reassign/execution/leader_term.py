@@ -1,0 +1,398 @@
+"""What the executor does from the moment its process leads until it does not: looks at Kafka, stores, acts, ends requests."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
+from spark_ordered_kafka.controller.reassign.execution.cluster_poller import Measurement, Watch
+from spark_ordered_kafka.controller.reassign.execution.completion import elect_leaders, ended_record
+from spark_ordered_kafka.controller.reassign.execution.jobs import Job, Shown
+from spark_ordered_kafka.controller.reassign.execution.kafka_actions import Actor
+from spark_ordered_kafka.controller.reassign.execution.write_rates import WriteRates
+from spark_ordered_kafka.controller.reassign.machine import machine
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Place, Seen
+from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
+from spark_ordered_kafka.controller.reassign.machine.progress import Rate, measured, measured_late, unmeasured
+from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
+from spark_ordered_kafka.controller.reassign.throttle.manager import Throttles
+from spark_ordered_kafka.controller.reassign.throttle.policy import Need
+from spark_ordered_kafka.controller.settings import ReassignSettings
+from spark_ordered_kafka.controller.state.reassignment_records import ENDED, RequestRecord
+from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
+from spark_ordered_kafka.controller.topics.capacities import Capacities
+from spark_ordered_kafka.controller.zk.session import DeposedError
+from spark_ordered_kafka.errors import OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+
+_log = logging.getLogger(__name__)
+
+Claim = Callable[[threading.Event], None]
+
+# Within this time the end of a move is seen, and where others wait, one of them takes its place.
+_TICK = 0.15
+_TICK_SOON = 0.05
+# So many times as long as a look took, as of very many moves, nothing is looked at.
+_TICK_REST = 1.0
+# What is stored only so that others can see it, in seconds; and so many times as long as it took.
+_STORE_INTERVAL = 2.0
+_STORE_REST = 10.0
+# Of a request with more moves than this, so many are stored as about to begin ahead of their turn: it takes a while to store.
+_LARGE = 1000
+_AHEAD = 500
+# A broker that hangs must not hold up the others' moves for long.
+_BROKER_TIMEOUT = 5.0
+_SWEEP_INTERVAL = 60.0
+_UNFINISHED_INTERVAL = 1.0
+
+
+class Reign:
+    """For one thread, but for :meth:`announce`, :meth:`end` and :attr:`shown`.
+
+    Args:
+        clock: gives seconds since the epoch and must not go backwards.
+        claim: returns once this process is known to be the controller; raises DeposedError.
+        before: is called with the name of every step before it is carried out: ``load``, ``throttle``, ``intend`` (moves
+            are stored as about to begin), ``place``, ``start``, ``withdraw``, ``store``, ``elect``, ``release`` (of
+            throttles), ``end``, ``sweep``.
+        timeout: seconds for each call to Kafka.
+    """
+
+    def __init__(
+        self,
+        admin: KafkaAdmin,
+        store: ReassignmentStore,
+        throttles: Throttles,
+        capacities: Capacities,
+        settings: ReassignSettings,
+        clock: Callable[[], float],
+        observer: ReassignmentObserver,
+        claim: Claim,
+        before: Callable[[str], None],
+        *,
+        timeout: float,
+    ) -> None:
+        self.stop = threading.Event()
+        self.shown: Mapping[int, Shown] = {}
+        self._admin = admin
+        self._store = store
+        self._throttles = throttles
+        self._capacities = capacities
+        self._settings = settings
+        self._clock = clock
+        self._observer = observer
+        self._claim = claim
+        self._before = before
+        self._timeout = timeout
+        self._limits = Limits(settings.max_moves_per_broker, settings.max_moves, settings.broker_timeout)
+        self._signal = threading.Event()
+        self._news = threading.Event()
+        self._news.set()
+        self._watch = Watch(admin, clock, self._signal.set, timeout=timeout)
+        self._actor = Actor(admin, before, timeout=timeout, broker_timeout=min(timeout, _BROKER_TIMEOUT))
+        self._write_rates = WriteRates()
+        self._jobs: dict[int, Job] = {}
+        self._tasks: tuple[Task, ...] = ()
+        self._memory = Memory()
+        self._wanted: Collection[str] = frozenset()
+        # Requests whose throttles are set; None: what other controllers have left was not put back yet.
+        self._limited: frozenset[int] | None = None
+        self._next_sweep = float("-inf")
+        self._took = 0.0
+
+    def announce(self) -> None:
+        """Something is new in the store."""
+        self._news.set()
+        self._signal.set()
+
+    def end(self) -> None:
+        """Begin no further step."""
+        self.stop.set()
+        self._signal.set()
+
+    def close(self) -> None:
+        """Nothing more is to be shown or measured."""
+        self.shown = {}
+        self._watch.close()
+
+    def rest(self, seconds: float) -> None:
+        """Wait for news, at most so long."""
+        self._signal.wait(seconds)
+        self._signal.clear()
+
+    def rest_seconds(self) -> float:
+        """How long nothing needs to be done, unless something is new."""
+        if self._tasks:
+            # What Kafka is through with is to be looked at, or others wait for their turn.
+            soon = self._wanted or any(task.waiting for task in self._tasks)
+            return max(_TICK_SOON if soon else _TICK, _TICK_REST * self._took)
+        if self._throttles.unfinished:
+            return _UNFINISHED_INTERVAL
+        return max(0.0, self._next_sweep - self._clock())
+
+    def tick(self) -> None:
+        """Look, decide, store, act. Raises what Kafka and ZooKeeper refuse."""
+        began = time.monotonic()
+        try:
+            self._tick()
+        finally:
+            self._took = time.monotonic() - began
+
+    def _tick(self) -> None:
+        if self._news.is_set():
+            self._load()
+        if self._clock() >= self._next_sweep:
+            self._sweep()
+        if not self._tasks:
+            if self._limited is None or self._limited or self._throttles.unfinished:
+                self._limit()
+            return
+        seen, measurement = self._watch.look(self._tasks, self._wanted)
+        needs = self._needs()
+        if measurement is not None:
+            self._take_in(seen, measurement, needs)
+        self._limit()
+        held = [request for request in needs if not self._jobs[request].limited]
+        advance = machine.advance(self._tasks, self._memory, seen, self._limits, held=held)
+        self._intend(advance.tasks, advance.intents)
+        self._adopt(advance.tasks, advance.memory)
+        self._wanted = advance.look
+        if advance.instructions:
+            # Also after the process was paused: another controller may have gone on meanwhile.
+            self._claim(self.stop)
+            answers = self._actor.carry_out(advance.instructions)
+            self._adopt(*machine.heard(self._tasks, self._memory, answers, self._clock(), self._limits))
+        self._show()
+        self._store_news()
+        self._end_requests()
+
+    # -- what there is to do ------------------------------------------------------------------------------------
+
+    def look_again(self) -> None:
+        """What is known of the store may be wrong."""
+        self._news.set()
+
+    def _load(self) -> None:
+        self._before("load")
+        self._news.clear()
+        try:
+            records = self._store.records()
+            for request_id, record in records.items():
+                job = self._jobs.get(request_id)
+                if job is not None:
+                    before, job.record = job.limits, record
+                    job.limited = job.limited and job.limits == before
+                elif not record.ended:
+                    self._begin(request_id)
+        except OrderedKafkaError:
+            self._news.set()
+            raise
+        for request_id in self._jobs.keys() - records.keys():
+            _log.error("request %d is not in ZooKeeper any more, and is given up", request_id)
+            del self._jobs[request_id]
+        self._tasks = tuple(
+            replace(task, cancelling=self._jobs[task.request_id].record.state == "cancelling")
+            for task in self._tasks
+            if task.request_id in self._jobs
+        )
+        self._show()
+
+    def _begin(self, request_id: int) -> None:
+        read = self._store.read(request_id)
+        if read is None:
+            return
+        record, stored = read
+        task = Task.of(request_id, stored.moves, cancelling=record.state == "cancelling")
+        self._jobs[request_id] = Job(record, record.warnings, set(task.active))
+        self._tasks = (*self._tasks, task)
+        left = len(task.active) + len(task.waiting)
+        _log.info("request %d: %d of %d moves are left", request_id, left, len(task.moves))
+
+    def _adopt(self, tasks: tuple[Task, ...], memory: Memory) -> None:
+        for old, new in zip(self._tasks, tasks, strict=True):
+            if new is old:
+                continue
+            job = self._jobs[new.request_id]
+            job.dirty = True
+            left = (*old.active, *old.waiting)
+            self._observer.moved(new.moves[place] for place in left if new.moves[place].state in ENDED)
+            if old.waiting and not new.waiting:
+                self._capacities.done(job.record.owner)
+        self._tasks, self._memory = tasks, memory
+
+    def _needs(self) -> dict[int, Need]:
+        """What requests that have a throttle need."""
+        needs = {}
+        for task in self._tasks:
+            limits = self._jobs[task.request_id].limits
+            if limits != (None, None) and not task.ended:
+                moves = tuple(task.moves[place] for place in (*task.active, *task.waiting))
+                needs[task.request_id] = Need(*limits, moves)
+        return needs
+
+    def _limit(self) -> None:
+        """Let throttles be as requests need them. Where that fails for now, those that have none yet do not begin."""
+        needs = self._needs()
+        if self._limited != needs.keys():
+            self._before("throttle" if needs else "release")
+        try:
+            told = self._throttles.reconcile(needs, self.stop)
+        except OrderedKafkaError as error:
+            if isinstance(error, DeposedError) or not self._tasks:
+                raise
+            _log.warning("throttles are not as they are to be: %s", error)
+            told = [f"throttles are not as they are to be: {error}"]
+        else:
+            self._limited = frozenset(needs)
+        for task in self._tasks:
+            job = self._jobs[task.request_id]
+            job.limited = task.request_id in needs and (job.limited or self._limited == needs.keys())
+            job.warnings = tuple(told) if job.limits != (None, None) else ()
+            if task.request_id in needs:
+                job.warnings += tuple(self._write_rates.warnings)
+
+    # -- progress -----------------------------------------------------------------------------------------------
+
+    def _take_in(self, seen: Seen, measurement: Measurement, needs: Mapping[int, Need]) -> None:
+        self._write_rates.take_in(seen, measurement, needs)
+        tasks = []
+        for task in self._tasks:
+            changed = {}
+            for place in (*task.active, *task.waiting):
+                if place not in measurement.places:
+                    continue
+                move = task.moves[place]
+                after = measured(move, seen.partitions.get(place), measurement.directories)
+                if after is not move:
+                    changed[place] = after
+            job = self._jobs[task.request_id]
+            if changed:
+                task = replace(task, moves={**task.moves, **changed})
+                job.dirty = True
+            there = sum(row[0] for move in task.moves.values() for row in move.copied.values())
+            at = measurement.directories.at
+            job.rate = Rate(at, there) if job.rate is None else job.rate.after(at, there)
+            tasks.append(task)
+        self._tasks = tuple(tasks)
+
+    def _show(self) -> None:
+        shown = {}
+        for task in self._tasks:
+            job = self._jobs[task.request_id]
+            record = job.record
+            if record.warnings != job.all_warnings:
+                record = record.model_copy(update={"warnings": job.all_warnings})
+            shown[task.request_id] = Shown(record, tuple(task.moves.values()), job.rate)
+        self.shown = shown
+
+    # -- ZooKeeper ----------------------------------------------------------------------------------------------
+
+    def _intend(self, tasks: Sequence[Task], intents: Mapping[int, Collection[Place]]) -> None:
+        for task in tasks:
+            job = self._jobs[task.request_id]
+            places = intents.get(task.request_id, ())
+            if any(task.moves[place].state != "starting" or place not in job.intended for place in places):
+                self._before("intend")
+                self._write(task, job)
+
+    def _store_news(self) -> None:
+        for task in self._tasks:
+            job = self._jobs[task.request_id]
+            if job.dirty and not task.ended and self._clock() >= job.next_store:
+                self._before("store")
+                self._write(task, job)
+                if job.record.warnings != job.all_warnings:
+                    warned = partial(_with_warnings, warnings=job.all_warnings)
+                    job.record = self._store.update(task.request_id, warned)
+
+    def _write(self, task: Task, job: Job) -> None:
+        began = time.monotonic()
+        ahead = task.waiting[:_AHEAD] if len(task.moves) > _LARGE and not task.cancelling else ()
+        begun = {place: task.moves[place].model_copy(update={"state": "starting"}) for place in ahead}
+        self._store.write_moves(task.request_id, tuple({**task.moves, **begun}.values()))
+        job.intended.update(task.active, ahead)
+        job.dirty = False
+        job.next_store = self._clock() + max(_STORE_INTERVAL, _STORE_REST * (time.monotonic() - began))
+
+    def _sweep(self) -> None:
+        """Forget requests that have ended long ago."""
+        self._before("sweep")
+        retention = self._settings.status_retention
+        now = self._clock()
+        for request_id, record in self._store.records().items():
+            if record.ended_at is not None and now >= record.ended_at + retention:
+                self._store.delete(request_id)
+                _log.info("request %d ended %.0f s ago and is forgotten", request_id, now - record.ended_at)
+        self._next_sweep = now + min(_SWEEP_INTERVAL, max(1.0, retention))
+
+    # -- ends ---------------------------------------------------------------------------------------------------
+
+    def _end_requests(self) -> None:
+        if not any(task.ended for task in self._tasks):
+            return
+        self._tasks = tuple(self._measured(task) if task.ended else task for task in self._tasks)
+        ended = [task for task in self._tasks if task.ended]
+        for task in ended:
+            self._elect(task, self._jobs[task.request_id])
+        if self._limited != self._needs().keys():
+            self._limit()
+        for task in ended:
+            job = self._jobs[task.request_id]
+            # What could not be put back in that time is put back after the end.
+            if job.elected and (task.request_id not in (self._limited or ()) or self._is_late(job)):
+                self._end(task, job)
+
+    def _measured(self, task: Task) -> Task:
+        """The task with the bytes of moves that were over before they could be measured."""
+        job = self._jobs[task.request_id]
+        wanted: dict[int, set[Place]] = defaultdict(set)
+        for place, move in task.moves.items() if job.ending_since is None else ():
+            for broker in unmeasured(move):
+                wanted[broker].add(place)
+        job.ending_since = self._clock() if job.ending_since is None else job.ending_since
+        if not wanted:
+            return task
+        directories = self._watch.measure_now(wanted)
+        return replace(task, moves={p: measured_late(move, directories) for p, move in task.moves.items()})
+
+    def _elect(self, task: Task, job: Job) -> None:
+        if job.elected or not job.record.elect_leaders:
+            job.elected = True
+            return
+        self._before("elect")
+        try:
+            elect_leaders(self._admin, tuple(task.moves.values()), self._timeout)
+        except UnavailableError as error:
+            _log.warning("request %d: preferred leaders are not elected yet: %s", task.request_id, error)
+            job.elected = self._is_late(job)
+        except RequestError as error:
+            _log.warning("request %d: preferred leaders are not elected: %s", task.request_id, error)
+            job.elected = True
+        else:
+            job.elected = True
+
+    def _is_late(self, job: Job) -> bool:
+        since = job.ending_since
+        return since is not None and self._clock() - since >= self._settings.broker_timeout
+
+    def _end(self, task: Task, job: Job) -> None:
+        self._before("end")
+        moves = tuple(task.moves.values())
+        transform = partial(ended_record, moves=moves, now=self._clock(), warnings=job.all_warnings)
+        record = self._store.update(task.request_id, transform, moves)
+        self._capacities.done(record.owner)
+        self._observer.ended(record, moves)
+        self._tasks = tuple(other for other in self._tasks if other is not task)
+        del self._jobs[task.request_id]
+        self._show()
+        _log.info("request %d has ended: %s", task.request_id, record.state)
+
+
+def _with_warnings(record: RequestRecord, warnings: tuple[str, ...]) -> RequestRecord:
+    return record.model_copy(update={"warnings": warnings})

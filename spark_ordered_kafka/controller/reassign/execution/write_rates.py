@@ -1,0 +1,42 @@
+"""How fast leaders' logs grow while they are moved: a throttle has to be above that (Kafka's documentation)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_ordered_kafka.controller.reassign.execution.cluster_poller import Measurement
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Place, Seen
+from spark_ordered_kafka.controller.reassign.throttle.policy import Need, too_slow
+
+# A transaction, or a pause of its writer, is to be no more than a part of it.
+_SPAN = 5.0
+
+
+class WriteRates:
+    """Compares measurements that are a few seconds apart; for one thread."""
+
+    def __init__(self) -> None:
+        self._at = float("-inf")
+        self._sizes: dict[Place, int] = {}
+        self._warnings: list[str] = []
+
+    def take_in(self, seen: Seen, measurement: Measurement, needs: Mapping[int, Need]) -> None:
+        """Something was measured."""
+        directories = measurement.directories
+        if directories.at - self._at < _SPAN:
+            return
+        leaders, sizes = {}, {}
+        for place in measurement.places:
+            partition = seen.partitions.get(place)
+            if partition is None or partition.leader not in directories.answered:
+                continue
+            held = directories.of(place, partition.leader)
+            if held.path is not None:
+                leaders[place], sizes[place] = partition.leader, held.size
+        self._warnings = too_slow(needs, leaders, self._sizes, sizes, directories.at - self._at)
+        self._at, self._sizes = directories.at, sizes
+
+    @property
+    def warnings(self) -> list[str]:
+        """Throttles that are too low, as of the last comparison."""
+        return list(self._warnings)

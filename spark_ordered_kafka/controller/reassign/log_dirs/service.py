@@ -1,0 +1,239 @@
+"""Log directories of brokers, what is in them, and moves of replicas between those of one broker (KIP-113)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.reassign.log_dirs.move_checks import (
+    Known,
+    Replica,
+    check_number,
+    missing,
+    refusals,
+    results,
+)
+from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import (
+    ReplicaSelection,
+    Selected,
+    known_are,
+    not_hosted,
+)
+from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
+from spark_ordered_kafka.controller.results import result
+from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.log_dir_requests import DirReplica, LogDir, LogDirs
+from spark_ordered_kafka.kafka.requests import refusal
+
+_AT_IT = ("starting", "moving", "placing")
+
+_Answer = list[LogDir] | OrderedKafkaError
+_Held = dict[tuple[str, int, int], tuple[str, DirReplica]]
+
+
+class LogDirService:
+    """What the brokers say about their log directories. Of one that does not answer, its rows have the error.
+
+    Filters and refusals are those of :class:`ReplicaSelection`. ``timeout``, in seconds, is for the brokers' answers; None: as
+    ``reading`` and ``moving`` have it.
+
+    Args:
+        reading: with a timeout that a caller may wait for a broker that hangs.
+        moving: with one that a broker may take to begin with thousands of moves.
+        store: of requests to reassign partitions.
+    """
+
+    def __init__(
+        self,
+        admin: KafkaAdmin,
+        selection: ReplicaSelection,
+        reading: LogDirs,
+        moving: LogDirs,
+        store: ReassignmentStore,
+    ) -> None:
+        self._admin = admin
+        self._selection = selection
+        self._reading = reading
+        self._moving = moving
+        self._store = store
+
+    def describe(
+        self,
+        brokers: Collection[int],
+        paths: Collection[str],
+        topics: Collection[str],
+        *,
+        timeout: float | None = None,
+    ) -> schemas.LogDirList:
+        """Log directories and their replicas, in the order of the brokers' answers.
+
+        Every one of ``paths`` has a row of each broker that answers: LOG_DIR_NOT_FOUND where it has no such directory. Raises
+        RequestError INVALID_REQUEST for one that no directory can have.
+        """
+        for path in paths:
+            if not path.startswith("/") or "\0" in path:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"log_dir has the value {path[:250]!r}: an absolute path is needed",
+                )
+        wanted = None
+        if topics:
+            found = self._selection.topics(topics)
+            wanted = {topic: range(len(row.partitions)) for topic, row in found.items()}
+        answers = self._reading.describe(self._selection.brokers(brokers), wanted, timeout=timeout)
+        return schemas.LogDirList(
+            brokers=[_broker_view(broker, answer, paths) for broker, answer in answers.items()]
+        )
+
+    def replicas(
+        self,
+        topics: Collection[str],
+        partitions: Collection[int],
+        brokers: Collection[int],
+        *,
+        timeout: float | None = None,
+    ) -> schemas.ReplicaLogDirList:
+        """Where replicas are, and where they are being moved to (describeReplicaLogDirs)."""
+        selected = list(self._selection.replicas(topics, partitions, brokers))
+        answers = self._reading.describe_each(
+            _by_broker((row.topic, row.partition, row.broker) for row in selected if row.hosted),
+            timeout=timeout,
+        )
+        current, temporary = _held(answers, temporary=False), _held(answers, temporary=True)
+        return schemas.ReplicaLogDirList(
+            replicas=[_replica_view(row, answers, current, temporary) for row in selected]
+        )
+
+    def move(self, request: schemas.ReplicaLogDirsRequest) -> schemas.ReplicaLogDirsResult:
+        """Begin to move replicas to other log directories of their brokers: all of them, or none (alterReplicaLogDirs).
+
+        One that is named with the directory in which it is stays there, which ends a move of it. Raises RequestError
+        INVALID_REQUEST when none is named, or too many are.
+        """
+        rows = request.replicas
+        check_number(rows)
+        timeout = None if request.timeout_ms is None else request.timeout_ms / 1000
+        refused = refusals(rows, self._known(rows, timeout))
+        if refused or request.validate_only:
+            return results(rows, refused, whole=True)
+        failures = self._moving.alter(
+            {(row.topic, row.partition, row.broker): row.log_dir for row in rows}, timeout=timeout
+        )
+        failed = {
+            index: failures[row.topic, row.partition, row.broker]
+            for index, row in enumerate(rows)
+            if (row.topic, row.partition, row.broker) in failures
+        }
+        return results(rows, failed, whole=False)
+
+    def _known(self, rows: Collection[schemas.ReplicaLogDir], timeout: float | None) -> Known:
+        topics = describe(self._admin, (row.topic for row in rows))
+        alive = {broker.id for broker in self._admin.brokers()}
+        wanted = _by_broker(
+            (row.topic, row.partition, row.broker)
+            for row in rows
+            if row.broker in alive and row.topic in topics
+        )
+        found = self._reading.describe_each(wanted, timeout=timeout)
+        return Known(topics, alive, found, self._reassigned())
+
+    def _reassigned(self) -> dict[Replica, int]:
+        """Replica -> id of the request that makes it, moves it or takes it away at the moment."""
+        return {
+            (*move.place, broker): record.request_id
+            for record, moves in self._store.active()
+            for move in moves.moves
+            if move.state in _AT_IT
+            for broker in (*move.receiving, *move.removing)
+        }
+
+
+def _by_broker(replicas: Iterable[Replica]) -> dict[int, dict[str, set[int]]]:
+    wanted: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for topic, partition, broker in replicas:
+        wanted[broker][topic].add(partition)
+    return wanted
+
+
+def _broker_view(broker: int, answer: _Answer, paths: Collection[str]) -> schemas.BrokerLogDirs:
+    if isinstance(answer, OrderedKafkaError):
+        return result(schemas.BrokerLogDirs, answer, broker=broker, log_dirs=[])
+    rows = [_dir_view(broker, row) for row in answer if not paths or row.path in paths]
+    known = [row.path for row in answer]
+    rows += [_unknown_dir_view(broker, path, known) for path in dict.fromkeys(paths) if path not in known]
+    return schemas.BrokerLogDirs(broker=broker, log_dirs=rows)
+
+
+def _unknown_dir_view(broker: int, path: str, known: Sequence[str]) -> schemas.LogDirView:
+    error = RequestError(
+        ErrorCode.LOG_DIR_NOT_FOUND,
+        f"broker {broker} has no log directory {path[:250]!r}: {known_are(known)}",
+    )
+    return result(schemas.LogDirView, error, path=path, is_live=False, partitions=[])
+
+
+def _dir_view(broker: int, row: LogDir) -> schemas.LogDirView:
+    view = schemas.LogDirView(
+        path=row.path,
+        is_live=row.error_code == ErrorCode.NONE,
+        total_bytes=row.total_bytes,
+        usable_bytes=row.usable_bytes,
+        partitions=[
+            schemas.LogDirReplica(
+                topic=replica.topic,
+                partition=replica.partition,
+                size=replica.size,
+                offset_lag=replica.offset_lag,
+                is_temporary=replica.is_future,
+            )
+            for replica in row.replicas
+        ],
+    )
+    if view.is_live:
+        return view
+    error = refusal(row.error_code, None, f"log directory {row.path} of broker {broker}")
+    return view.model_copy(
+        update={"error_code": int(error.code), "error": error.name, "error_message": error.message}
+    )
+
+
+def _held(answers: Mapping[int, _Answer], *, temporary: bool) -> _Held:
+    """Replica -> where it is; those that are temporary, or those that are not."""
+    return {
+        (replica.topic, replica.partition, broker): (row.path, replica)
+        for broker, answer in answers.items()
+        if not isinstance(answer, OrderedKafkaError)
+        for row in answer
+        for replica in row.replicas
+        if replica.is_future == temporary
+    }
+
+
+def _replica_view(
+    row: Selected, answers: Mapping[int, _Answer], current: _Held, temporary: _Held
+) -> schemas.ReplicaLogDirView:
+    replica = (row.topic, row.partition, row.broker)
+    here, there = current.get(replica), temporary.get(replica)
+    fields: dict[str, object] = {
+        "topic": row.topic,
+        "partition": row.partition,
+        "broker": row.broker,
+        "current_replica_log_dir": None if here is None else here[0],
+        "current_replica_size": None if here is None else here[1].size,
+        "temporary_replica_log_dir": None if there is None else there[0],
+        "temporary_replica_size": None if there is None else there[1].size,
+        "temporary_replica_offset_lag": None if there is None else there[1].offset_lag,
+    }
+    if here is not None:
+        return schemas.ReplicaLogDirView.model_validate(fields)
+    return result(schemas.ReplicaLogDirView, _absence(row, answers), **fields)
+
+
+def _absence(row: Selected, answers: Mapping[int, _Answer]) -> OrderedKafkaError:
+    if not row.hosted:
+        return not_hosted(row.place, row.broker)
+    answer = answers[row.broker]
+    return answer if isinstance(answer, OrderedKafkaError) else missing(row.place, row.broker, answer)

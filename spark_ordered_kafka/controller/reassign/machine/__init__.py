@@ -1,0 +1,1 @@
+"""The reassignment of partitions as a state machine. PURE."""

@@ -1,0 +1,112 @@
+"""What makes a move that has begun, or is about to, fail. PURE."""
+
+from __future__ import annotations
+
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Seen
+from spark_ordered_kafka.controller.reassign.machine.tracking import Note, View, is_settled
+from spark_ordered_kafka.controller.state.reassignment_records import Move
+from spark_ordered_kafka.errors import ErrorCode
+
+Trouble = tuple[ErrorCode, str]
+"""Error and message."""
+
+
+def trouble(move: Move, note: Note, view: View) -> Trouble | None:
+    """Why a move that has begun has to be taken back."""
+    seen = view.seen
+    found = foreign(move, seen)
+    if found is not None:
+        return found
+    if move.place in seen.partitions and seen.partitions[move.place] is None:
+        if note.gone_since is not None and view.waited(note.gone_since) >= view.limits.patience:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist any more"
+        return None
+    for broker, path in move.placements.items():
+        if seen.directories.is_offline(broker, path):
+            return offline_error(broker, path)
+    if move.state == "placing":
+        return _placing_trouble(move, note, view)
+    return _moving_trouble(move, note, view)
+
+
+def foreign(move: Move, seen: Seen) -> Trouble | None:
+    """The error of a move whose partition somebody else reassigns, or whose topic is another one than was meant."""
+    ongoing = seen.ongoing.get(move.place)
+    if ongoing is not None and ongoing.target != move.after:
+        replicas = ", ".join(map(str, ongoing.target))
+        return (
+            ErrorCode.REASSIGNMENT_IN_PROGRESS,
+            f"somebody else reassigns the partition, to the brokers {replicas}",
+        )
+    partition = seen.partitions.get(move.place)
+    if partition is not None and move.topic_id and partition.topic_id not in ("", move.topic_id):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {move.topic!r} was deleted and replaced"
+    return None
+
+
+def away_error(broker: int, view: View) -> Trouble:
+    """The error of a move that needs a broker which is away."""
+    return (
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        f"broker {broker} has been away for {view.limits.broker_timeout:g} s",
+    )
+
+
+def offline_error(broker: int, path: str | None) -> Trouble:
+    """The error of a move that needs a log directory which is offline."""
+    which = "a log directory" if path is None else f"log directory {path}"
+    return ErrorCode.KAFKA_STORAGE_ERROR, f"{which} of broker {broker} is offline"
+
+
+def _moving_trouble(move: Move, note: Note, view: View) -> Trouble | None:
+    if move.state == "moving" and note.gone_since is not None:
+        return None  # Kafka is through with it
+    partition = view.seen.partitions.get(move.place)
+    isr = () if partition is None else partition.isr
+    lacking = [broker for broker in move.adding if broker not in isr]
+    for broker in lacking:
+        if view.is_gone(broker):
+            return away_error(broker, view)
+        path = note.located.get(broker)
+        if view.seen.directories.is_offline(broker, path):
+            return offline_error(broker, path)
+        if _missing(note, broker, view) >= view.limits.broker_timeout:
+            return offline_error(broker, None)
+    if note.leaderless_since is not None and view.waited(note.leaderless_since) >= view.limits.broker_timeout:
+        timeout = view.limits.broker_timeout
+        return (
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"the partition has had no leader to copy from for {timeout:g} s",
+        )
+    if partition is not None and not lacking:
+        # Brokers with ZooKeeper wait for replicas that were there already, too.
+        for broker in (b for b in move.after if b not in isr and view.is_gone(b)):
+            return away_error(broker, view)
+    return None
+
+
+def _missing(note: Note, broker: int, view: View) -> float:
+    """For how many seconds the broker has said that it lacks what it must have."""
+    at = view.seen.directories.at
+    return at - note.missing_since.get(broker, at)
+
+
+def _placing_trouble(move: Move, note: Note, view: View) -> Trouble | None:
+    directories = view.seen.directories
+    partition = view.seen.partitions.get(move.place)
+    for broker, path in move.placements.items():
+        held = directories.of(move.place, broker)
+        if broker in directories.answered and held.path == path:
+            continue
+        if view.is_gone(broker):
+            return away_error(broker, view)
+        if directories.is_offline(broker, held.path or note.located.get(broker)):
+            return offline_error(broker, held.path)
+        if _missing(note, broker, view) >= view.limits.patience:
+            return (
+                ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+                f"somebody else ended the copying to log directory {path} of broker {broker}",
+            )
+        if partition is not None and broker not in partition.replicas and is_settled(partition, note, view):
+            return ErrorCode.REPLICA_NOT_AVAILABLE, f"broker {broker} has no replica of it any more"
+    return None

@@ -1,0 +1,171 @@
+"""How far a request is: bytes of every receiving replica, their sum, rate and the time that is left. PURE."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Directories, Partition
+from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move, MoveState
+from spark_ordered_kafka.errors import ErrorCode
+
+UNKNOWN = -1
+"""KIP-179: a denominator that is not known; it is never 0."""
+
+# Seconds in which the rate forgets about two thirds of what was before.
+_SMOOTHING = 4.0
+_IN_PROGRESS = ErrorCode.REASSIGNMENT_IN_PROGRESS
+
+
+class Row(NamedTuple):
+    """One replica's progress, in bytes: of each that receives, or where nothing is copied, of the preferred leader.
+
+    ``log_dir`` is where it was asked to be, None: anywhere.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    numerator: int
+    denominator: int
+    log_dir: str | None
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over a request. ``remaining`` are the bytes that moves which have not ended still have to copy, None: not known;
+    ``states`` counts the moves."""
+
+    numerator: int
+    denominator: int
+    remaining: int | None
+    states: Counter[MoveState]
+
+    @property
+    def moving(self) -> int:
+        """Moves that have begun and not ended."""
+        return self.states["starting"] + self.states["moving"] + self.states["placing"]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Bytes per second, smoothed; ``numerator`` are the bytes that were there at ``at`` (seconds)."""
+
+    at: float
+    numerator: int
+    per_second: float | None = None
+
+    def after(self, at: float, numerator: int) -> Rate:
+        """The rate once ``numerator`` bytes are there. Where less is there than before, nothing was copied."""
+        seconds = at - self.at
+        if seconds <= 0:
+            return self
+        now = max(0, numerator - self.numerator) / seconds
+        if self.per_second is None:
+            return Rate(at, numerator, now)
+        kept = math.exp(-seconds / _SMOOTHING)
+        return Rate(at, numerator, kept * self.per_second + (1 - kept) * now)
+
+
+def measured(move: Move, partition: Partition | None, directories: Directories) -> Move:
+    """``move`` with the bytes that ``directories`` show; those of brokers that did not tell stay as they were.
+
+    What there will be is the size of the leader's log, or of the one that is copied to another log directory.
+    """
+    if not move.receiving:
+        return move
+    copied = dict(move.copied)
+    placements = move.placements
+    for broker in move.receiving:
+        there, whole = copied.get(broker, (0, UNKNOWN))
+        held = directories.of(move.place, broker)
+        if broker in move.before:
+            whole = max(1, held.size) if held.path is not None else whole
+            there = held.size if held.path == placements.get(broker) else held.future_size
+        else:
+            leader = UNKNOWN if partition is None else partition.leader
+            source = directories.of(move.place, leader)
+            if leader in directories.answered and source.path is not None and leader not in move.adding:
+                whole = max(1, source.size)
+            there = held.size if broker in directories.answered else there
+        copied[broker] = (there if whole == UNKNOWN else min(there, whole), whole)
+    return move if copied == move.copied else move.model_copy(update={"copied": copied})
+
+
+def completed(move: Move) -> Move:
+    """``move`` with all of its bytes there."""
+    copied = {
+        broker: (max(1, there, whole), max(1, there, whole))
+        for broker in move.receiving
+        for there, whole in [move.copied.get(broker, (0, UNKNOWN))]
+    }
+    return move.model_copy(update={"copied": copied})
+
+
+def unmeasured(move: Move) -> tuple[int, ...]:
+    """Brokers whose bytes are not known of a move that is done: it was over before they could be measured."""
+    if move.state != "done":
+        return ()
+    return tuple(broker for broker in move.receiving if move.copied.get(broker) == (1, 1))
+
+
+def measured_late(move: Move, directories: Directories) -> Move:
+    """A move that is done, with the bytes of the replicas that were :func:`unmeasured`."""
+    sizes = {broker: max(1, directories.of(move.place, broker).size) for broker in unmeasured(move)}
+    copied = {**move.copied, **{broker: (size, size) for broker, size in sizes.items()}}
+    return move.model_copy(update={"copied": copied}) if copied != move.copied else move
+
+
+def rows(move: Move) -> Iterator[Row]:
+    """The progress of each replica that tells it."""
+    placements = move.placements
+    code = move.error_code if move.state in ENDED else _IN_PROGRESS
+    for broker, there, whole in _bytes(move):
+        yield Row(
+            move.topic, move.partition, broker, there, whole, placements.get(broker), code, move.error_message
+        )
+
+
+def totals(moves: Iterable[Move]) -> Totals:
+    """The sums. A denominator that is not known of a move that has ended without copying does not count."""
+    numerator = denominator = remaining = 0
+    known = remaining_known = True
+    states: Counter[MoveState] = Counter()
+    for move in moves:
+        states[move.state] += 1
+        ended = move.state in ENDED
+        for _, there, whole in _bytes(move):
+            numerator += there
+            if whole != UNKNOWN:
+                denominator += whole
+                remaining += 0 if ended else whole - there
+            elif not ended:
+                known = remaining_known = False
+    return Totals(
+        numerator,
+        max(1, denominator) if known else UNKNOWN,
+        remaining if remaining_known else None,
+        states,
+    )
+
+
+def seconds_left(sums: Totals, rate: Rate | None) -> float | None:
+    """Estimated time until all is copied at this rate; None where that is not known."""
+    if sums.moving == 0 and sums.states["waiting"] == 0:
+        return 0.0
+    if sums.remaining is None or rate is None or not rate.per_second:
+        return None
+    return sums.remaining / rate.per_second
+
+
+def _bytes(move: Move) -> list[tuple[int, int, int]]:
+    """Broker, bytes that are there, and bytes that there will be."""
+    receiving = move.receiving
+    if not receiving:
+        return [(broker, 1 if move.state == "done" else 0, 1) for broker in move.after[:1]]
+    return [(broker, *move.copied.get(broker, (0, UNKNOWN))) for broker in receiving]

@@ -1,0 +1,143 @@
+"""What is remembered of a move while it goes on, from one look at Kafka to the next. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Partition, Seen
+from spark_ordered_kafka.controller.state.reassignment_records import Move
+
+NEVER = float("-inf")
+_MIN_BURST = 10
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many partitions a broker sends or receives at a time (``per_broker``), and all of them (``total``); times in seconds.
+
+    ``broker_timeout``: after which what needs a broker that is away is given up. ``patience``: for which a broker's copy of the
+    metadata may be behind. ``retry``: after which Kafka is asked again. ``ramp``: that a partition takes to begin.
+    """
+
+    per_broker: int
+    total: int
+    broker_timeout: float
+    patience: float = 5.0
+    retry: float = 1.0
+    ramp: float = 0.5
+
+    @property
+    def burst(self) -> int:
+        """How many a broker may begin within ``ramp``.
+
+        Those that begin together end together if they are alike, and then nothing is copied while the next ones begin.
+        """
+        return max(_MIN_BURST, self.per_broker // 2)
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is remembered of a move while it goes on; a controller that takes over begins without.
+
+    Attributes:
+        asked_at: Kafka was last asked to start it.
+        unsure_until: what was asked without an answer may still happen.
+        gone_since: Kafka has not listed a reassignment to its target since then.
+        leaderless_since: the partition has had no leader since then.
+        back_since: it has been taken back since then; ``withdrawn_at`` is when Kafka was last asked to, ``refusal`` what it
+            said, ``restored`` how often it was asked for the former order.
+        placed_at: broker -> when it was last asked for a log directory; ``backed`` are those that were asked to stay.
+        copying: brokers that were seen to copy to the log directory that was asked for.
+        missing_since: broker -> since when what it was seen to have or must have is not there.
+        located: broker -> log directory where its new replica was seen last.
+        directories_at: of the directories that the last three are from.
+    """
+
+    asked_at: float | None = None
+    unsure_until: float = NEVER
+    gone_since: float | None = None
+    leaderless_since: float | None = None
+    back_since: float | None = None
+    withdrawn_at: float = NEVER
+    refusal: str = ""
+    restored: int = 0
+    placed_at: Mapping[int, float] = field(default_factory=dict)
+    backed: frozenset[int] = frozenset()
+    copying: frozenset[int] = frozenset()
+    missing_since: Mapping[int, float] = field(default_factory=dict)
+    located: Mapping[int, str] = field(default_factory=dict)
+    directories_at: float = NEVER
+
+
+@dataclass(frozen=True)
+class View:
+    """What a step is decided by; ``away`` has since when brokers are not alive."""
+
+    seen: Seen
+    limits: Limits
+    away: Mapping[int, float]
+
+    def is_gone(self, broker: int) -> bool:
+        """Whether the broker is away for too long."""
+        return broker in self.away and self.waited(self.away[broker]) >= self.limits.broker_timeout
+
+    def waited(self, since: float) -> float:
+        """Seconds since then."""
+        return self.seen.at - since
+
+
+def is_at_it(move: Move, seen: Seen) -> bool:
+    """Whether Kafka is busy with this move."""
+    ongoing = seen.ongoing.get(move.place)
+    return ongoing is not None and ongoing.target == move.after
+
+
+def since(known: float | None, view: View) -> float:
+    """What began at ``known``, or begins now."""
+    return view.seen.at if known is None else known
+
+
+def noted(move: Move, note: Note, view: View) -> Note:
+    """The note after another look."""
+    gone = None if is_at_it(move, view.seen) else since(note.gone_since, view)
+    partition = view.seen.partitions.get(move.place)
+    leaderless = None
+    if partition is not None and partition.leader < 0:
+        leaderless = since(note.leaderless_since, view)
+    if gone != note.gone_since or leaderless != note.leaderless_since:
+        note = replace(note, gone_since=gone, leaderless_since=leaderless)
+    return _with_directories(move, note, view) if view.seen.directories.at > note.directories_at else note
+
+
+def _with_directories(move: Move, note: Note, view: View) -> Note:
+    directories = view.seen.directories
+    copying, missing, located = set(note.copying), dict(note.missing_since), dict(note.located)
+    placements = move.placements
+    for broker in move.receiving:
+        if broker not in directories.answered:
+            missing.pop(broker, None)
+            continue
+        held = directories.of(move.place, broker)
+        wanted = placements.get(broker)
+        if held.future_path is not None and held.future_path == wanted:
+            copying.add(broker)
+        if held.path is not None and broker not in move.before:
+            located[broker] = held.path
+        stopped = broker in copying and wanted not in (held.path, held.future_path)
+        if stopped or (held.path is None and directories.offline.get(broker)):
+            missing.setdefault(broker, directories.at)
+        else:
+            missing.pop(broker, None)
+    return replace(
+        note,
+        copying=frozenset(copying),
+        missing_since=missing,
+        located=located,
+        directories_at=directories.at,
+    )
+
+
+def is_settled(partition: Partition, note: Note, view: View) -> bool:
+    """Whether the partition was looked at so long after Kafka was through with it that every broker knows of it."""
+    return note.gone_since is not None and partition.at - note.gone_since >= view.limits.patience

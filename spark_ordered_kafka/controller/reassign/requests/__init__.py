@@ -1,0 +1,1 @@
+"""Requests to reassign partitions: checked, planned, stored and shown."""

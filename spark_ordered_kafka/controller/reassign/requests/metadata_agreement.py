@@ -1,0 +1,145 @@
+"""Whether what one broker tells can be relied on: brokers learn one after another of what has just been changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import MAX_NAMED
+from spark_ordered_kafka.controller.reassign.requests.validation import Known
+from spark_ordered_kafka.controller.state.reassignment_records import Move
+from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
+from spark_ordered_kafka.kafka.admin import TopicDescription
+from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION, existing_topics, metadata_of_all
+from spark_ordered_kafka.kafka.requests import BrokerRequests
+from spark_ordered_kafka.kafka.rows import Place
+from spark_ordered_kafka.parsing import is_topic_name
+
+POLL = 0.1
+"""Seconds between two looks at what brokers have not heard of yet: Kafka has no call that waits for it."""
+
+Replicas = Mapping[Place, tuple[int, ...]]
+# The brokers, and the replicas of partitions by topic.
+_View = tuple[set[int], dict[str, dict[int, tuple[int, ...]]]]
+
+
+class Witnesses:
+    """Asks all brokers, and remembers what requests have done. Safe to share between threads.
+
+    ``clock`` gives seconds since the epoch, ``timeout`` are seconds for each question to the brokers.
+    """
+
+    def __init__(
+        self,
+        requests: BrokerRequests,
+        store: ReassignmentStore,
+        clock: Callable[[], float],
+        *,
+        timeout: float,
+    ) -> None:
+        self._requests = requests
+        self._store = store
+        self._clock = clock
+        self._timeout = timeout
+
+    def moved(self, places: Collection[Place]) -> dict[Place, Move]:
+        """What requests that have ended a moment ago did with ``places``: not every broker may have heard of it.
+
+        Raises ZooKeeperError.
+        """
+        since = self._clock() - PROPAGATION
+        found: dict[Place, Move] = {}
+        for request_id, record in self._store.records().items():
+            read = None
+            if record.ended_at is not None and record.ended_at > since:
+                read = self._store.read(request_id)
+            for move in () if read is None else read[1].moves:
+                if move.place in places and move.state == "done":
+                    found[move.place] = move
+        return found
+
+    def agree(self, known: Known, names: Collection[str]) -> bool:
+        """Whether all brokers that answer tell of the topics ``names``, and of one another, what is ``known``.
+
+        Raises UnavailableError without an answer of any.
+        """
+        asked = sorted(name for name in names if is_topic_name(name))
+        views = self._requests.retry(
+            partial(self._views, asked), time.monotonic() + self._timeout, "ask all brokers for topics"
+        )
+        told = {name: _replicas(known.topics[name]) for name in asked if name in known.topics}
+        return all(view == (set(known.alive), told) for view in views)
+
+    async def _views(self, names: list[str], deadline: float) -> list[_View]:
+        """What each broker that answers tells."""
+        wanted = names if len(names) <= MAX_NAMED else None
+        return [_view(one, names) for one in await metadata_of_all(self._requests, wanted, deadline)]
+
+
+class Witness(Protocol):
+    """What :class:`Doubt` asks; see :class:`Witnesses`."""
+
+    def moved(self, places: Collection[Place]) -> Mapping[Place, Move]:
+        """What requests have done with ``places`` a moment ago."""
+
+    def agree(self, known: Known, names: Collection[str]) -> bool:
+        """Whether all brokers tell the same of topics."""
+
+
+class Doubt:
+    """About what brokers tell to one request, for as long as one of them may not have heard of the newest."""
+
+    def __init__(self, witnesses: Witness, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._witnesses = witnesses
+        self._monotonic = monotonic
+        self._began = monotonic()
+
+    def remains(self, known: Known, places: Collection[Place], *, refused: bool) -> bool:
+        """Whether to look again: what is ``known`` is older than what a request has done with ``places``, or this one is
+        ``refused`` by what not all brokers tell. Raises as :class:`Witnesses`."""
+        if self.is_late(replicas_of(known.topics, places)):
+            return True
+        waited = self._monotonic() - self._began
+        if not refused or waited >= PROPAGATION:
+            return False
+        # Before, all brokers may lack the same.
+        return waited < NEWS or not self._witnesses.agree(known, {topic for topic, _ in places})
+
+    def is_late(self, replicas: Replicas) -> bool:
+        """Whether these are the replicas of before what a request has done, and it may help to look again. Raises
+        ZooKeeperError."""
+        if self._monotonic() - self._began >= PROPAGATION:
+            return False
+        return contradicted(replicas, self._witnesses.moved(replicas))
+
+
+def contradicted(replicas: Replicas, moved: Mapping[Place, Move]) -> bool:
+    """Whether ``replicas`` are those of before what was ``moved``. PURE."""
+    return any(
+        move.before != move.after and replicas.get(place) == move.before for place, move in moved.items()
+    )
+
+
+def replicas_of(topics: Mapping[str, TopicDescription], places: Collection[Place]) -> Replicas:
+    """Those of the ``places`` that exist. PURE."""
+    return {
+        (topic, partition): topics[topic].partitions[partition].replicas
+        for topic, partition in places
+        if topic in topics and 0 <= partition < len(topics[topic].partitions)
+    }
+
+
+def _replicas(topic: TopicDescription) -> dict[int, tuple[int, ...]]:
+    return {row.partition: row.replicas for row in topic.partitions}
+
+
+def _view(metadata: Any, names: Collection[str]) -> _View:
+    wanted = set(names)
+    topics = {
+        topic.name: {row.partition_index: tuple(row.replica_nodes) for row in topic.partitions}
+        for topic in existing_topics(metadata)
+        if topic.name in wanted
+    }
+    return {row.node_id for row in metadata.brokers}, topics

@@ -1,0 +1,274 @@
+"""Throttles of requests in Kafka's configuration, and the way back to what its owners had set.
+
+``/admin/reassign_partitions_throttles`` says what is held, before Kafka is asked for it;
+:mod:`~spark_ordered_kafka.controller.reassign.throttle.policy` says what comes next.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from spark_ordered_kafka.controller.reassign.throttle.policy import (
+    RATES,
+    REPLICAS,
+    Found,
+    Key,
+    Need,
+    Place,
+    Step,
+    ThrottlesRecord,
+    Wanted,
+    advance,
+    wanted,
+)
+from spark_ordered_kafka.controller.state.reassignments import MAX_BYTES
+from spark_ordered_kafka.controller.zk.records import dump, parse
+from spark_ordered_kafka.controller.zk.session import ROOT, Session
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
+from spark_ordered_kafka.kafka.leaders import PROPAGATION
+
+THROTTLES = f"{ROOT}/admin/reassign_partitions_throttles"
+# While a list changes, both the old and the new one are held: what is added must leave room for that.
+_MAX_ADDED = MAX_BYTES // 2
+# Set, and seen to be set; once more for what did not come through.
+_ROUNDS = 3
+_POLL = 0.02
+_LOOK_INTERVAL = 1.0
+# Of the time, at most this part goes by with looking whether anything has changed, until that would be too rarely.
+_LOOK_SHARE = 0.05
+_MAX_LOOK_INTERVAL = 30.0
+# A broker that hangs is fenced within its session's time; until then nothing else should have to wait long for it.
+_BROKER_TIMEOUT = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a request limits; it only ever becomes less."""
+
+    rates: tuple[int | None, int | None]
+    places: frozenset[Place]
+
+    def is_within(self, other: _Asked) -> bool:
+        return self.rates == other.rates and self.places <= other.places
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """How things were when they were looked at last, by the controller of ``epoch``."""
+
+    epoch: int
+    asked: Mapping[int, _Asked]
+    step: Step
+    warnings: tuple[str, ...]
+    next_look: float
+
+
+class Throttles:
+    """Makes Kafka's configuration what requests need, and puts back what they need no more. For one thread at a time.
+
+    What a broker or a topic had before is put back exactly, and what somebody else sets meanwhile is left alone. Kafka
+    cannot be told to change a value only if it is what it was: what somebody else sets in the very moment between
+    look and change is overwritten.
+
+    Args:
+        timeout: seconds for each call to Kafka.
+        clock: monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        admin: KafkaAdmin,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session = session
+        self._topics = TopicConfigs(admin.requests, timeout)
+        self._brokers = BrokerConfigs(admin.requests, min(timeout, _BROKER_TIMEOUT))
+        self._clock = clock
+        self._seen: _Seen | None = None
+        # What Kafka was lately asked to replace, and when: a broker may show it for a moment after another one did not.
+        self._replaced: dict[Key, tuple[frozenset[str | None], float]] = {}
+        self._unfinished = False
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something is left to do that could not be done (a broker is down, Kafka refused).
+
+        Then :meth:`reconcile` is to be called again about every second, also when no request is active any more.
+        """
+        return self._unfinished
+
+    def reconcile(self, needs: Mapping[int, Need], stop: threading.Event) -> list[str]:
+        """Make the configuration what the needs of the active requests (by id) ask for, and put back everything else.
+
+        Idempotent, and to be called often: it asks Kafka when there are requests or rates it has not seen, or ones that it has
+        seen are gone, and otherwise every second or more rarely, as many topics there are, what has been moved or
+        changed meanwhile. Without needs it puts back what any controller has left; then the record is removed. To be called
+        before Kafka is asked to begin a move, with all moves of a request that have not ended. It returns soon once
+        ``stop`` is set.
+
+        Returns:
+            Warnings: brokers that do not answer, values that somebody else has changed, what Kafka refused. The same ones as
+            long as nothing changes.
+
+        Raises:
+            DeposedError: this process is not the controller.
+            RequestError: the needs are too many to be recorded (INVALID_REQUEST), or topics may not be described; nothing
+                was changed for them.
+            UnavailableError: ZooKeeper or Kafka does not answer; what has been begun is in the record.
+        """
+        epoch, _ = self._session.guard()
+        asked = {request: limits for request, need in needs.items() if (limits := _asked(need)) is not None}
+        seen = self._seen
+        if seen is not None and seen.epoch == epoch and self._holds(seen, asked):
+            return list(seen.warnings)
+        self._unfinished = True
+        self._seen = None
+        started = self._clock()
+        step, warnings = self._carry_out(wanted(needs), stop)
+        now = self._clock()
+        if not stop.is_set():
+            interval = max(_LOOK_INTERVAL, min((now - started) / _LOOK_SHARE, _MAX_LOOK_INTERVAL))
+            self._seen = _Seen(epoch, asked, step, warnings, now + interval)
+            self._unfinished = bool(step.changes or step.absent)
+        return list(warnings)
+
+    def _holds(self, seen: _Seen, asked: Mapping[int, _Asked]) -> bool:
+        """Whether what was seen does for these, too, and need not be looked at again yet."""
+        if not asked and not seen.step.record.held():
+            return True
+        if self._clock() >= seen.next_look or asked.keys() != seen.asked.keys():
+            return False
+        return all(limits.is_within(seen.asked[request]) for request, limits in asked.items())
+
+    def _carry_out(self, wishes: Wanted, stop: threading.Event) -> tuple[Step, tuple[str, ...]]:
+        read = self._session.read(THROTTLES)
+        record = ThrottlesRecord() if read is None else parse(ThrottlesRecord, read[0], THROTTLES)
+        version = None if read is None else read[1]
+        refused: dict[Key, str] = {}
+        for _ in range(_ROUNDS):
+            found, errors = self._look(record.held().keys() | wishes.keys(), stop)
+            step = advance(record, wishes, found)
+            if step.record != record:
+                version = self._write(step.record, record, version)
+            elif step.changes:
+                self._session.verify()
+            record = step.record
+            changes = {key: value for key, value in step.changes.items() if key not in refused}
+            if not changes or stop.is_set():
+                break
+            refused |= self._alter(changes, found)
+        told = dict.fromkeys(refused[key] for key in step.changes if key in refused)
+        absent = (
+            f"broker {broker} does not answer ({errors.get(broker, 'UNKNOWN')}): its throttles are set, or put back, "
+            "as soon as it does"
+            for broker in step.absent
+        )
+        return step, (*absent, *step.warnings, *told)
+
+    # -- ZooKeeper ----------------------------------------------------------------------------------------------
+
+    def _write(self, new: ThrottlesRecord, old: ThrottlesRecord, version: int | None) -> int | None:
+        """Store what is held from now on; the znode's version, None: there is none."""
+        transaction = self._session.transaction()
+        if not new.held():
+            transaction.delete(THROTTLES, version=version)
+            self._session.commit(transaction, THROTTLES)
+            return None
+        data = dump(new)
+        if len(data) > _MAX_ADDED and not new.held().keys() <= old.held().keys():
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"what the throttles replace takes {len(data)} bytes, but at most {_MAX_ADDED} can be kept: move fewer "
+                "topics at once, or without a throttle",
+            )
+        if version is None:
+            transaction.create(THROTTLES, data)
+        else:
+            transaction.set_data(THROTTLES, data, version=version)
+        self._session.commit(transaction, THROTTLES)
+        return 0 if version is None else version + 1
+
+    # -- Kafka --------------------------------------------------------------------------------------------------
+
+    def _look(self, keys: Collection[Key], stop: threading.Event) -> tuple[Found, dict[str, str]]:
+        """What Kafka has, and the names of the errors of brokers that do not answer.
+
+        Whoever still shows what was replaced a moment ago is asked again: soon it has heard of it, or somebody has put it back.
+        """
+        values: dict[Key, str | None] = {}
+        gone: set[str] = set()
+        errors: dict[str, str] = {}
+        open_ = set(keys)
+        while open_:
+            self._read_brokers({key.resource for key in open_ if key.kind == "broker"}, values, errors)
+            self._read_topics({key.resource for key in open_ if key.kind == "topic"}, values, gone)
+            open_ = {key for key in open_ if key in values and values[key] in self._lately_replaced(key)}
+            if open_ and stop.wait(_POLL):
+                break
+        return Found(values, frozenset(gone)), errors
+
+    def _read_brokers(
+        self, brokers: Iterable[str], values: dict[Key, str | None], errors: dict[str, str]
+    ) -> None:
+        for broker, answer in self._brokers.describe_own([int(broker) for broker in brokers]).items():
+            if isinstance(answer, OrderedKafkaError):
+                errors[str(broker)] = answer.name
+                _log.debug("the throttles of broker %d cannot be read: %s", broker, answer)
+            else:
+                values.update((Key("broker", str(broker), name), answer.get(name)) for name in RATES)
+
+    def _read_topics(self, topics: set[str], values: dict[Key, str | None], gone: set[str]) -> None:
+        found = self._topics.describe_many(topics) if topics else {}
+        for topic, answer in found.items():
+            values.update((Key("topic", topic, name), answer.get(name)) for name in REPLICAS)
+        gone.update(topics - found.keys())
+
+    def _lately_replaced(self, key: Key) -> frozenset[str | None]:
+        values, asked_at = self._replaced.get(key, (frozenset(), 0.0))
+        return values if self._clock() < asked_at + PROPAGATION else frozenset()
+
+    def _alter(self, changes: Mapping[Key, str | None], found: Found) -> dict[Key, str]:
+        """Ask Kafka for all of them; why it did not do some."""
+        brokers: dict[int, dict[str, str | None]] = defaultdict(dict)
+        topics: dict[str, dict[str, str | None]] = defaultdict(dict)
+        for key, value in changes.items():
+            if key.kind == "broker":
+                brokers[int(key.resource)][key.name] = value
+            else:
+                topics[key.resource][key.name] = value
+        _log.info("altering the throttles of brokers %s and of %d topics", sorted(brokers), len(topics))
+        # Whatever comes of it: an answer that got lost may have been a success.
+        self._replaced = {key: row for key, row in self._replaced.items() if self._lately_replaced(key)}
+        for key, value in changes.items():
+            stale = self._lately_replaced(key) | {found.values[key]}
+            self._replaced[key] = (stale - {value}, self._clock())
+        failures: dict[tuple[str, str], RequestError] = {}
+        if brokers:
+            failures |= {("broker", str(b)): error for b, error in self._brokers.alter(brokers).items()}
+        if topics:
+            failures |= {("topic", topic): error for topic, error in self._topics.alter_many(topics).items()}
+        refused = {}
+        for key in changes:
+            error = failures.get((key.kind, key.resource))
+            if error is not None:
+                self._replaced.pop(key)
+                refused[key] = f"{key.kind} {key.resource}: {error}"
+        return refused
+
+
+def _asked(need: Need) -> _Asked | None:
+    rates = (need.throttle, need.log_dir_throttle)
+    if rates == (None, None) or not need.moves:
+        return None
+    return _Asked(rates, frozenset((move.topic, move.partition) for move in need.moves))

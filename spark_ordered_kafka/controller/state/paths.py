@@ -1,0 +1,26 @@
+"""Where the state of topics lies in ZooKeeper (section "ZooKeeper" of the design)."""
+
+from __future__ import annotations
+
+from spark_ordered_kafka.controller.zk.session import ROOT
+
+TOPICS = f"{ROOT}/topics"
+CREATIONS = f"{ROOT}/admin/create_topics"
+DELETIONS = f"{ROOT}/admin/delete_topics"
+FIXED_PATHS = (TOPICS, CREATIONS, DELETIONS)
+"""Made at the start of every controller."""
+
+
+def topic_path(topic: str) -> str:
+    """Of a topic's record."""
+    return f"{TOPICS}/{topic}"
+
+
+def layout_path(topic: str, epoch: int) -> str:
+    """Of a committed layout."""
+    return f"{TOPICS}/{topic}/layouts/{epoch}"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    """Of the mark of a removed partition."""
+    return f"{TOPICS}/{topic}/partitions/{partition}"

@@ -1,0 +1,388 @@
+"""The controller's state in ZooKeeper: every write a compare-and-set, guarded by the controller epoch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, TypeVar
+
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import NoNodeError
+
+from spark_ordered_kafka.controller.state.paths import (
+    CREATIONS,
+    DELETIONS,
+    TOPICS,
+    layout_path,
+    partition_path,
+    topic_path,
+)
+from spark_ordered_kafka.controller.state.records import (
+    CreationRecord,
+    DeletionRecord,
+    LayoutRecord,
+    PartitionRecord,
+    PartitionStatus,
+    TopicRecord,
+)
+from spark_ordered_kafka.controller.zk.records import dump, parse
+from spark_ordered_kafka.controller.zk.session import ConflictError, Session
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+
+_ItemT = TypeVar("_ItemT")
+_CAS_ATTEMPTS = 5
+# A ZooKeeper packet may have 1 MB (jute.maxbuffer). An operation has 300 to 450 bytes with the longest name of a topic, and a
+# layout of 10,000 partitions may go with them.
+_OPERATIONS_PER_TRANSACTION = 500
+
+
+class Znodes:
+    """Reads and guarded writes. Safe to share between threads.
+
+    Raises ZooKeeperError when ZooKeeper does not answer, and DeposedError when a write is not this controller's to make
+    (any more).
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._layouts: dict[tuple[str, str, int], LayoutRecord] = {}
+
+    def await_claim(self, stop: threading.Event) -> None:
+        """See :meth:`Session.await_claim`: to be called before anything is begun that Kafka is asked to do."""
+        self._session.await_claim(stop)
+
+    def confirm_claim(self) -> None:
+        """See :meth:`Session.verify`: as :meth:`await_claim`, of who had better fail than wait."""
+        self._session.verify()
+
+    # -- topics -------------------------------------------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        """Names of the topics under management, sorted; a linearizable read."""
+        self._session.sync()
+        return sorted(self._session.wait(self._session.client.get_children_async(TOPICS), TOPICS))
+
+    def topic(self, topic: str) -> TopicRecord | None:
+        """The topic's record as this session sees it; None when it is not under management."""
+        read = self._read_topic(topic)
+        return None if read is None else read[0]
+
+    def read_topic(self, topic: str) -> tuple[TopicRecord | None, int]:
+        """Linearizable read: the record (None: not under management) and the znode's version (-1 then)."""
+        path = topic_path(topic)
+        found = self._session.read(path)
+        return (None, -1) if found is None else (parse(TopicRecord, found[0], path), found[1])
+
+    def create_topic(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
+        """Take the topic under management, and end its creation if one is recorded.
+
+        A record with another topic id is replaced, with its layouts, its marks and its change: Kafka never gives out a
+        topic id twice, so that topic is gone.
+        """
+        for attempt in range(_CAS_ATTEMPTS):
+            try:
+                self._write_new(topic, record, layout)
+            except ConflictError:
+                if attempt == _CAS_ATTEMPTS - 1:
+                    raise
+            else:
+                break
+        self._forget(topic, record.topic_id, 0)
+
+    def _write_new(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
+        path = topic_path(topic)
+        transaction = self._session.transaction()
+        self._delete_namesake(transaction, topic, record.topic_id)
+        transaction.create(path, dump(record))
+        transaction.create(f"{path}/layouts")
+        transaction.create(f"{path}/partitions")
+        transaction.create(layout_path(topic, 0), dump(layout))
+        if self.creation(topic) is not None:
+            transaction.delete(f"{CREATIONS}/{topic}")
+        self._session.commit(transaction, path)
+
+    def _delete_namesake(self, transaction: TransactionRequest, topic: str, topic_id: str) -> None:
+        """Add the deletion of the topic's record, if there is one of another topic id, and of all below it."""
+        read = self._read_topic(topic)
+        if read is None or read[0].topic_id == topic_id:
+            return
+        path = topic_path(topic)
+        parents = [f"{path}/partitions", f"{path}/layouts"]
+        children = [
+            f"{parent}/{child}"
+            for parent in parents
+            for child in self._session.wait(self._session.client.get_children_async(parent), parent)
+        ]
+        # What one transaction cannot take goes before: marks first, without which a record can still be read.
+        early = max(0, len(children) - _OPERATIONS_PER_TRANSACTION)
+        for batch in _batches(children[:early]):
+            before = self._session.transaction()
+            for child in batch:
+                before.delete(child)
+            self._session.commit(before, path)
+        for doomed in [*children[early:], *parents]:
+            transaction.delete(doomed)
+        transaction.delete(path, version=read[1])
+
+    def update_topic(
+        self,
+        topic: str,
+        transform: Callable[[TopicRecord], TopicRecord],
+        extend: Callable[[TransactionRequest, TopicRecord], None] | None = None,
+    ) -> TopicRecord:
+        """Replace the topic's record by ``transform`` of it; ``extend`` adds to the same transaction.
+
+        ``transform`` may run again after a lost race, and refuses by raising.
+        """
+        path = topic_path(topic)
+        for _ in range(_CAS_ATTEMPTS):
+            read = self._read_topic(topic)
+            if read is None:
+                raise RequestError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} is not under management any more"
+                )
+            old, version = read
+            new = transform(old)
+            transaction = self._session.transaction()
+            transaction.set_data(path, dump(new), version=version)
+            if extend is not None:
+                extend(transaction, new)
+            try:
+                self._session.commit(transaction, path)
+            except ConflictError:
+                continue
+            return new
+        raise ConflictError(path)
+
+    def commit_layout(
+        self, topic: str, transform: Callable[[TopicRecord], TopicRecord], layout: LayoutRecord
+    ) -> TopicRecord:
+        """Write the next layout, the topic's record and the marks of removed partitions in one transaction."""
+        path = topic_path(topic)
+        children = self._session.wait(self._session.client.get_children_async(f"{path}/partitions"), path)
+        there = {int(child) for child in children}
+        current = self.topic(topic)
+        source = layout.undeleted_partition_count if current is None else current.undeleted_partition_count
+        target = layout.undeleted_partition_count
+        mark = dump(PartitionRecord(status="marked", since=layout.committed_at))
+        marked = range(target, source)
+        # A stale node of a live partition says nothing (its count does), so what exceeds one transaction may be
+        # written before a shrink commits and removed after an expansion did.
+        for batch in _batches(marked[_OPERATIONS_PER_TRANSACTION:]):
+            transaction = self._session.transaction()
+            for partition in batch:
+                _put(transaction, partition_path(topic, partition), mark, partition in there)
+            self._session.commit(transaction, path)
+        revived = sorted(partition for partition in there if source <= partition < target)
+
+        def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
+            transaction.create(layout_path(topic, new.layout_epoch), dump(layout))
+            for partition in marked[:_OPERATIONS_PER_TRANSACTION]:
+                _put(transaction, partition_path(topic, partition), mark, partition in there)
+            for partition in revived[:_OPERATIONS_PER_TRANSACTION]:
+                transaction.delete(partition_path(topic, partition))
+
+        new = self.update_topic(topic, transform, extend)
+        for batch in _batches(revived[_OPERATIONS_PER_TRANSACTION:]):
+            transaction = self._session.transaction()
+            for partition in batch:
+                transaction.delete(partition_path(topic, partition))
+            self._session.commit(transaction, path)
+        return new
+
+    def layouts(self, topic: str, record: TopicRecord, from_epoch: int = 0) -> list[LayoutRecord]:
+        """The committed layouts from ``from_epoch``, or from the first one that was not folded, to the record's epoch.
+
+        They never change, so they are kept.
+        """
+        epochs = range(max(from_epoch, record.first_layout_epoch), record.layout_epoch + 1)
+        # Held here from the start: whoever folds meanwhile has them forgotten.
+        kept = {epoch: self._layouts.get((topic, record.topic_id, epoch)) for epoch in epochs}
+        known = {epoch: layout for epoch, layout in kept.items() if layout is not None}
+        missing = [epoch for epoch in epochs if epoch not in known]
+        reads = [(epoch, self._session.client.get_async(layout_path(topic, epoch))) for epoch in missing]
+        found = {}
+        for epoch, read in reads:
+            path = layout_path(topic, epoch)
+            try:
+                data, _ = self._session.wait(read, path)
+            except NoNodeError:
+                break
+            found[epoch] = parse(LayoutRecord, data, path)
+        if missing:
+            # Znodes are named by topic, so these may be of a namesake that has replaced it meanwhile.
+            now = self.topic(topic)
+            if now is None or now.topic_id != record.topic_id or len(found) < len(missing):
+                raise UnavailableError(
+                    f"topic {topic!r} was replaced, or old layouts folded, while its layouts were read; ask again"
+                )
+            self._layouts.update(((topic, record.topic_id, epoch), layout) for epoch, layout in found.items())
+            self._forget(topic, record.topic_id, record.first_layout_epoch)
+        known |= found
+        return [known[epoch] for epoch in epochs]
+
+    def fold(self, topic: str, topic_id: str, first_epoch: int) -> None:
+        """Let the history begin at ``first_epoch`` and delete the layouts before it.
+
+        Raises ConflictError when the topic is being changed, was replaced, or begins there or later already.
+        """
+        path = f"{topic_path(topic)}/layouts"
+        children = self._session.wait(self._session.client.get_children_async(path), path)
+        doomed = [layout_path(topic, epoch) for epoch in sorted(map(int, children)) if epoch < first_epoch]
+
+        def transform(record: TopicRecord) -> TopicRecord:
+            begins = range(record.first_layout_epoch + 1, record.layout_epoch + 1)
+            busy = record.change is not None or record.deleting_since is not None
+            if record.topic_id != topic_id or busy or first_epoch not in begins:
+                raise ConflictError(topic_path(topic))
+            return record.model_copy(update={"first_layout_epoch": first_epoch})
+
+        def extend(transaction: TransactionRequest, _: TopicRecord) -> None:
+            for child in doomed[:_OPERATIONS_PER_TRANSACTION]:
+                transaction.delete(child)
+
+        self.update_topic(topic, transform, extend)
+        # Nobody asks for what is left; if this is cut off, the next time deletes it.
+        for batch in _batches(doomed[_OPERATIONS_PER_TRANSACTION:]):
+            transaction = self._session.transaction()
+            for child in batch:
+                transaction.delete(child)
+            self._session.commit(transaction, path)
+        self._forget(topic, topic_id, first_epoch)
+
+    def _forget(self, topic: str, topic_id: str, first_epoch: int) -> None:
+        """Keep no layouts of a namesake, and none that were folded."""
+        for key in list(self._layouts):
+            if key[0] == topic and (key[1] != topic_id or key[2] < first_epoch):
+                self._layouts.pop(key, None)
+
+    def partition_statuses(self, topic: str) -> dict[int, PartitionStatus]:
+        """partition -> status, of those that have a node."""
+        path = f"{topic_path(topic)}/partitions"
+        try:
+            marks = self._session.children(path)
+        except NoNodeError:
+            return {}  # the topic was deleted since its record was read
+        return {
+            int(name): parse(PartitionRecord, marks[name], f"{path}/{name}").status
+            for name in sorted(marks, key=int)
+        }
+
+    def set_partition_statuses(
+        self,
+        topic: str,
+        version: int,
+        statuses: Mapping[int, Literal["marked", "deleted"]],
+        there: Collection[int],
+        since: float,
+    ) -> None:
+        """Write the status of removed partitions; those of ``there`` have a node.
+
+        Raises ConflictError, with some of it written, unless the topic's znode still has ``version``.
+        """
+        path = topic_path(topic)
+        for batch in _batches(sorted(statuses)):
+            transaction = self._session.transaction()
+            transaction.check(path, version)
+            for partition in batch:
+                record = PartitionRecord(status=statuses[partition], since=since)
+                _put(transaction, partition_path(topic, partition), dump(record), partition in there)
+            self._session.commit(transaction, path)
+
+    # -- creations ----------------------------------------------------------------------------------------------
+
+    def creations(self) -> list[str]:
+        """Topics whose creation was begun and not ended."""
+        return sorted(self._session.wait(self._session.client.get_children_async(CREATIONS), CREATIONS))
+
+    def creation(self, topic: str) -> CreationRecord | None:
+        """The recorded creation of a topic."""
+        path = f"{CREATIONS}/{topic}"
+        try:
+            data, _ = self._session.wait(self._session.client.get_async(path), path)
+        except NoNodeError:
+            return None
+        return parse(CreationRecord, data, path)
+
+    def record_creation(self, topic: str, record: CreationRecord) -> None:
+        """Say that Kafka is about to be asked to create the topic."""
+        path = f"{CREATIONS}/{topic}"
+        transaction = self._session.transaction()
+        _put(transaction, path, dump(record), self.creation(topic) is not None)
+        self._session.commit(transaction, path)
+
+    def drop_creation(self, topic: str) -> None:
+        """The creation came to nothing: Kafka refused it, or never heard of it."""
+        if self.creation(topic) is None:
+            return
+        transaction = self._session.transaction()
+        transaction.delete(f"{CREATIONS}/{topic}")
+        self._session.commit(transaction, f"{CREATIONS}/{topic}")
+
+    # -- deletions ----------------------------------------------------------------------------------------------
+
+    def deletions(self) -> dict[str, str]:
+        """Topics whose deletion was begun and not ended, with the ids of those that are to go."""
+        intents = self._session.children(DELETIONS)
+        return {
+            topic: parse(DeletionRecord, intents[topic], f"{DELETIONS}/{topic}").topic_id
+            for topic in sorted(intents)
+        }
+
+    def record_deletion(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
+        """Write the topic's record, which ``transform`` marks as to be deleted, and the intent beside it."""
+        path = f"{DELETIONS}/{topic}"
+        there = self._exists(path)
+
+        def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
+            _put(transaction, path, dump(DeletionRecord(topic_id=new.topic_id)), there)
+
+        return self.update_topic(topic, transform, extend)
+
+    def drop_deletion(self, topic: str, topic_id: str) -> None:
+        """Take the intent back, of the topic of that id: it stays."""
+        if self.deletions().get(topic) != topic_id:
+            return
+
+        def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
+            transaction.delete(f"{DELETIONS}/{topic}")
+
+        self.update_topic(topic, lambda record: record.model_copy(update={"deleting_since": None}), extend)
+
+    def end_deletion(self, topic: str, topic_id: str) -> None:
+        """Forget the topic of that id, and that it was to be deleted. What has replaced it stays."""
+        path = topic_path(topic)
+        transaction = self._session.transaction()
+        read = self._read_topic(topic)
+        if read is not None and read[0].topic_id == topic_id:
+            transaction.check(path, read[1])  # read once more below, when it may have been replaced
+            self._delete_namesake(transaction, topic, "")
+        if self._exists(f"{DELETIONS}/{topic}"):
+            transaction.delete(f"{DELETIONS}/{topic}")
+        self._session.commit(transaction, path)
+        for key in list(self._layouts):
+            if key[:2] == (topic, topic_id):
+                self._layouts.pop(key, None)
+
+    def _exists(self, path: str) -> bool:
+        return self._session.wait(self._session.client.exists_async(path), path) is not None
+
+    def _read_topic(self, topic: str) -> tuple[TopicRecord, int] | None:
+        path = topic_path(topic)
+        try:
+            data, stat = self._session.wait(self._session.client.get_async(path), path)
+        except NoNodeError:
+            return None
+        return parse(TopicRecord, data, path), int(stat.version)
+
+
+def _put(transaction: TransactionRequest, path: str, data: bytes, exists: bool) -> None:
+    if exists:
+        transaction.set_data(path, data)
+    else:
+        transaction.create(path, data)
+
+
+def _batches(items: Sequence[_ItemT]) -> list[Sequence[_ItemT]]:
+    size = _OPERATIONS_PER_TRANSACTION
+    return [items[i : i + size] for i in range(0, len(items), size)]

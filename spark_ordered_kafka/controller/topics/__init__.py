@@ -1,0 +1,1 @@
+"""Topics under management, from creation to deletion, and what is told of them."""

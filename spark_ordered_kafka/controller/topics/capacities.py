@@ -1,0 +1,217 @@
+"""What brokers can still take: Kafka's replicas, the limits, and what has been promised meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.placement import guards
+from spark_ordered_kafka.controller.state.broker_limits import BrokerLimits
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+
+# Brokers learn of new replicas one after another, so that for a moment one that is asked may not know of them yet.
+_LINGER = 5.0
+_SHOWN = 20
+
+Replicas = Mapping[int, Sequence[int]]
+"""Partition -> brokers."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a plan has to do with: racks of the live brokers, and broker -> replicas it may still take.
+
+    A broker that is missing in ``capacity`` has no limit.
+    """
+
+    racks: Mapping[int, str | None]
+    capacity: Mapping[int, int]
+
+
+@dataclass
+class _Promise:
+    """``replicas`` by topic."""
+
+    replicas: Mapping[str, Replicas]
+    ended: float | None = None
+
+
+class Capacities:
+    """Plans that use up capacity are made here, one after another, so that no two of them count on the same.
+
+    What a plan takes is promised to its owner until :meth:`done` or :meth:`drop`. Promises are kept in memory: the next
+    controller checks anew whatever it goes on with. ``clock`` is monotonic, in seconds.
+
+    Methods raise UnavailableError when Kafka or ZooKeeper does not answer.
+    """
+
+    def __init__(self, admin: KafkaAdmin, limits: BrokerLimits, clock: Callable[[], float]) -> None:
+        self._admin = admin
+        self._limits = limits
+        self._clock = clock
+        self._lock = threading.Lock()  # guards _promises
+        self._planning = threading.Lock()
+        self._promises: dict[str, _Promise] = {}
+
+    def reserve(
+        self, owner: str, topic: str, plan: Callable[[Room], dict[int, list[int]]]
+    ) -> dict[int, list[int]]:
+        """Let ``plan`` make an assignment (partition -> brokers) for ``topic``, and promise ``owner`` its capacity.
+
+        ``plan`` refuses by raising; then nothing changes. What ``owner`` was promised before is free for it to use, and
+        is replaced.
+        """
+        planned: dict[int, list[int]] = {}
+
+        def plan_one(room: Room) -> Mapping[str, Replicas]:
+            planned.update(plan(room))
+            return {topic: planned}
+
+        self.reserve_all(owner, plan_one)
+        return planned
+
+    def reserve_all(self, owner: str, plan: Callable[[Room], Mapping[str, Replicas]]) -> None:
+        """As :meth:`reserve`, for partitions of several topics: ``plan`` tells the replicas by topic."""
+        with self._planning:
+            replicas = plan(self.room(owner))
+            with self._lock:
+                self._expire()
+            self.promise(owner, replicas)
+
+    def promise(self, owner: str, replicas: Mapping[str, Replicas]) -> None:
+        """Promise ``owner`` again what an earlier controller has granted: replicas by topic."""
+        with self._lock:
+            self._promises[owner] = _Promise(replicas)
+
+    def hand_over(self, owner: str, to: str) -> None:
+        """What ``owner`` was promised is promised to ``to`` from now on."""
+        with self._lock:
+            promise = self._promises.pop(owner, None)
+            if promise is not None:
+                self._promises[to] = promise
+
+    def done(self, owner: str) -> None:
+        """Kafka has been asked for what ``owner`` was promised, and will soon count it everywhere."""
+        with self._lock:
+            promise = self._promises.get(owner)
+            if promise is not None and promise.ended is None:
+                promise.ended = self._clock()
+
+    def drop(self, owner: str) -> None:
+        """Nothing has come, and nothing will come, of what ``owner`` was promised."""
+        with self._lock:
+            self._promises.pop(owner, None)
+
+    @contextmanager
+    def ending(self, owner: str) -> Iterator[None]:
+        """Whatever ``owner`` is promised inside has ended after it: in vain if a refusal that holds comes out of it."""
+        try:
+            yield
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                self.drop(owner)
+            raise
+        finally:
+            self.done(owner)
+
+    def forget(self, topic: str) -> None:
+        """The topic is deleted, and with it what was promised to it and done."""
+        with self._lock:
+            for promise in self._promises.values():
+                if promise.ended is not None:
+                    promise.replicas = {name: r for name, r in promise.replicas.items() if name != topic}
+
+    def room(self, owner: str = "") -> Room:
+        """What is left for ``owner``; what it was promised already counts as free."""
+        limits = self._limits.read()
+        racks = {broker.id: broker.rack for broker in self._admin.brokers()}
+        if limits.unlimited:
+            return Room(racks, {})
+        hosted = self._hosted(owner)
+        return Room(racks, guards.capacities({broker: limits.of(broker) for broker in racks}, hosted))
+
+    def brokers(self) -> schemas.BrokerList:
+        """The brokers that are up, or have replicas or a limit of their own."""
+        return schemas.BrokerList(brokers=list(self._views().values()))
+
+    def set_limit(
+        self, broker: int, max_partitions: int | None, *, validate_only: bool = False
+    ) -> schemas.BrokerView:
+        """Limit a broker to ``max_partitions`` replicas, None: to the default; the broker as it is then.
+
+        What it hosts beyond that stays. Raises RequestError INVALID_REQUEST for a broker that :meth:`brokers` does not
+        have.
+        """
+        views = self._views()
+        if broker not in views:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"broker has the value {broker}: known are {', '.join(map(str, list(views)[:_SHOWN]))}"
+                f"{f' and {len(views) - _SHOWN} more' if len(views) > _SHOWN else ''}",
+            )
+        view = views[broker]
+        if not validate_only:
+            self._limits.set(broker, view.rack, max_partitions)
+        limit = self._limits.default if max_partitions is None else max_partitions
+        return _view(broker, view.rack, view.alive, view.hosted, limit)
+
+    def _views(self) -> dict[int, schemas.BrokerView]:
+        limits = self._limits.read()
+        racks = {broker.id: broker.rack for broker in self._admin.brokers()}
+        hosted = self._hosted("")
+        records = limits.records
+        return {
+            broker: _view(
+                broker,
+                # Kafka does not tell that of a broker that is down.
+                racks[broker] if broker in racks else records[broker].rack if broker in records else None,
+                broker in racks,
+                hosted.get(broker, 0),
+                limits.of(broker),
+            )
+            for broker in sorted(racks.keys() | records.keys() | hosted.keys())
+        }
+
+    def _hosted(self, owner: str) -> Mapping[int, int]:
+        # Promises first: what is done with one that ends meanwhile, Kafka shows or the promise still stands for.
+        promises = self._current(owner)
+        topics = self._admin.describe_topics()
+        hosted = guards.hosted(row.replicas for topic in topics.values() for row in topic.partitions)
+        for topic in {topic for promise in promises for topic in promise.replicas}:
+            rows = topics[topic].partitions if topic in topics else ()
+            counted = {row.partition: set(row.replicas) for row in rows}
+            for promise in promises:
+                promised = promise.replicas.get(topic, {})
+                hosted.update(guards.added(counted, promised))
+                for partition, replicas in promised.items():
+                    counted.setdefault(partition, set()).update(replicas)
+        return hosted
+
+    def _current(self, owner: str) -> list[_Promise]:
+        """The promises to others than ``owner`` that Kafka may not show yet."""
+        with self._lock:
+            self._expire()
+            return [promise for name, promise in self._promises.items() if name != owner]
+
+    def _expire(self) -> None:
+        """Forget the promises that have ended so long ago that Kafka shows everywhere what came of them."""
+        now = self._clock()
+        for owner, promise in list(self._promises.items()):
+            if promise.ended is not None and now >= promise.ended + _LINGER:
+                del self._promises[owner]
+
+
+def _view(broker: int, rack: str | None, alive: bool, hosted: int, limit: int) -> schemas.BrokerView:
+    return schemas.BrokerView(
+        id=broker,
+        rack=rack,
+        alive=alive,
+        hosted=hosted,
+        max_partitions=limit,
+        capacity=max(0, limit - hosted),
+        excess=max(0, hosted - limit),
+    )

@@ -1,0 +1,87 @@
+"""What the controller tells writers of compacted topics, and how it knows which topics are compacted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from typing import Protocol
+
+from spark_ordered_kafka.client.schemas import EarlierLayout
+from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.topics.earlier import earlier_layouts
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+
+POLICY_AGE = 5.0
+"""Seconds for which a topic's cleanup policy is not asked for again: the checks of many writers come all at once."""
+
+_POLICY = "cleanup.policy"
+_COMPACT = "compact"
+
+
+class Described(Protocol):
+    """What reads the configuration of topics: :class:`~spark_ordered_kafka.kafka.configs.TopicConfigs`."""
+
+    def describe(self, topic: str) -> dict[str, str]:
+        """The topic's configuration by Kafka's names."""
+
+
+class EarlierLayouts:
+    """:func:`earlier_layouts` of the topics that need it. ``clock`` in seconds; safe to share between threads.
+
+    However many writers ask, Kafka is asked for a topic's policy at most once in :data:`POLICY_AGE` seconds, and never
+    twice at the same time; ``timeout`` (seconds) bounds the wait for a question that another one has asked.
+    """
+
+    def __init__(self, configs: Described, clock: Callable[[], float], timeout: float) -> None:
+        self._configs = configs
+        self._clock = clock
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._policies: dict[tuple[str, str], tuple[float, futures.Future[bool]]] = {}
+        self._computed: dict[str, tuple[str, int, list[EarlierLayout]]] = {}
+
+    def of(
+        self, topic: str, record: TopicRecord, layouts: Callable[[], Sequence[LayoutRecord]]
+    ) -> list[EarlierLayout]:
+        """The entries of ``topic``; empty unless it is ordered, compacted and has been changed.
+
+        ``layouts`` gives all its layouts up to the record's epoch.
+
+        Raises:
+            UnavailableError: Kafka did not tell the policy in time.
+            RequestError: Kafka refuses to tell it.
+        """
+        if not record.ordered_delivery or record.layout_epoch == 0 or not self._compacted(topic, record):
+            return []
+        known = self._computed.get(topic)
+        if known is None or known[:2] != (record.topic_id, record.layout_epoch):
+            entries = earlier_layouts(record.initial_partition_count, layouts())
+            known = self._computed[topic] = record.topic_id, record.layout_epoch, entries
+        return known[2]
+
+    def _compacted(self, topic: str, record: TopicRecord) -> bool:
+        key = topic, record.topic_id
+        mine: futures.Future[bool] | None = None
+        with self._lock:
+            now = self._clock()
+            asked, answer = self._policies.get(key, (now, None))
+            if answer is None or (answer.done() and (now - asked >= POLICY_AGE or answer.exception())):
+                answer = mine = futures.Future()
+                self._policies[key] = now, answer
+        if mine is not None:
+            self._ask(topic, mine)
+        try:
+            return answer.result(self._timeout)
+        except futures.TimeoutError as error:  # another class than the built-in one before Python 3.11
+            raise UnavailableError(f"the configuration of topic {topic!r} is not known yet") from error
+
+    def _ask(self, topic: str, answer: futures.Future[bool]) -> None:
+        try:
+            policies = self._configs.describe(topic).get(_POLICY, "").split(",")
+            answer.set_result(_COMPACT in (policy.strip() for policy in policies))
+        except OrderedKafkaError as error:
+            answer.set_exception(error)
+        except BaseException:
+            answer.set_exception(UnavailableError(f"the configuration of topic {topic!r} was not read"))
+            raise

@@ -1,0 +1,365 @@
+"""Creating topics: in Kafka first, then under management, with nothing left in between."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import get_args
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.schemas import HashName
+from spark_ordered_kafka.config import is_topic_name
+from spark_ordered_kafka.controller.placement import guards
+from spark_ordered_kafka.controller.placement.assignments import check_new_topic
+from spark_ordered_kafka.controller.placement.place import place
+from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, frozen
+from spark_ordered_kafka.controller.state.records import CreationRecord, LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.capacities import Capacities, Room
+from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
+from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.configs import check_lengths
+
+_log = logging.getLogger(__name__)
+_INTERNAL = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
+_LEADERS_TIMEOUT = 20.0
+# Seconds a broker may take per log that it makes: 5 ms when it has nothing else to do.
+_LEADERS_TIMEOUT_EACH = 0.06
+_POLL = 0.05
+
+
+class TopicCreator:
+    """Creates topics and takes them under management.
+
+    ``clock`` gives seconds since the epoch; ``registering`` is held by whoever takes a topic under management.
+    """
+
+    def __init__(
+        self,
+        admin: KafkaAdmin,
+        znodes: Znodes,
+        policy: PolicyCheck,
+        capacities: Capacities,
+        clock: Callable[[], float],
+        registering: threading.Lock,
+    ) -> None:
+        self._admin = admin
+        self._znodes = znodes
+        self._policy = policy
+        self._capacities = capacities
+        self._clock = clock
+        self._registering = registering
+
+    def create(
+        self, request: schemas.NewTopic, *, principal: str, validate_only: bool = False
+    ) -> schemas.TopicResult:
+        """Create a topic in Kafka and take it under management.
+
+        The intent is recorded first, so that a creation cut off between Kafka and ZooKeeper is ended by the next
+        start of a controller or by the same request sent again. Raises RequestError for whatever is wrong with it.
+        """
+        check_name(request.topic)
+        check_lengths(request.configs)
+        owner = _owner(request.topic)
+        request_id = repeatable_id("create", request.model_dump_json(), validate_only)
+        with self._registering, self._capacities.ending(owner):
+            if request_id is not None and self._is_done(request.topic, request_id):
+                return schemas.TopicResult(topic=request.topic)
+            existing = self._admin.describe_topics([request.topic]).get(request.topic)
+            creation, assignments = self._check_creation(request, existing is not None)
+            creation = creation.model_copy(update={"request": request_id})
+            self._policy.validate(lambda: _asked(request, creation, principal, validate_only))
+            if validate_only:
+                self._admin.create_topic(request.topic, assignments, request.configs, validate_only=True)
+                self._capacities.drop(owner)
+                return schemas.TopicResult(topic=request.topic)
+            begun = self._begun(request, creation)
+            if existing is None:
+                self._create_in_kafka(request.topic, creation, assignments, begun=begun is not None)
+            elif begun is not None:
+                self._complete(request.topic, begun)
+            else:
+                raise RequestError(
+                    ErrorCode.TOPIC_ALREADY_EXISTS,
+                    f"topic {request.topic!r} exists in Kafka and is not under management: adopt it "
+                    "(ordered-kafka topics adopt)",
+                )
+            self._take_over(request.topic, creation)
+        return schemas.TopicResult(topic=request.topic)
+
+    def finish_creations(self) -> None:
+        """End the creations that another controller began: take the topic over, or forget what Kafka never got."""
+        for topic in self._znodes.creations():
+            try:
+                with self._registering:  # the same request may come again meanwhile
+                    self._finish_creation(topic)
+            except OrderedKafkaError as error:
+                _log.warning("topic %s: its interrupted creation cannot be ended: %s", topic, error)
+
+    def _finish_creation(self, topic: str) -> None:
+        creation = self._znodes.creation(topic)
+        if creation is None:
+            return
+        if self._admin.has_topic(topic):
+            self._complete(topic, creation)
+            self._take_over(topic, creation)
+            _log.info("topic %s: its interrupted creation is done", topic)
+        else:
+            self._znodes.drop_creation(topic)
+
+    def _check_creation(
+        self, request: schemas.NewTopic, existing: bool
+    ) -> tuple[CreationRecord, dict[int, list[int]]]:
+        hash_name = check_hash(request.hash)
+        check_not_managed(self._admin, self._znodes, request.topic)
+        plan = partial(self._assignments, request)
+        if existing:
+            # Perhaps made by this very request, sent before: then it counts among what the brokers host.
+            assignments = plan(Room({broker.id: broker.rack for broker in self._admin.brokers()}, {}))
+        else:
+            assignments = self._capacities.reserve(_owner(request.topic), request.topic, plan)
+        creation = CreationRecord(
+            partitions=len(assignments),
+            replication_factor=len(assignments[0]),
+            hash=hash_name,
+            ordered_delivery=request.ordered_delivery,
+            configs=request.configs,
+            # One request makes all of a smaller topic, or nothing.
+            assignments=list(assignments.values()) if len(assignments) > self._admin.chunk else [],
+        )
+        return creation, assignments
+
+    def _begun(self, request: schemas.NewTopic, creation: CreationRecord) -> CreationRecord | None:
+        """The recorded creation that the same request has begun. Its own placement may be another one by now."""
+        begun = self._znodes.creation(request.topic)
+        if begun is None:
+            return None
+        creation = creation.model_copy(update={"request": begun.request})
+        if request.assignments is None:
+            creation = creation.model_copy(update={"assignments": begun.assignments})
+        return begun if begun == creation else None
+
+    def _is_done(self, topic: str, request_id: str) -> bool:
+        """Whether the same request has come before, and was carried out."""
+        record = self._znodes.topic(topic)
+        return record is not None and record.created_by == request_id
+
+    def _assignments(self, request: schemas.NewTopic, room: Room) -> dict[int, list[int]]:
+        brokers = room.racks
+        if request.assignments is not None:
+            if request.partitions is not None or request.replication_factor is not None:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    "assignments excludes partitions and replication_factor: give one or the other",
+                )
+            check_new_topic(request.assignments, brokers)
+            guards.check(f"topic {request.topic!r}", guards.added({}, request.assignments), room.capacity)
+            return {p: request.assignments[p] for p in sorted(request.assignments)}
+        factor = request.replication_factor
+        placed = place(
+            brokers,
+            1 if request.partitions is None else request.partitions,
+            min(3, len(brokers)) if factor is None else factor,
+            # As good as Kafka's random start, so that small topics do not all land on one broker, and repeatable.
+            start=zlib.crc32(request.topic.encode()) % max(1, len(brokers)),
+            capacity=room.capacity,
+        )
+        return dict(enumerate(placed))
+
+    def _create_in_kafka(
+        self, topic: str, creation: CreationRecord, assignments: dict[int, list[int]], *, begun: bool
+    ) -> None:
+        self._znodes.record_creation(topic, creation)
+        try:
+            self._admin.create_topic(topic, assignments, creation.configs)
+        except RequestError as error:
+            if begun and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                # Made by the creation that was cut off; the broker asked before had not heard of it.
+                self._complete(topic, creation)
+                return
+            # Of a large topic some partitions may be there: then the record says what it is to become.
+            if not error.retriable and not creation.assignments:
+                self._znodes.drop_creation(topic)
+            raise
+
+    def _complete(self, topic: str, creation: CreationRecord) -> None:
+        """Make the partitions that are still missing, where a creation by several requests was cut off between them."""
+        deadline = time.monotonic() + _LEADERS_TIMEOUT
+        while creation.assignments:
+            description = self._admin.describe_topics([topic]).get(topic)
+            missing = creation.assignments[0 if description is None else len(description.partitions) :]
+            try:
+                if missing:
+                    self._admin.create_partitions(topic, creation.partitions, missing)
+            except UnavailableError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_POLL)  # Kafka has no call that waits until a request can be carried out
+            else:
+                return
+
+    def _take_over(self, topic: str, creation: CreationRecord) -> None:
+        description = self._await_leaders(topic, creation.partitions)
+        count = len(description.partitions)
+        factor = len(description.partitions[0].replicas)
+        if (count, factor) != (creation.partitions, creation.replication_factor):
+            raise RequestError(
+                ErrorCode.TOPIC_ALREADY_EXISTS,
+                f"topic {topic!r} exists in Kafka with {count} partitions and replication factor {factor}, not the "
+                f"{creation.partitions} and {creation.replication_factor} of its creation",
+            )
+        ends = self._admin.log_ends(topic, range(count))
+        written = [partition for partition in range(count) if ends[partition].offset != 0]
+        if written:
+            raise RequestError(
+                ErrorCode.TOPIC_ALREADY_EXISTS,
+                f"topic {topic!r} exists in Kafka and holds records already (partition {written[0]} ends at "
+                f"{ends[written[0]].offset})",
+            )
+        try:
+            register(
+                self._znodes,
+                description,
+                {partition: end.leader_epoch for partition, end in ends.items()},
+                creation.hash,
+                ordered_delivery=creation.ordered_delivery,
+                now=self._clock(),
+                created_by=creation.request,
+            )
+        except (UnavailableError, DeposedError) as error:
+            # Not DeposedError: it tells clients that nothing was done, and that the next controller is to be asked.
+            raise ZooKeeperError(
+                f"topic {topic!r} is created in Kafka but not yet under management; send the same request again, or "
+                f"the next start of a controller ends it: {error}"
+            ) from error
+
+    def _await_leaders(self, topic: str, count: int) -> TopicDescription:
+        timeout = max(_LEADERS_TIMEOUT, count * _LEADERS_TIMEOUT_EACH)
+        deadline = time.monotonic() + timeout
+        namesake = self._znodes.topic(topic)
+        while True:
+            description = self._admin.describe_topics([topic]).get(topic)
+            if (
+                description is not None
+                # A broker may not have heard yet that the topic of the same name is gone.
+                and (namesake is None or description.topic_id != namesake.topic_id)
+                and len(description.partitions) >= count
+                and all(p.leader >= 0 for p in description.partitions)
+            ):
+                return description
+            if time.monotonic() >= deadline:
+                raise UnavailableError(
+                    f"topic {topic!r} was created, but its {count} partitions had no leaders within "
+                    f"{timeout:g} s; send the same request again"
+                )
+            time.sleep(_POLL)  # Kafka has no call that waits for leaders
+
+
+def _owner(topic: str) -> str:
+    """Whose the capacity is that a creation is promised."""
+    return f"creation of {topic}"
+
+
+def _asked(
+    request: schemas.NewTopic, creation: CreationRecord, principal: str, validate_only: bool
+) -> TopicRequest:
+    return TopicRequest(
+        operation="create",
+        topic=request.topic,
+        partitions=creation.partitions,
+        replication_factor=creation.replication_factor,
+        assignments=frozen(request.assignments),
+        configs=MappingProxyType(dict(creation.configs)),
+        ordered_delivery=creation.ordered_delivery,
+        principal=principal,
+        validate_only=validate_only,
+    )
+
+
+def register(
+    znodes: Znodes,
+    description: TopicDescription,
+    leader_epochs: Mapping[int, int],
+    hash_name: HashName,
+    *,
+    ordered_delivery: bool,
+    now: float,
+    created_by: str | None = None,
+) -> None:
+    """Take a Kafka topic under management with what it holds as layout epoch 0, in the place of a deleted namesake.
+
+    Args:
+        leader_epochs: of every partition, as of now.
+        now: in seconds since the epoch.
+        created_by: id of the request that made it.
+    """
+    count = len(description.partitions)
+    record = TopicRecord(
+        topic_id=description.topic_id,
+        initial_partition_count=count,
+        undeleted_partition_count=count,
+        layout_epoch=0,
+        hash=hash_name,
+        ordered_delivery=ordered_delivery,
+        created_by=created_by,
+    )
+    layout = LayoutRecord(
+        undeleted_partition_count=count,
+        starts=[0] * count,
+        leader_epochs=[leader_epochs[partition] for partition in range(count)],
+        committed_at=now,
+        ordered_delivery=ordered_delivery,
+    )
+    znodes.create_topic(description.topic, record, layout)
+
+
+def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
+    """Raises RequestError TOPIC_ALREADY_EXISTS when Kafka's present topic of that name is under management, or a topic
+    of that name is being deleted.
+
+    The record of a topic that was deleted outside of this system does not count.
+    """
+    record = znodes.topic(topic)
+    if record is None:
+        return
+    if record.deleting_since is not None:
+        raise RequestError(
+            ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is being deleted: wait until it is gone"
+        )
+    description = admin.describe_topics([topic]).get(topic)
+    if description is not None and description.topic_id == record.topic_id:
+        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is under management already")
+
+
+def check_hash(name: str) -> HashName:
+    """``name`` as the name of a hash. Raises RequestError INVALID_REQUEST."""
+    for known in get_args(schemas.HashName):
+        if name == known:
+            return known  # type: ignore[no-any-return]  # get_args() has no types
+    raise RequestError(
+        ErrorCode.INVALID_REQUEST,
+        f"hash has the value {name!r}: one of {', '.join(get_args(schemas.HashName))} is needed",
+    )
+
+
+def check_name(topic: str) -> None:
+    """Raises RequestError INVALID_TOPIC_EXCEPTION unless Kafka would take ``topic`` as a topic's name."""
+    if not is_topic_name(topic):
+        raise RequestError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic has the value {topic!r}: a name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', and "
+            "is neither '.' nor '..'",
+        )
+    if topic in _INTERNAL:
+        raise RequestError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic has the value {topic!r}: it is internal to Kafka"
+        )

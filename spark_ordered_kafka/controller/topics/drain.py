@@ -1,0 +1,244 @@
+"""What removed partitions still hold: who waits for it, and deleting it on request."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.results import result
+from spark_ordered_kafka.controller.state.records import TopicRecord
+from spark_ordered_kafka.controller.topics.idle_writers import count_ids
+from spark_ordered_kafka.controller.topics.kafka_state import described
+from spark_ordered_kafka.controller.topics.queries import Topics
+from spark_ordered_kafka.controller.topics.retirement import Retirement
+from spark_ordered_kafka.controller.topics.unread_groups import behind
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.configs import TopicConfigs
+from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.groups import ConsumerGroups
+from spark_ordered_kafka.kafka.ids import id_prefix
+from spark_ordered_kafka.kafka.leader_logs import LeaderLogs
+from spark_ordered_kafka.kafka.leaders import NO_LEADER
+from spark_ordered_kafka.kafka.logs import PartitionLogs, with_records
+
+_log = logging.getLogger(__name__)
+_NAMED = 5
+_PATIENCE = 3.0
+
+Logs = Mapping[int, tuple[int, int]]
+"""Log start and log end, by partition."""
+
+
+class Drain:
+    """Empties removed partitions, and says what keeps them from being empty. ``timeout`` (seconds) is for each call."""
+
+    def __init__(self, admin: KafkaAdmin, topics: Topics, retirement: Retirement, timeout: float) -> None:
+        self._admin = admin
+        self._topics = topics
+        self._retirement = retirement
+        self._timeout = timeout
+        self._groups = ConsumerGroups(admin.requests, timeout=timeout)
+        self._partition_logs = PartitionLogs(admin.requests, timeout=timeout)
+        self._configs = TopicConfigs(admin.requests, timeout)
+        # Who looks at a topic waits for what is known, not for a broker that is down.
+        self._patience = min(timeout, _PATIENCE)
+        self._leader_logs = LeaderLogs(admin.requests, timeout=self._patience)
+        self._patient_groups = ConsumerGroups(admin.requests, timeout=self._patience)
+        self._fencer = Fencer(admin)
+
+    def delete_records(self, topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
+        """Delete what removed partitions hold, up to the log ends of this moment.
+
+        Nothing is deleted when consumer groups have not read all of it, unless forced: every partition's result says
+        then why. Raises RequestError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST for partitions that are live, or that no
+        layout has ever covered, forced or not; POLICY_VIOLATION for a topic that is compacted only.
+        """
+        record, _ = self._topics.record(topic)
+        existing = len(described(self._admin, topic, record.topic_id).partitions)
+        wanted = _wanted(topic, request.partitions, record, existing, self._topics.covered(topic, record))
+        # Ends first, layout second: what lies below these ends was written before the partitions were removed, though
+        # an expansion may revive them the next moment.
+        logs = self._logs(topic, wanted)
+        record, _ = self._topics.record(topic)
+        if request.partitions is None:
+            logs = {p: log for p, log in logs.items() if p >= record.undeleted_partition_count}
+        _refuse_live(topic, logs, record.undeleted_partition_count)
+        if any(start < end for start, end in logs.values()):
+            self._refuse_compacted(topic)
+        waiting = {} if request.force else self.waiting_groups(topic, logs)
+        if waiting:
+            rows = _refused(topic, logs, waiting)
+        elif request.validate_only:
+            rows = [schemas.PartitionRecords(partition=p, log_start=logs[p][0]) for p in sorted(logs)]
+        else:
+            rows = self._delete(topic, logs)
+        return schemas.DeletedRecords(topic=topic, partitions=rows)
+
+    def detailed(self, view: schemas.TopicView) -> schemas.TopicView:
+        """``view`` with the log of every partition whose leader answers, who waits for the removed ones, and how many
+        transactional ids its writers have.
+
+        None is what is not known: one broker that is down takes nothing from the partitions of the others.
+        """
+        leaders = {p.partition: p.leader for p in view.partitions if p.leader != NO_LEADER}
+        logs = self._leader_logs.describe(view.topic, leaders)
+        removed = {p: (log.start, log.end) for p, log in logs.items() if p >= view.undeleted_partition_count}
+        try:
+            waiting = self._waiting_groups(view.topic, removed, self._patient_groups, self._patience)
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+            _log.info("topic %s: who waits for removed partitions is not known: %s", view.topic, error)
+            waiting = None
+        partitions = [
+            row.model_copy(
+                update={
+                    "log_start": logs[row.partition].start,
+                    "log_end": logs[row.partition].end,
+                    "size": logs[row.partition].size,
+                    "waiting_groups": None
+                    if waiting is None or row.partition not in removed
+                    else waiting.get(row.partition, []),
+                }
+            )
+            if row.partition in logs
+            else row
+            for row in view.partitions
+        ]
+        ids = count_ids(self._fencer, view.topic, self._patience)
+        return view.model_copy(update={"partitions": partitions, "transactional_ids": ids})
+
+    def waiting_groups(self, topic: str, logs: Logs) -> dict[int, list[schemas.GroupPosition]]:
+        """The groups that have committed offsets for the topic and have not read a partition of ``logs`` to its end."""
+        return self._waiting_groups(topic, logs, self._groups, self._timeout)
+
+    def _waiting_groups(
+        self, topic: str, logs: Logs, groups: ConsumerGroups, timeout: float
+    ) -> dict[int, list[schemas.GroupPosition]]:
+        tails = {partition: log for partition, log in logs.items() if log[0] < log[1]}
+        if not tails:
+            return {}
+        # Writers' ledgers are named like their transactional ids and read nothing.
+        committed = groups.committed(topic, without=id_prefix(topic))
+        holds_records = partial(with_records, self._admin.requests.properties, topic, timeout=timeout)
+        return {
+            partition: [
+                schemas.GroupPosition(group=group, offset=committed[group].get(partition))
+                for group in waiting
+            ]
+            for partition, waiting in behind(tails, committed, holds_records).items()
+        }
+
+    def _logs(self, topic: str, partitions: Sequence[int]) -> dict[int, tuple[int, int]]:
+        starts = self._admin.log_starts(topic, partitions)
+        ends = self._admin.log_ends(topic, partitions)
+        return {p: (starts[p], ends[p].offset) for p in partitions}
+
+    def _refuse_compacted(self, topic: str) -> None:
+        policies = self._configs.describe(topic).get("cleanup.policy", "delete").split(",")
+        if "delete" not in (policy.strip() for policy in policies):
+            raise RequestError(
+                ErrorCode.POLICY_VIOLATION,
+                f"topic {topic!r} has cleanup.policy={','.join(policies)}: its removed partitions may hold the last "
+                "value of keys that were never written again, and Kafka does not delete records of such a topic; "
+                "write those keys again, or add 'delete' to cleanup.policy if they may be lost",
+            )
+
+    def _delete(self, topic: str, logs: Logs) -> list[schemas.PartitionRecords]:
+        full = {p: end for p, (start, end) in logs.items() if start < end}
+        done = self._partition_logs.delete_records(topic, full) if full else {}
+        try:
+            self._retirement.look(topic)
+        except OrderedKafkaError as error:
+            # The records are deleted; the status is brought up to date by the next look.
+            _log.info("topic %s: status after deleting records is not up to date yet: %s", topic, error)
+        rows = []
+        for partition in sorted(logs):
+            outcome = done.get(partition)
+            fields = {
+                "partition": partition,
+                "log_start": logs[partition][0] if outcome is None else outcome.log_start,
+            }
+            if outcome is not None and outcome.error is not None:
+                rows.append(result(schemas.PartitionRecords, outcome.error, **fields))
+            else:
+                rows.append(schemas.PartitionRecords.model_validate(fields))
+        return rows
+
+
+def emptied(count: int, existing: int, covered: int) -> range:
+    """Partitions that are emptied where none are named: removed ones, but none that no layout covers. PURE."""
+    return range(count, min(existing, covered))
+
+
+def _wanted(
+    topic: str, partitions: Sequence[int] | None, record: TopicRecord, existing: int, covered: int
+) -> list[int]:
+    if partitions is None:
+        return list(emptied(record.undeleted_partition_count, existing, covered))
+    if not partitions:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            "partitions is empty: name some, or leave it out for all that are marked for deletion",
+        )
+    unknown = sorted({p for p in partitions if not 0 <= p < existing})
+    if unknown:
+        raise RequestError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"partitions names {_shown(unknown)}: topic {topic!r} has partitions 0 to {existing - 1}",
+        )
+    _refuse_live(topic, partitions, record.undeleted_partition_count)
+    unread = sorted({p for p in partitions if p >= covered})
+    if unread:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"partitions names {_shown(unread)}: no layout of topic {topic!r} has covered that yet, so nobody can have read "
+            "it; the controller will cover it as soon as no partition change goes on",
+        )
+    return sorted(set(partitions))
+
+
+def _refuse_live(topic: str, partitions: Iterable[int], count: int) -> None:
+    live = sorted({p for p in partitions if p < count})
+    if live:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"partitions names {_shown(live)}, which topic {topic!r} still writes: only removed partitions are "
+            f"emptied, and those begin at {count}",
+        )
+
+
+def _refused(
+    topic: str, logs: Logs, waiting: Mapping[int, Sequence[schemas.GroupPosition]]
+) -> list[schemas.PartitionRecords]:
+    first = min(waiting)
+    rows = []
+    for partition, (start, end) in sorted(logs.items()):
+        groups = list(waiting.get(partition, ()))
+        if groups:
+            message = (
+                f"partition {partition} of topic {topic!r} ends at {end}, and is not read to its end by consumer group "
+                f"{_shown([group.group for group in groups])}; let them read on, or use force"
+            )
+        else:
+            message = (
+                f"nothing was deleted, since partition {first} is not read to its end by all consumer groups"
+            )
+        rows.append(
+            result(
+                schemas.PartitionRecords,
+                RequestError(ErrorCode.INVALID_REQUEST, message),
+                partition=partition,
+                log_start=start,
+                waiting_groups=groups,
+            )
+        )
+    return rows
+
+
+def _shown(items: Sequence[object]) -> str:
+    more = len(items) - _NAMED
+    return ", ".join(map(str, items[:_NAMED])) + (f" and {more} more" if more > 0 else "")

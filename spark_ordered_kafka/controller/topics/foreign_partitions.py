@@ -1,0 +1,154 @@
+"""Covering: partitions that something else has made get a layout, so that nothing that lies in them is hidden.
+
+A change that was taken back leaves the partitions it made, for Kafka cannot remove any, and other tools make some. Whoever
+goes by Kafka's count writes to them, and readers read no partition that no layout knows. So a layout of the same count
+is committed that knows them: what lies there belongs elsewhere by its key, and is delivered as misrouted.
+
+**Writers are not held.** Under the same count every key stays where it is, so a writer of the layout before writes as one
+of the new one would. The new layout's starts may therefore lie among records of such a writer; they tell only which of two
+equal epochs a record is shown under. Boundaries between different counts are exact as ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
+from spark_ordered_kafka.controller.state.paths import topic_path
+from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.kafka_state import described
+from spark_ordered_kafka.controller.zk.session import ConflictError
+from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin, LogEnd, TopicDescription
+from spark_ordered_kafka.kafka.leaders import NO_LEADER
+
+_log = logging.getLogger(__name__)
+# Topics in one question to Kafka.
+_CHUNK = 100
+
+
+def covering_layout(
+    layout: LayoutRecord, ends: Mapping[int, LogEnd], existing: int, *, ordered_delivery: bool, now: float
+) -> LayoutRecord:
+    """``layout``, the newest one, widened to ``existing`` Kafka partitions. PURE.
+
+    Args:
+        ends: of partitions of ``layout``; one whose end is not known keeps its start, which is as good under the same count.
+    """
+    starts, leader_epochs = list(layout.starts), list(layout.leader_epochs)
+    for partition, end in ends.items():
+        # A truncated log ends before its start, which what is read relies on.
+        if end.offset > starts[partition]:
+            starts[partition], leader_epochs[partition] = end.offset, end.leader_epoch
+    more = existing - len(starts)
+    return LayoutRecord(
+        undeleted_partition_count=layout.undeleted_partition_count,
+        starts=starts + [0] * more,
+        leader_epochs=leader_epochs + [0] * more,
+        committed_at=now,
+        ordered_delivery=ordered_delivery,
+        stray_from=len(starts),
+    )
+
+
+def stray_partitions(layouts: Sequence[LayoutRecord], existing: int) -> list[int]:
+    """Partitions of ``existing`` in Kafka that no change has made and none has taken up since. PURE.
+
+    ``layouts`` are all that are left, oldest first; of what was made before them nothing is known.
+    """
+    found: set[int] = set()
+    for layout in layouts:
+        found = {p for p in found if p >= layout.undeleted_partition_count}
+        if layout.stray_from is not None:
+            found |= set(range(layout.stray_from, len(layout.starts)))
+    return sorted(found | set(range(len(layouts[-1].starts), existing)))
+
+
+class Covering:
+    """Notices partitions beyond the newest layout while no change goes on, and commits the layout that covers them.
+
+    ``clock`` gives seconds since the epoch. Safe to share between threads.
+    """
+
+    def __init__(
+        self, admin: KafkaAdmin, znodes: Znodes, observer: ChangeObserver, clock: Callable[[], float]
+    ) -> None:
+        self._admin = admin
+        self._znodes = znodes
+        self._observer = observer
+        self._clock = clock
+
+    def uncovered(self, topics: Sequence[str]) -> Iterator[str]:
+        """Those of ``topics`` that Kafka shows with more partitions than their newest layout knows.
+
+        Raises UnavailableError and DeposedError, and RequestError when Kafka or ZooKeeper refuse.
+        """
+        for at in range(0, len(topics), _CHUNK):
+            for topic, description in self._described(topics[at : at + _CHUNK]).items():
+                record = self._znodes.topic(topic)
+                if record is None or not _at_rest(record) or record.topic_id != description.topic_id:
+                    continue
+                if len(description.partitions) > len(self._newest(topic, record).starts):
+                    yield topic
+
+    def look(self, topic: str) -> None:
+        """Commit a layout that covers the topic's partitions, if some are not covered and no change goes on.
+
+        Raises ConflictError when the topic is being changed, and what Kafka or ZooKeeper refuse.
+        """
+        record, _ = self._znodes.read_topic(topic)
+        if record is None or not _at_rest(record):
+            return
+        layout = self._newest(topic, record)
+        description = described(self._admin, topic, record.topic_id)
+        known, existing = len(layout.starts), len(description.partitions)
+        if existing <= known:
+            return
+        led = [row.partition for row in description.partitions[:known] if row.leader != NO_LEADER]
+        wider = covering_layout(
+            layout,
+            self._admin.log_ends(topic, led),
+            existing,
+            ordered_delivery=record.ordered_delivery,
+            now=self._clock(),
+        )
+
+        def transform(current: TopicRecord) -> TopicRecord:
+            same = (current.topic_id, current.layout_epoch) == (record.topic_id, record.layout_epoch)
+            if not same or not _at_rest(current):
+                raise ConflictError(topic_path(topic))
+            return current.model_copy(update={"layout_epoch": current.layout_epoch + 1})
+
+        new = self._znodes.commit_layout(topic, transform, wider)
+        self._observer.covered(topic, new.layout_epoch, known, existing)
+        _log.warning(
+            "topic %s: Kafka has %d partitions, of which no layout covered those from %d on, and no change goes on: layout "
+            "epoch %d covers them, so that readers deliver what lies there, as misrouted",
+            topic,
+            existing,
+            known,
+            new.layout_epoch,
+        )
+
+    def _newest(self, topic: str, record: TopicRecord) -> LayoutRecord:
+        (layout,) = self._znodes.layouts(topic, record, record.layout_epoch)
+        return layout
+
+    def _described(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        try:
+            return self._admin.describe_topics(topics)
+        except RequestError:
+            # One of them may not be described, which must not keep the others from being looked at.
+            found: dict[str, TopicDescription] = {}
+            for topic in topics:
+                try:
+                    found |= self._admin.describe_topics([topic])
+                except RequestError as error:
+                    _log.info("topic %s: its partitions are not known: %s", topic, error)
+            return found
+
+
+def _at_rest(record: TopicRecord) -> bool:
+    return record.change is None and record.deleting_since is None

@@ -1,0 +1,179 @@
+"""Answers about topics under management."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.state.change import Change
+from spark_ordered_kafka.controller.state.records import TopicRecord
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.compaction import EarlierLayouts
+from spark_ordered_kafka.controller.topics.creation import check_name
+from spark_ordered_kafka.controller.topics.foreign_partitions import stray_partitions
+from spark_ordered_kafka.controller.topics.kafka_state import described
+from spark_ordered_kafka.controller.topics.views import finished_view, leader_epochs_view, topic_summary
+from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, RequestError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+
+_RETRY_AFTER = 1.0
+
+
+class Topics:
+    """What is asked about topics under management. ``cluster_id`` is Kafka's."""
+
+    def __init__(self, admin: KafkaAdmin, znodes: Znodes, cluster_id: str, earlier: EarlierLayouts) -> None:
+        self._admin = admin
+        self._znodes = znodes
+        self._cluster_id = cluster_id
+        self._earlier = earlier
+
+    def record(self, topic: str) -> tuple[TopicRecord, int]:
+        """The topic's record, read linearizably, and its znode version.
+
+        Raises RequestError UNKNOWN_TOPIC_OR_PARTITION, which says whether Kafka has such a topic.
+        """
+        check_name(topic)
+        record, version = self._znodes.read_topic(topic)
+        if record is not None and record.deleting_since is None:
+            return record, version
+        if record is not None:
+            reason = "is being deleted"
+        elif topic in self._admin.describe_topics([topic]):
+            reason = "is not under management: adopt it (ordered-kafka topics adopt)"
+        else:
+            reason = "does not exist"
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} {reason}")
+
+    def managed(self, topic: str) -> TopicRecord | None:
+        """The topic's record, read linearizably; None: it is not under management."""
+        return self._znodes.topic(topic)
+
+    def covered(self, topic: str, record: TopicRecord) -> int:
+        """How many Kafka partitions the newest layout covers: what lies in others no reader has been able to read."""
+        return len(self._znodes.layouts(topic, record, record.layout_epoch)[0].starts)
+
+    def summaries(self, current: Callable[[Change], Change]) -> schemas.TopicList:
+        """All topics under management; from ZooKeeper alone."""
+        rows = []
+        for topic in self._znodes.topics():
+            record = self._znodes.topic(topic)
+            if record is not None and record.deleting_since is None:
+                change = None if record.change is None else current(record.change)
+                rows.append(topic_summary(topic, record, change))
+        return schemas.TopicList(topics=rows)
+
+    def view(self, topic: str, current: Callable[[Change], Change]) -> tuple[schemas.TopicView, str]:
+        """A topic and the ETag of its record: ``<layout epoch>-<znode version>``."""
+        record, version = self.record(topic)
+        description = described(self._admin, topic, record.topic_id)
+        statuses = self._znodes.partition_statuses(topic)
+        count = record.undeleted_partition_count
+        layouts = self._znodes.layouts(topic, record)
+
+        def unmarked(partition: int) -> Literal["marked", "deleted"]:
+            # What no layout covers has never been looked at, and may hold records.
+            return "deleted" if partition < len(layouts[-1].starts) else "marked"
+
+        partitions = [
+            schemas.PartitionView(
+                partition=p.partition,
+                status="live" if p.partition < count else statuses.get(p.partition, unmarked(p.partition)),
+                leader=p.leader,
+                replicas=list(p.replicas),
+                isr=list(p.isr),
+            )
+            for p in description.partitions
+        ]
+        finished = None if record.last_change is None else finished_view(record.last_change)
+        change = None if record.change is None else current(record.change)
+        summary = topic_summary(topic, record, change).model_dump()
+        answer = schemas.TopicView(
+            **summary,
+            cluster_id=self._cluster_id,
+            last_change=finished,
+            stray_partitions=stray_partitions(layouts, len(partitions)),
+            partitions=partitions,
+        )
+        return answer, f'"{record.layout_epoch}-{version}"'
+
+    def layouts(self, topic: str, from_epoch: int) -> schemas.LayoutHistoryView:
+        """The committed layouts from ``from_epoch`` on, but for those that were folded. Asks ZooKeeper only."""
+        record, _ = self.record(topic)
+        if from_epoch > record.layout_epoch + 1:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"from_epoch has the value {from_epoch}: topic {topic!r} is at layout epoch {record.layout_epoch}",
+            )
+        layouts = self._znodes.layouts(topic, record, from_epoch)
+        return schemas.LayoutHistoryView(
+            topic=topic,
+            topic_id=record.topic_id,
+            cluster_id=self._cluster_id,
+            hash=record.hash,
+            ordered_delivery=record.ordered_delivery,
+            initial_partition_count=record.initial_partition_count,
+            layouts=[
+                schemas.LayoutView(epoch=epoch, **layout.model_dump(exclude={"version"}))
+                for epoch, layout in enumerate(layouts, max(from_epoch, record.first_layout_epoch))
+            ],
+            changing=record.change is not None and record.change.closing,
+        )
+
+    def writer_layout(self, topic: str) -> schemas.WriterLayoutView:
+        """What a writer needs. Asks ZooKeeper, and of a topic that was changed now and then Kafka for its policy.
+
+        Raises LayoutChangingError while a change is closing.
+        """
+        record, _ = self.record(topic)
+        if record.change is not None and record.change.closing:
+            raise LayoutChangingError(topic, _RETRY_AFTER)
+        return schemas.WriterLayoutView(
+            topic=topic,
+            topic_id=record.topic_id,
+            cluster_id=self._cluster_id,
+            hash=record.hash,
+            ordered_delivery=record.ordered_delivery,
+            initial_partition_count=record.initial_partition_count,
+            undeleted_partition_count=record.undeleted_partition_count,
+            layout_epoch=record.layout_epoch,
+            earlier=self._kept(topic, record),
+        )
+
+    def _kept(self, topic: str, record: TopicRecord) -> list[schemas.EarlierLayout]:
+        """The earlier layouts of a compacted topic without the partitions that are deleted: these are empty, and may lie
+        on a broker that is down for good."""
+        earlier = self._earlier.of(topic, record, lambda: self._znodes.layouts(topic, record))
+        removed = any(any(one.ends[record.undeleted_partition_count :]) for one in earlier)
+        statuses = self._znodes.partition_statuses(topic) if removed else {}
+        deleted = {
+            p
+            for p, status in statuses.items()
+            if status == "deleted" and p >= record.undeleted_partition_count
+        }
+        if not deleted:
+            return earlier
+        return [
+            replace(one, ends=[0 if p in deleted else end for p, end in enumerate(one.ends)])
+            for one in earlier
+        ]
+
+    def leader_epochs(self, topic: str, partitions: Sequence[int] | None) -> schemas.LeaderEpochsView:
+        """KIP-253's maps, worked out from the layouts. ``None`` asks for every partition."""
+        record, _ = self.record(topic)
+        layouts = self._znodes.layouts(topic, record)
+        known = len(layouts[-1].starts)
+        for partition in partitions or ():
+            if not 0 <= partition < known:
+                raise RequestError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"partitions has the value {partition}: topic {topic!r} has partitions 0 to {known - 1}",
+                )
+        wanted = range(known) if partitions is None else partitions
+        return schemas.LeaderEpochsView(
+            topic=topic,
+            topic_id=record.topic_id,
+            partitions=[leader_epochs_view(layouts, partition) for partition in wanted],
+        )

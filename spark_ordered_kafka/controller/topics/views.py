@@ -1,0 +1,78 @@
+"""Records and errors as the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.state.change import Change, FinishedChange
+from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
+from spark_ordered_kafka.errors import ErrorCode
+
+
+def change_view(change: Change) -> schemas.ChangeView:
+    """A change as the API shows it."""
+    return schemas.ChangeView(
+        id=change.id,
+        kind=change.kind,
+        target=change.target,
+        source=change.source,
+        step=change.step,
+        force=change.force,
+        started_at=change.started_at,
+        closing_at=change.closing_at,
+        fenced=change.fenced,
+        total_fences=change.total_fences,
+        cancel_requested=change.cancel_requested,
+    )
+
+
+def finished_view(change: FinishedChange) -> schemas.FinishedChangeView:
+    """A change that has ended as the API shows it."""
+    error = None
+    if change.error_code is not None:
+        code = ErrorCode(change.error_code)
+        error = schemas.Result(error_code=code, error=code.name, error_message=change.error_message)
+    return schemas.FinishedChangeView(
+        id=change.id,
+        kind=change.kind,
+        target=change.target,
+        source=change.source,
+        outcome=change.outcome,
+        started_at=change.started_at,
+        finished_at=change.finished_at,
+        writer_pause_seconds=change.writer_pause_seconds,
+        fenced=change.fenced,
+        error=error,
+    )
+
+
+def topic_summary(topic: str, record: TopicRecord, change: Change | None) -> schemas.TopicSummary:
+    """A topic's record; ``change`` is the one in progress, as far as it has come."""
+    return schemas.TopicSummary(
+        topic=topic,
+        topic_id=record.topic_id,
+        initial_partition_count=record.initial_partition_count,
+        undeleted_partition_count=record.undeleted_partition_count,
+        layout_epoch=record.layout_epoch,
+        hash=record.hash,
+        ordered_delivery=record.ordered_delivery,
+        change=None if change is None else change_view(change),
+    )
+
+
+def leader_epochs_view(layouts: Sequence[LayoutRecord], partition: int) -> schemas.PartitionLeaderEpochs:
+    """KIP-253's two maps of one partition, from all layouts of its topic in order."""
+    created: dict[int, int] = {}
+    deleted: dict[int, int] = {}
+    for before, after in pairwise(layouts):
+        old, new = before.undeleted_partition_count, after.undeleted_partition_count
+        if old <= partition < new:
+            # Live again: "marked for deletion" is what a non-empty second map means.
+            created, deleted = {q: after.leader_epochs[q] for q in range(old)}, {}
+        elif new <= partition < old:
+            deleted = {q: after.leader_epochs[q] for q in range(new)}
+    return schemas.PartitionLeaderEpochs(
+        partition=partition, leader_epoch_after_creation=created, leader_epoch_before_deletion=deleted
+    )
