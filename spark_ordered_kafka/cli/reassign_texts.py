@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from spark_ordered_kafka.kafka.values import PartitionId
+
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import (
         OngoingReassignment,
@@ -15,11 +17,8 @@ if TYPE_CHECKING:
         VerifiedReplica,
     )
 
-Place = tuple[str, int]
-"""Topic and partition."""
 
-
-def shown_place(place: Place) -> str:
+def shown_place(place: PartitionId) -> str:
     """As Kafka's TopicPartition."""
     return f"{place[0]}-{place[1]}"
 
@@ -46,7 +45,7 @@ def current_assignment(rows: Iterable[PartitionAssignment]) -> str:
     )
 
 
-def started(places: Iterable[Place]) -> str:
+def started(places: Iterable[PartitionId]) -> str:
     """What ``--execute`` prints at its end."""
     shown = [shown_place(place) for place in sorted(set(places))]
     return (
@@ -77,7 +76,7 @@ def verification(verified: Verification) -> str:
     return "\n".join(lines) + "\n" + "\n".join(told)
 
 
-def _place(row: OngoingReassignment | PartitionAssignment | VerifiedPartition) -> Place:
+def _place(row: OngoingReassignment | PartitionAssignment | VerifiedPartition) -> PartitionId:
     return row.topic, row.partition
 
 
@@ -93,7 +92,7 @@ def _partition(row: VerifiedPartition) -> str:
     )
 
 
-def _replica(place: Place, row: VerifiedReplica) -> str:
+def _replica(place: PartitionId, row: VerifiedReplica) -> str:
     name = shown_place(place)
     current, future = row.current_log_dir, row.future_log_dir
     if current is None:

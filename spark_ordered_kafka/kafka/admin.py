@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from spark_ordered_kafka.kafka.leaders import (
     read_from_leaders,
 )
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, was_not_executed
+from spark_ordered_kafka.kafka.values import Broker, LogEnd, PartitionDescription, TopicDescription
 
 _OFFSETS_CHUNK = CHUNK
 
@@ -32,45 +32,6 @@ _POLL = 0.05
 
 PARTITIONS_CHUNK = 1000
 """New partitions in one request: Kafka's controller refuses an operation of more than 10,000 records as too large."""
-
-
-@dataclass(frozen=True)
-class Broker:
-    """A live broker; ``rack`` is its ``broker.rack``."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None
-
-
-@dataclass(frozen=True)
-class PartitionDescription:
-    """State of a partition. ``leader`` is -1 without one; ``leader_epoch`` is -1 where the broker does not tell."""
-
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class TopicDescription:
-    """State of a topic. ``topic_id`` is printed as Kafka does; ``partitions`` are sorted by their number."""
-
-    topic: str
-    topic_id: str
-    internal: bool
-    partitions: tuple[PartitionDescription, ...]
-
-
-@dataclass(frozen=True)
-class LogEnd:
-    """High watermark of a partition and the epoch of the leader that told it."""
-
-    offset: int
-    leader_epoch: int
 
 
 class KafkaAdmin:

@@ -11,14 +11,15 @@ from kafka.protocol.admin import ElectionType, ElectLeadersRequest
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.leaders import controller_of
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
-from spark_ordered_kafka.kafka.rows import Answer, Place, ask_rows, by_topic, placed
+from spark_ordered_kafka.kafka.rows import Answer, ask_rows, by_topic, placed
+from spark_ordered_kafka.kafka.values import PartitionId
 
 _NOT_NEEDED = kafka_errors.ElectionNotNeededError.errno
 
 
 def elect_preferred(
-    requests: BrokerRequests, places: Collection[Place], timeout: float
-) -> dict[Place, RequestError]:
+    requests: BrokerRequests, places: Collection[PartitionId], timeout: float
+) -> dict[PartitionId, RequestError]:
     """Let the first replica of each partition lead it, if it is in sync; those where that failed (ElectLeaders).
 
     One that leads already is no failure. Asking twice does no harm.
@@ -40,8 +41,8 @@ def elect_preferred(
 
 
 async def _elect(
-    requests: BrokerRequests, timeout_ms: int, places: Sequence[Place], deadline: float
-) -> dict[Place, Answer]:
+    requests: BrokerRequests, timeout_ms: int, places: Sequence[PartitionId], deadline: float
+) -> dict[PartitionId, Answer]:
     asked = ElectLeadersRequest.TopicPartitions
     request = ElectLeadersRequest(
         election_type=ElectionType.PREFERRED,

@@ -15,7 +15,7 @@ def transactional_id(topic: str, writer: str, number: int) -> str:
     return f"{id_prefix(topic)}{writer}:{number}"
 
 
-class Place(NamedTuple):
+class WriterTask(NamedTuple):
     """A task of a writer at a topic: the owner of a transactional id and of a ledger."""
 
     topic: str
@@ -28,7 +28,7 @@ class Place(NamedTuple):
         return transactional_id(*self)
 
     @classmethod
-    def of(cls, name: str) -> Place | None:
+    def of(cls, name: str) -> WriterTask | None:
         """The place that has this name; None: of no ordered writer."""
         match name.split(":"):
             case ["ordered", topic, writer, task] if task.isdecimal():

@@ -19,7 +19,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_expone
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import client_properties, translate, wait_for
-from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.native.contents import Contents, Headers
 from spark_ordered_kafka.native.fingerprints import fingerprint
 
@@ -127,7 +127,7 @@ def look_up(connection: Connection, topic: str, group: str, timeout: float) -> L
         consumer.close()
 
 
-def writer_places(connection: Connection, writer: str, timeout: float) -> frozenset[Place]:
+def writer_places(connection: Connection, writer: str, timeout: float) -> frozenset[WriterTask]:
     """Where a writer has committed anything: all its ledgers that the brokers still have.
 
     Brokers tell only of groups that the caller may describe, which the rights of a writer (READ) include. Raises
@@ -136,11 +136,13 @@ def writer_places(connection: Connection, writer: str, timeout: float) -> frozen
     listed = partial(_retrying(timeout), _groups, connection, min(timeout, _LISTING))
     # A group whose coordinator moves from a broker that is asked later to one that has answered would be missed.
     names = listed() | listed()
-    places = (Place.of(name) for name in names)
+    places = (WriterTask.of(name) for name in names)
     return frozenset(place for place in places if place is not None and place.writer == writer)
 
 
-def entries_at(connection: Connection, places: Collection[Place], timeout: float) -> dict[Place, LedgerEntry]:
+def entries_at(
+    connection: Connection, places: Collection[WriterTask], timeout: float
+) -> dict[WriterTask, LedgerEntry]:
     """The entries of the ledgers at ``places``; those that have none by now are left out."""
     if not places:
         return {}

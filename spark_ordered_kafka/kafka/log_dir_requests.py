@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,40 +12,9 @@ from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequ
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, refusal
 from spark_ordered_kafka.kafka.rows import as_refusal, ask_each, by_topic, chunks
+from spark_ordered_kafka.kafka.values import DirReplica, LogDir, Replica
 
 _UNKNOWN = -1
-
-Replica = tuple[str, int, int]
-"""Topic, partition and broker."""
-
-
-@dataclass(frozen=True)
-class DirReplica:
-    """A replica in a log directory, or the temporary one (``is_future``) that is to replace one of another directory.
-
-    ``size`` is in bytes. ``offset_lag`` counts the offsets that it is behind: the partition's high watermark, or the
-    current replica of the same broker if it is a temporary one.
-    """
-
-    topic: str
-    partition: int
-    size: int
-    offset_lag: int
-    is_future: bool
-
-
-@dataclass(frozen=True)
-class LogDir:
-    """A broker's log directory; ``error_code`` is KAFKA_STORAGE_ERROR (56) where it is offline.
-
-    ``total_bytes`` and ``usable_bytes`` are of its volume, None where the broker does not tell (KIP-827).
-    """
-
-    path: str
-    error_code: int
-    replicas: tuple[DirReplica, ...]
-    total_bytes: int | None
-    usable_bytes: int | None
 
 
 class LogDirs:

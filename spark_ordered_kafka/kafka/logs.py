@@ -21,9 +21,10 @@ from spark_ordered_kafka.kafka.clients import (
     translate,
 )
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
-from spark_ordered_kafka.kafka.log_dir_requests import LogDir, LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, refusal, translated
 from spark_ordered_kafka.kafka.rows import chunks
+from spark_ordered_kafka.kafka.values import LogDir
 
 # A tail's first record will do, so the consumer is to fetch little.
 _FETCH_BYTES = 16_384

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,16 +12,8 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartiti
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.leaders import controller_of
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
-from spark_ordered_kafka.kafka.rows import Answer, Place, ask_rows, by_topic, chunks, placed
-
-
-@dataclass(frozen=True)
-class Reassignment:
-    """One that goes on; ``replicas`` are all of now, ``adding`` those of them that are not in sync yet."""
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
+from spark_ordered_kafka.kafka.rows import Answer, ask_rows, by_topic, chunks, placed
+from spark_ordered_kafka.kafka.values import PartitionId, Reassignment
 
 
 class Reassignments:
@@ -49,7 +40,7 @@ class Reassignments:
         for error in self.alter({(topic, p): brokers for p, brokers in sorted(replicas.items())}).values():
             raise error
 
-    def alter(self, targets: Mapping[Place, Sequence[int] | None]) -> dict[Place, RequestError]:
+    def alter(self, targets: Mapping[PartitionId, Sequence[int] | None]) -> dict[PartitionId, RequestError]:
         """Start or replace reassignments, or cancel them; those that Kafka refused (AlterPartitionReassignments).
 
         Kafka goes on with what it took by itself. Asking twice for the same does no harm, but what was cancelled already
@@ -79,7 +70,7 @@ class Reassignments:
             UnavailableError: no answer in time.
         """
         asked = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
-        found: dict[Place, Reassignment] = {}
+        found: dict[PartitionId, Reassignment] = {}
         for chunk in chunks(sorted(partitions)):
             found |= self._requests.retry(
                 partial(self._ongoing, [asked(name=topic, partition_indexes=chunk)]),
@@ -95,11 +86,14 @@ class Reassignments:
         )
 
     async def _alter(
-        self, targets: Mapping[Place, Sequence[int] | None], places: Sequence[Place], deadline: float
-    ) -> dict[Place, Answer]:
+        self,
+        targets: Mapping[PartitionId, Sequence[int] | None],
+        places: Sequence[PartitionId],
+        deadline: float,
+    ) -> dict[PartitionId, Answer]:
         asked = AlterPartitionReassignmentsRequest.ReassignableTopic
 
-        def row(place: Place) -> Any:
+        def row(place: PartitionId) -> Any:
             brokers = targets[place]
             replicas = None if brokers is None else list(brokers)
             return asked.ReassignablePartition(partition_index=place[1], replicas=replicas)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin
 
 ACCEPT_OPTION = "acceptReplayMismatch"
@@ -72,8 +72,8 @@ def mismatch(entry: LedgerEntry, name: str, claim: Claim, fingerprint: Fingerpri
 
 
 def strays(
-    entries: Mapping[Place, LedgerEntry], topics: Collection[str], claim: Claim
-) -> dict[Place, LedgerEntry]:
+    entries: Mapping[WriterTask, LedgerEntry], topics: Collection[str], claim: Claim
+) -> dict[WriterTask, LedgerEntry]:
     """Of the ledgers that this execution of the batch did not write: those that tell of the batch, or of a later one.
 
     ``topics``: all that the batch was written to now. Other writes of the same name may go to other topics, unless
@@ -89,7 +89,7 @@ def strays(
     }
 
 
-def complaint(place: Place, entry: LedgerEntry, claim: Claim) -> str:
+def complaint(place: WriterTask, entry: LedgerEntry, claim: Claim) -> str:
     """What is wrong with a stray that :func:`refusal` has nothing against."""
     return (
         f"task {place.name!r} committed {entry.fingerprint.rows} rows of batch {claim.sequence} in an earlier attempt,"

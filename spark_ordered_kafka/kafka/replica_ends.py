@@ -11,13 +11,11 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetSpec
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.requests import BrokerRequests, refusal
 from spark_ordered_kafka.kafka.rows import ask_each, by_topic, chunks
+from spark_ordered_kafka.kafka.values import PartitionId
 
 # ListOffsetsRequest.DEBUGGING_REPLICA_ID: any replica answers, with its own log end offset, not the high watermark.
 _ANY_REPLICA = -2
 _WHAT = "read where replicas end"
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class BrokerEnds:
     ``read_at`` is when the broker answered, as the clock says.
     """
 
-    ends: Mapping[Place, int | RequestError]
+    ends: Mapping[PartitionId, int | RequestError]
     read_at: float
 
 
@@ -45,7 +43,9 @@ class ReplicaEnds:
         self._clock = clock
         self._timeout = timeout
 
-    def read(self, replicas: Mapping[int, Collection[Place]]) -> dict[int, BrokerEnds | OrderedKafkaError]:
+    def read(
+        self, replicas: Mapping[int, Collection[PartitionId]]
+    ) -> dict[int, BrokerEnds | OrderedKafkaError]:
         """Of each broker's replicas, all brokers asked at the same time.
 
         A broker that has no answer has its error instead: RequestError BROKER_NOT_AVAILABLE if it is not alive,
@@ -54,8 +54,8 @@ class ReplicaEnds:
         questions = {broker: partial(self._read, broker, places) for broker, places in replicas.items()}
         return ask_each(self._requests, questions, self._timeout, _WHAT)
 
-    async def _read(self, broker: int, places: Collection[Place], deadline: float) -> BrokerEnds:
-        ends: dict[Place, int | RequestError] = {}
+    async def _read(self, broker: int, places: Collection[PartitionId], deadline: float) -> BrokerEnds:
+        ends: dict[PartitionId, int | RequestError] = {}
         for chunk in chunks(places):
             response = await self._requests.send(_request(chunk), broker, deadline)
             for found in response.topics:
@@ -66,7 +66,7 @@ class ReplicaEnds:
         return BrokerEnds(ends, self._clock())
 
 
-def _request(places: Sequence[Place]) -> ListOffsetsRequest:
+def _request(places: Sequence[PartitionId]) -> ListOffsetsRequest:
     asked = ListOffsetsRequest.ListOffsetsTopic
     return ListOffsetsRequest(
         replica_id=_ANY_REPLICA,

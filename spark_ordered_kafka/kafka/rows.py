@@ -19,11 +19,10 @@ from spark_ordered_kafka.kafka.requests import (
     refusal,
     translated,
 )
+from spark_ordered_kafka.kafka.values import PartitionId
 
 T = TypeVar("T")
 K = TypeVar("K")
-Place = tuple[str, int]
-"""Topic and partition."""
 Answer = tuple[int, "str | None"]
 """Kafka's error code and message for one row."""
 
@@ -37,7 +36,7 @@ _REPEATED = frozenset(
 )
 
 
-def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def by_topic(places: Iterable[PartitionId]) -> dict[str, list[int]]:
     """The partitions of each topic, in the order in which they come."""
     partitions: dict[str, list[int]] = defaultdict(list)
     for topic, partition in places:
@@ -45,7 +44,7 @@ def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
     return dict(partitions)
 
 
-def placed(place: Place, code: int, message: str | None) -> Answer:
+def placed(place: PartitionId, code: int, message: str | None) -> Answer:
     """The answer for one partition, whose message names it."""
     topic, partition = place
     return code, f"{topic}-{partition}: {message or broker_error(code).description}"

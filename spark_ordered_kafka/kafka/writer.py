@@ -22,7 +22,7 @@ from spark_ordered_kafka.errors import (
 )
 from spark_ordered_kafka.kafka.attempts import pause_before, retriable_failure
 from spark_ordered_kafka.kafka.buffer import RowBuffer
-from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin, look_up
 from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, check_layout
 from spark_ordered_kafka.kafka.pool import ProducerPool
@@ -77,7 +77,7 @@ class TaskTransaction:
         self._topic = topic
         self._transactional_id = transactional_id
         self._ledger = ledger or transactional_id
-        place = Place.of(transactional_id)
+        place = WriterTask.of(transactional_id)
         self._claim = Claim("" if place is None else place.writer, sequence, origin, accepted)
         self._buffer = RowBuffer(buffer_bytes)
         self._fingerprint = Fingerprint()

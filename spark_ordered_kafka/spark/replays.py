@@ -16,7 +16,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ReplayMismatchError
-from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import entries_at, writer_places
 from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, complaint, refusal, strays
 
@@ -43,7 +43,7 @@ class _Look(NamedTuple):
     run: str
     first: int
     execution: str
-    places: frozenset[Place]
+    places: frozenset[WriterTask]
 
 
 class TaskLook:
@@ -76,11 +76,13 @@ def check_attempt(connection: Connection, reports: Sequence[TaskReport]) -> None
         return
     claim = reports[0].claim
     topics = {topic for report in reports for topic in report.topics}
-    covered = {Place(topic, claim.writer, report.task) for report in reports for topic in report.topics}
+    covered = {WriterTask(topic, claim.writer, report.task) for report in reports for topic in report.topics}
     _check(connection, claim, writer_places(connection, claim.writer, _TIMEOUT) - covered, topics)
 
 
-def _check(connection: Connection, claim: Claim, places: Collection[Place], topics: Collection[str]) -> None:
+def _check(
+    connection: Connection, claim: Claim, places: Collection[WriterTask], topics: Collection[str]
+) -> None:
     if not claim.origin.by_column:
         places = [place for place in places if place.topic in topics]
     for place, entry in sorted(strays(entries_at(connection, places, _TIMEOUT), topics, claim).items()):

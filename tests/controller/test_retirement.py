@@ -12,7 +12,7 @@ from spark_ordered_kafka.controller.placement.place import continue_placement, p
 from spark_ordered_kafka.controller.topics.retired_replicas import reduced
 from spark_ordered_kafka.controller.topics.retirement import new_statuses
 from spark_ordered_kafka.controller.topics.unread_groups import behind
-from spark_ordered_kafka.kafka.admin import PartitionDescription
+from spark_ordered_kafka.kafka.values import PartitionDescription
 
 
 def test_removed_partition_is_deleted_once_it_is_empty_and_marked_again_when_it_is_not() -> None:

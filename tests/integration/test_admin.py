@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka import admin as admin_module
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, LogEnd
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.values import LogEnd
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
 from tests.servers import hosted_replicas

@@ -14,8 +14,9 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka import rows
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs
-from spark_ordered_kafka.kafka.log_dir_requests import DirReplica, LogDir, LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.logs import PartitionLogs
+from spark_ordered_kafka.kafka.values import DirReplica, LogDir
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.tools import kafka_tool
 from tests.servers import TIMEOUT, await_true

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin, entries_at, writer_places
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.acls import Acls, acl
@@ -29,8 +29,8 @@ def test_a_writer_finds_its_ledgers_and_no_others(secure_cluster: LocalCluster) 
         acl("User:alice", "READ", "GROUP", prefix, prefixed=True),
     )
     entry = LedgerEntry(3, Fingerprint(2, 5), Origin("query", "run", "execution"))
-    places = [Place(topic, "w", task) for topic in topics for task in (0, 7)]
-    for place in (*places, Place(topics[0], "other", 0)):
+    places = [WriterTask(topic, "w", task) for topic in topics for task in (0, 7)]
+    for place in (*places, WriterTask(topics[0], "other", 0)):
         commit(as_admin, place, entry)
     alice = Connection(as_alice, secure_cluster.controller_url)
     assert writer_places(alice, "w", TIMEOUT) == set(places[:2]), "of the topic that she may write"
@@ -44,7 +44,7 @@ def test_a_writer_finds_its_ledgers_and_no_others(secure_cluster: LocalCluster) 
 def test_ledgers_are_found_while_a_broker_dies(three_brokers: LocalCluster) -> None:
     topic = create_topic(three_brokers.bootstrap_servers, unique_name("ledgers"))
     entry = LedgerEntry(3, Fingerprint(2, 5))
-    places = [Place(topic, "w", task) for task in range(6)]
+    places = [WriterTask(topic, "w", task) for task in range(6)]
     for place in places:
         commit({"bootstrap.servers": three_brokers.bootstrap_servers}, place, entry)
     connection = Connection(
@@ -58,7 +58,7 @@ def test_ledgers_are_found_while_a_broker_dies(three_brokers: LocalCluster) -> N
         three_brokers.start_broker(3)
 
 
-def commit(properties: dict[str, str], place: Place, entry: LedgerEntry) -> None:
+def commit(properties: dict[str, str], place: WriterTask, entry: LedgerEntry) -> None:
     """Commit an entry, and nothing else."""
     producer = Producer({**properties, "transactional.id": place.name, "log_level": 3})
     ledger = Consumer({**properties, "group.id": place.name, "log_level": 3})

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from spark_ordered_kafka.client.layouts import Truncations, reader
 from spark_ordered_kafka.controller.topics import truncation
 from spark_ordered_kafka.kafka import producers
-from spark_ordered_kafka.kafka.admin import LogEnd
+from spark_ordered_kafka.kafka.values import LogEnd
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.unclean import CONFIG, UncleanElection, write

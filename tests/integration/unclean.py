@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, LogEnd, PartitionDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.values import LogEnd, PartitionDescription
 from spark_ordered_kafka.local import LocalCluster
 from tests.servers import TIMEOUT
 

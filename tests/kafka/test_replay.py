@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_ordered_kafka.kafka.ids import Place, transactional_id
+from spark_ordered_kafka.kafka.ids import WriterTask, transactional_id
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
 from spark_ordered_kafka.kafka.replay import Claim, mismatch, refusal, strays
 
@@ -51,7 +51,9 @@ def test_a_mismatch_names_causes_and_the_way_out() -> None:
 
 
 def test_strays_of_other_topics_count_only_where_rows_name_topics() -> None:
-    elsewhere = {Place("b", "w", 0): LedgerEntry(7, ROWS, Origin("query", "earlier", "x", by_column=True))}
+    elsewhere = {
+        WriterTask("b", "w", 0): LedgerEntry(7, ROWS, Origin("query", "earlier", "x", by_column=True))
+    }
     assert strays(elsewhere, {"a"}, CLAIM) == {}
     by_column = Claim("w", 7, Origin("query", "run", "execution", by_column=True))
     assert strays(elsewhere, {"a"}, by_column) == elsewhere
@@ -59,6 +61,6 @@ def test_strays_of_other_topics_count_only_where_rows_name_topics() -> None:
 
 
 def test_a_place_is_found_again_by_its_name() -> None:
-    assert Place.of(transactional_id("t.1", "w", 12)) == Place("t.1", "w", 12)
+    assert WriterTask.of(transactional_id("t.1", "w", 12)) == WriterTask("t.1", "w", 12)
     for other in ("ordered:t:w", "ordered:t:w:x", "my-group", "ordered-offsets:w:t:1", "ordered:t:w:1:2"):
-        assert Place.of(other) is None
+        assert WriterTask.of(other) is None

@@ -11,10 +11,10 @@ from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
     Held,
     Ongoing,
     Partition,
-    Place,
     Seen,
 )
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.kafka.values import PartitionId
 
 PATHS = ("/a", "/b")
 SECONDS_TO_COPY = 2.0
@@ -36,21 +36,21 @@ class Log:
 class ModelKafka:
     """Brokers 1..n with two log directories each; time passes with :meth:`run`."""
 
-    def __init__(self, brokers: int, logs: Mapping[Place, tuple[int, ...]]) -> None:
+    def __init__(self, brokers: int, logs: Mapping[PartitionId, tuple[int, ...]]) -> None:
         self.now = 1000.0
         self.alive = set(range(1, brokers + 1))
         self.known = frozenset(self.alive)
         self.offline: dict[int, set[str]] = {broker: set() for broker in self.alive}
         self.logs = {p: Log(r, set(r), r[0], settled=[r]) for p, r in logs.items()}
         self.held = {(p, b): PATHS[0] for p, r in logs.items() for b in r}
-        self.futures: dict[tuple[Place, int], tuple[str, float]] = {}
-        self.preferred: dict[tuple[Place, int], str] = {}
+        self.futures: dict[tuple[PartitionId, int], tuple[str, float]] = {}
+        self.preferred: dict[tuple[PartitionId, int], str] = {}
         self.late: list[tuple[float, i.Instruction]] = []
         self._history = [(self.now, self._partitions())]
 
     # -- what others see ----------------------------------------------------------------------------------------
 
-    def partitions(self, lag: float) -> dict[Place, Partition | None]:
+    def partitions(self, lag: float) -> dict[PartitionId, Partition | None]:
         """As a broker describes them that is behind by ``lag`` seconds."""
         known = [rows for at, rows in self._history if at <= self.now - lag] or [self._history[0][1]]
         shown = self._partitions() if lag == 0 else known[-1]
@@ -59,7 +59,7 @@ class ModelKafka:
             place: None if row is None else replace(row, at=self.now + 0.01) for place, row in shown.items()
         }
 
-    def seen(self, partitions: Mapping[Place, Partition | None], directories: Directories) -> Seen:
+    def seen(self, partitions: Mapping[PartitionId, Partition | None], directories: Directories) -> Seen:
         return Seen(
             at=self.now,
             alive=set(self.alive),
@@ -79,7 +79,7 @@ class ModelKafka:
             self.now, frozenset(self.alive), held, {b: set(self.offline[b]) for b in self.alive}
         )
 
-    def _partitions(self) -> dict[Place, Partition | None]:
+    def _partitions(self) -> dict[PartitionId, Partition | None]:
         return {
             p: Partition(self.now, "id", log.leader, log.replicas, tuple(log.isr))
             for p, log in self.logs.items()
@@ -96,7 +96,7 @@ class ModelKafka:
             case i.PlaceReplica(place, broker, path) | i.PlaceBack(place, broker, path):
                 return self.place(place, broker, path)
 
-    def reassign(self, place: Place, target: tuple[int, ...]) -> OrderedKafkaError | None:
+    def reassign(self, place: PartitionId, target: tuple[int, ...]) -> OrderedKafkaError | None:
         if not set(target) <= self.known:
             return RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no such broker")
         log = self.logs[place]
@@ -108,7 +108,7 @@ class ModelKafka:
         self._complete(place, log)
         return None
 
-    def cancel(self, place: Place) -> OrderedKafkaError | None:
+    def cancel(self, place: PartitionId) -> OrderedKafkaError | None:
         log = self.logs[place]
         if log.target is None:
             return RequestError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing goes on")
@@ -116,7 +116,7 @@ class ModelKafka:
         self._settle(place, log)
         return None
 
-    def place(self, place: Place, broker: int, path: str) -> OrderedKafkaError | None:
+    def place(self, place: PartitionId, broker: int, path: str) -> OrderedKafkaError | None:
         if broker not in self.alive:
             return RequestError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} is down")
         if path not in PATHS:
@@ -186,14 +186,14 @@ class ModelKafka:
         log.target, log.adding = None, ()
         self._elect()
 
-    def _complete(self, place: Place, log: Log) -> None:
+    def _complete(self, place: PartitionId, log: Log) -> None:
         if log.target is not None and set(log.adding) <= log.isr and log.isr & set(log.target):
             log.replicas, log.target, log.adding = log.target, None, ()
             log.isr &= set(log.replicas)
             self._settle(place, log)
             self._elect()
 
-    def _settle(self, place: Place, log: Log) -> None:
+    def _settle(self, place: PartitionId, log: Log) -> None:
         log.settled.append(log.replicas)
         for key in [key for key in self.held if key[0] == place and key[1] not in log.replicas]:
             self.held.pop(key)

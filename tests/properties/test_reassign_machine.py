@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from spark_ordered_kafka.controller.reassign.machine import instructions as i
 from spark_ordered_kafka.controller.reassign.machine import machine
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Directories, Partition, Place
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Directories, Partition
 from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.values import PartitionId
 from tests.properties.reassign_model import PATHS, ModelKafka
 
 BROKERS = 5
@@ -73,11 +74,11 @@ class World:
     stored: dict[int, tuple[Move, ...]]
     cancelled: set[int] = field(default_factory=set)
     mishaps: set[str] = field(default_factory=set)
-    foreign: set[Place] = field(default_factory=set)
-    ended: dict[Place, Move] = field(default_factory=dict)
+    foreign: set[PartitionId] = field(default_factory=set)
+    ended: dict[PartitionId, Move] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
     memory: Memory = field(default_factory=Memory)
-    partitions: dict[Place, Partition | None] = field(default_factory=dict)
+    partitions: dict[PartitionId, Partition | None] = field(default_factory=dict)
     directories: Directories = field(default_factory=Directories)
     lag: float = 0.0
 
@@ -127,7 +128,7 @@ class World:
             case (name, *_):
                 self.mishaps.add(name)
 
-    def move(self, place: Place) -> Move:
+    def move(self, place: PartitionId) -> Move:
         return next(task.moves[place] for task in self.tasks if place in task.moves)
 
     def tick(self) -> None:
@@ -200,7 +201,7 @@ class World:
                     self.check_end(place, move)
                 assert self.ended[place].state == move.state
 
-    def check_end(self, place: Place, move: Move) -> None:
+    def check_end(self, place: PartitionId, move: Move) -> None:
         log = self.kafka.logs[place]
         if move.state == "done":
             assert move.error_code == 0

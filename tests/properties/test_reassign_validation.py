@@ -19,7 +19,7 @@ from spark_ordered_kafka.controller.reassign.requests.validation import (
 )
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.admin import PartitionDescription, TopicDescription
+from spark_ordered_kafka.kafka.values import PartitionDescription, TopicDescription
 
 ALIVE = (1, 2, 3)
 BROKERS = (*ALIVE, 9)  # 9 is registered and down

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.errors import ReplayMismatchError
-from spark_ordered_kafka.kafka.ids import Place
+from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
 from spark_ordered_kafka.kafka.replay import Claim, complaint, mismatch, refusal, strays
 
@@ -26,7 +26,7 @@ class Kafka:
     """What is committed: records, and the last entry of each ledger."""
 
     records: Counter[Row] = field(default_factory=Counter)
-    ledgers: dict[Place, LedgerEntry] = field(default_factory=dict)
+    ledgers: dict[WriterTask, LedgerEntry] = field(default_factory=dict)
 
 
 def tasks_of(batch: Sequence[Row], spread: Sequence[int]) -> dict[int, list[Row]]:
@@ -39,13 +39,13 @@ def tasks_of(batch: Sequence[Row], spread: Sequence[int]) -> dict[int, list[Row]
 
 def run(kafka: Kafka, claim: Claim, tasks: Mapping[int, Sequence[Row]], commits: int) -> None:
     """An attempt of which ``commits`` transactions succeed before it dies; raises ReplayMismatchError if refused."""
-    covered: set[Place] = set()
+    covered: set[WriterTask] = set()
     topics: set[str] = set()
     for task, given_rows in tasks.items():
         by_topic: dict[str, list[Row]] = {}
         for row in given_rows:
             by_topic.setdefault(row[0], []).append(row)
-        places = {Place(topic, claim.writer, task): found for topic, found in by_topic.items()}
+        places = {WriterTask(topic, claim.writer, task): found for topic, found in by_topic.items()}
         replayed = {place for place in places if compare(kafka, claim, place, places[place])}
         own = {place: entry for place, entry in kafka.ledgers.items() if place.task == task}
         judge(own, set(places), set(by_topic), claim)
@@ -60,7 +60,7 @@ def run(kafka: Kafka, claim: Claim, tasks: Mapping[int, Sequence[Row]], commits:
     judge(kafka.ledgers, covered, topics, claim)
 
 
-def compare(kafka: Kafka, claim: Claim, place: Place, found: Sequence[Row]) -> bool:
+def compare(kafka: Kafka, claim: Claim, place: WriterTask, found: Sequence[Row]) -> bool:
     """Whether the ledger has the rows of this task already."""
     entry = kafka.ledgers.get(place)
     if entry is None or entry.sequence < claim.sequence:
@@ -71,7 +71,9 @@ def compare(kafka: Kafka, claim: Claim, place: Place, found: Sequence[Row]) -> b
     return True
 
 
-def judge(ledgers: Mapping[Place, LedgerEntry], covered: set[Place], topics: set[str], claim: Claim) -> None:
+def judge(
+    ledgers: Mapping[WriterTask, LedgerEntry], covered: set[WriterTask], topics: set[str], claim: Claim
+) -> None:
     """What the sink looks for beside a task's own ledgers."""
     others = {place: entry for place, entry in ledgers.items() if place not in covered}
     for place, entry in strays(others, topics, claim).items():

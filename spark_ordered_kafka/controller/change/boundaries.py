@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from spark_ordered_kafka.controller.state.change import Boundary, Change
 from spark_ordered_kafka.controller.state.records import LayoutRecord
 from spark_ordered_kafka.errors import ErrorCode, RequestError
-from spark_ordered_kafka.kafka.admin import LogEnd
+from spark_ordered_kafka.kafka.values import LogEnd
 
 
 def boundaries(

@@ -10,7 +10,8 @@ from spark_ordered_kafka.controller.state.change import Change
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Room
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets, restored, staying
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.values import TopicDescription
 
 
 @dataclass(frozen=True)

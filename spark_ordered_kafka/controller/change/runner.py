@@ -23,11 +23,12 @@ from spark_ordered_kafka.controller.topics.kafka_state import described_soon
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, PROPAGATION
 from spark_ordered_kafka.kafka.plain import plain_write
+from spark_ordered_kafka.kafka.values import TopicDescription
 
 _log = logging.getLogger(__name__)
 _ENDED_KEPT = 16

@@ -29,10 +29,11 @@ from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.views import change_view, finished_view
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.plain import plain_write
 from spark_ordered_kafka.kafka.producers import TIMEOUT, ProducerCheck
+from spark_ordered_kafka.kafka.values import TopicDescription
 
 _log = logging.getLogger(__name__)
 

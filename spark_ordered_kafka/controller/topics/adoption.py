@@ -14,8 +14,9 @@ from spark_ordered_kafka.client.schemas import HashName
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.creation import check_hash, check_name, check_not_managed, register
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.sampling import KeyedRecord, Sample, sample_records, spread
+from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.ordering.hashing import key_hashes
 
 # Below the timeout of the client, with what Kafka and ZooKeeper are asked besides.

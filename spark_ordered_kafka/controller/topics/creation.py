@@ -24,8 +24,9 @@ from spark_ordered_kafka.controller.topics.capacities import Capacities, Room
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import check_lengths
+from spark_ordered_kafka.kafka.values import TopicDescription
 
 _log = logging.getLogger(__name__)
 _INTERNAL = frozenset(

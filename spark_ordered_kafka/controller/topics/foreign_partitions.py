@@ -21,8 +21,9 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.zk.session import ConflictError
 from spark_ordered_kafka.errors import RequestError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, LogEnd, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
+from spark_ordered_kafka.kafka.values import LogEnd, TopicDescription
 
 _log = logging.getLogger(__name__)
 # Topics in one question to Kafka.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NEWS
+from spark_ordered_kafka.kafka.values import TopicDescription
 
 
 def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from spark_ordered_kafka.controller.placement.place import place_again
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, PartitionDescription, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
-from spark_ordered_kafka.kafka.reassignments import Reassignment, Reassignments
+from spark_ordered_kafka.kafka.reassignments import Reassignments
+from spark_ordered_kafka.kafka.values import PartitionDescription, Reassignment, TopicDescription
 
 _TIMEOUT = 10.0  # seconds for a request; whoever needs it asks again
 

@@ -14,7 +14,6 @@ from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
     Held,
     Ongoing,
     Partition,
-    Place,
     Seen,
 )
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
@@ -30,6 +29,7 @@ from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.values import PartitionId
 
 LIMITS = Limits(per_broker=2, total=10, broker_timeout=30.0, patience=5.0, retry=1.0)
 P0 = ("t", 0)
@@ -48,11 +48,11 @@ class Story:
         self.limits = limits
         self.now = 100.0
         self.alive = {1, 2, 3, 4}
-        self.ongoing: dict[Place, tuple[int, ...]] = {}
-        self.partitions: dict[Place, Partition | None] = {}
-        self.fresh: set[Place] = set()
+        self.ongoing: dict[PartitionId, tuple[int, ...]] = {}
+        self.partitions: dict[PartitionId, Partition | None] = {}
+        self.fresh: set[PartitionId] = set()
         self.directories = Directories()
-        self.intents: Mapping[int, frozenset[Place]] = {}
+        self.intents: Mapping[int, frozenset[PartitionId]] = {}
         for move in moves:
             self.shows(move.before, place=move.place)
 
@@ -61,7 +61,7 @@ class Story:
         replicas: tuple[int, ...],
         isr: tuple[int, ...] | None = None,
         *,
-        place: Place = P0,
+        place: PartitionId = P0,
         leader: int | None = None,
         at: float | None = None,
         topic_id: str = "id",
@@ -102,7 +102,7 @@ class Story:
     def cancel(self) -> None:
         self.tasks = tuple(replace(task, cancelling=True) for task in self.tasks)
 
-    def move(self, place: Place = P0) -> Move:
+    def move(self, place: PartitionId = P0) -> Move:
         return self.tasks[0].moves[place]
 
     @property

@@ -21,7 +21,7 @@ from spark_ordered_kafka.controller.reassign.requests.validation import (
 )
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.admin import PartitionDescription, TopicDescription
+from spark_ordered_kafka.kafka.values import PartitionDescription, TopicDescription
 
 DIRS: dict[int, BrokerDirs | OrderedKafkaError] = {
     1: BrokerDirs({"/a": 0, "/b": 0, "/off": 56}, {("t", 0): "/a", ("t", 1): "/b"}),

@@ -13,8 +13,7 @@ from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import 
 )
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.state.reassignment_records import Move
-from spark_ordered_kafka.kafka.admin import PartitionDescription, TopicDescription
-from spark_ordered_kafka.kafka.rows import Place
+from spark_ordered_kafka.kafka.values import PartitionDescription, PartitionId, TopicDescription
 
 PLACE = ("t", 0)
 
@@ -24,19 +23,19 @@ def described(*replicas: Sequence[int]) -> dict[str, TopicDescription]:
     return {"t": TopicDescription("t", "id", False, rows)}
 
 
-def moved(before: Sequence[int], after: Sequence[int]) -> dict[Place, Move]:
+def moved(before: Sequence[int], after: Sequence[int]) -> dict[PartitionId, Move]:
     return {PLACE: Move(topic="t", partition=0, before=tuple(before), after=tuple(after), state="done")}
 
 
 class Told:
     """Witnesses that tell what a test says; counts the questions to the brokers."""
 
-    def __init__(self, done: Mapping[Place, Move] | None = None, *, agreeing: bool = True) -> None:
+    def __init__(self, done: Mapping[PartitionId, Move] | None = None, *, agreeing: bool = True) -> None:
         self.done = done or {}
         self.agreeing = agreeing
         self.questions = 0
 
-    def moved(self, places: Collection[Place]) -> Mapping[Place, Move]:
+    def moved(self, places: Collection[PartitionId]) -> Mapping[PartitionId, Move]:
         return {place: move for place, move in self.done.items() if place in places}
 
     def agree(self, known: Known, names: Collection[str]) -> bool:

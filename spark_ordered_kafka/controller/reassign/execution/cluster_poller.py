@@ -19,18 +19,17 @@ from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
     Held,
     Ongoing,
     Partition,
-    Place,
-    Replica,
     Seen,
 )
 from spark_ordered_kafka.controller.reassign.machine.machine import Task
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.errors import OrderedKafkaError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
-from spark_ordered_kafka.kafka.log_dir_requests import LogDir, LogDirs
-from spark_ordered_kafka.kafka.reassignments import Reassignment, Reassignments
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
+from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.rows import by_topic
+from spark_ordered_kafka.kafka.values import LogDir, PartitionId, Reassignment, Replica, TopicDescription
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Measurement:
     """Log directories, and the ``places`` that were looked for in them."""
 
     directories: Directories
-    places: frozenset[Place]
+    places: frozenset[PartitionId]
 
 
 class Watch:
@@ -81,7 +80,7 @@ class Watch:
         self._measuring: Future[Measurement] | None = None
         self._measured = Measurement(Directories(), frozenset())
         self._next_measurement = self._next_survey = self._next_refresh = self._rested = float("-inf")
-        self._partitions: dict[Place, Partition | None] = {}
+        self._partitions: dict[PartitionId, Partition | None] = {}
         self._known: set[str] = set()
 
     def close(self) -> None:
@@ -111,7 +110,7 @@ class Watch:
         )
         return seen, news
 
-    def measure_now(self, wanted: Mapping[int, Collection[Place]]) -> Directories:
+    def measure_now(self, wanted: Mapping[int, Collection[PartitionId]]) -> Directories:
         """Log directories of brokers, with these partitions of each."""
         return self._ask(wanted, _MEASURE_INTERVAL).directories
 
@@ -120,7 +119,7 @@ class Watch:
     def _describe(
         self,
         tasks: Sequence[Task],
-        ongoing: Mapping[Place, Reassignment],
+        ongoing: Mapping[PartitionId, Reassignment],
         wanted: Collection[str],
         at: float,
     ) -> None:
@@ -178,9 +177,11 @@ class Watch:
             _log.warning("the log directories are not measured: %s", error)
             return None
 
-    def _wanted(self, tasks: Sequence[Task], alive: Collection[int], survey: bool) -> dict[int, set[Place]]:
+    def _wanted(
+        self, tasks: Sequence[Task], alive: Collection[int], survey: bool
+    ) -> dict[int, set[PartitionId]]:
         """Broker -> partitions to look for: those that receive, and the leaders whose bytes there will be."""
-        wanted: dict[int, set[Place]] = defaultdict(set)
+        wanted: dict[int, set[PartitionId]] = defaultdict(set)
         for task in tasks:
             for place in (*task.active, *task.waiting) if survey else task.active:
                 receiving = task.receiving[place]
@@ -192,7 +193,7 @@ class Watch:
                     wanted[broker].add(place)
         return wanted
 
-    def _ask(self, wanted: Mapping[int, Collection[Place]], interval: float) -> Measurement:
+    def _ask(self, wanted: Mapping[int, Collection[PartitionId]], interval: float) -> Measurement:
         at, began = self._clock(), time.monotonic()
         try:
             answers = self._log_dirs.describe_each(
@@ -220,7 +221,7 @@ def _partition(topic: TopicDescription | None, partition: int, at: float) -> Par
 
 
 def _directories(
-    at: float, answers: Mapping[int, Sequence[LogDir] | OrderedKafkaError], places: Collection[Place]
+    at: float, answers: Mapping[int, Sequence[LogDir] | OrderedKafkaError], places: Collection[PartitionId]
 ) -> Directories:
     held: dict[Replica, Held] = {}
     offline: dict[int, frozenset[str]] = {}

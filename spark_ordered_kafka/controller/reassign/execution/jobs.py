@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Place
 from spark_ordered_kafka.controller.reassign.machine.progress import Rate
 from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
+from spark_ordered_kafka.kafka.values import PartitionId
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Job:
 
     record: RequestRecord
     warned: tuple[str, ...]
-    intended: set[Place]
+    intended: set[PartitionId]
     warnings: tuple[str, ...] = ()
     rate: Rate | None = None
     limited: bool = False

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Place, Replica
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Ask,
     PlaceBack,
@@ -19,6 +18,7 @@ from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
+from spark_ordered_kafka.kafka.values import PartitionId, Replica
 
 _log = logging.getLogger(__name__)
 _K = TypeVar("_K")
@@ -71,7 +71,7 @@ class Actor:
         if not rows:
             return []
         self._before(step)
-        targets: dict[Place, Sequence[int] | None] = {ask.instruction.place: to for ask, to in rows}
+        targets: dict[PartitionId, Sequence[int] | None] = {ask.instruction.place: to for ask, to in rows}
         failures = _failures(targets, self._reassignments.alter)
         return [(ask, failures.get(ask.instruction.place)) for ask, _ in rows]
 

@@ -17,7 +17,7 @@ from spark_ordered_kafka.controller.reassign.execution.jobs import Job, Shown
 from spark_ordered_kafka.controller.reassign.execution.kafka_actions import Actor
 from spark_ordered_kafka.controller.reassign.execution.write_rates import WriteRates
 from spark_ordered_kafka.controller.reassign.machine import machine
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Place, Seen
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Seen
 from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.progress import Rate, measured, measured_late, unmeasured
 from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
@@ -30,6 +30,7 @@ from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.values import PartitionId
 
 _log = logging.getLogger(__name__)
 
@@ -293,7 +294,7 @@ class Reign:
 
     # -- ZooKeeper ----------------------------------------------------------------------------------------------
 
-    def _intend(self, tasks: Sequence[Task], intents: Mapping[int, Collection[Place]]) -> None:
+    def _intend(self, tasks: Sequence[Task], intents: Mapping[int, Collection[PartitionId]]) -> None:
         for task in tasks:
             job = self._jobs[task.request_id]
             places = intents.get(task.request_id, ())
@@ -351,7 +352,7 @@ class Reign:
     def _measured(self, task: Task) -> Task:
         """The task with the bytes of moves that were over before they could be measured."""
         job = self._jobs[task.request_id]
-        wanted: dict[int, set[Place]] = defaultdict(set)
+        wanted: dict[int, set[PartitionId]] = defaultdict(set)
         for place, move in task.moves.items() if job.ending_since is None else ():
             for broker in unmeasured(move):
                 wanted[broker].add(place)

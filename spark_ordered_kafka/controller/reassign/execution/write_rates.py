@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_ordered_kafka.controller.reassign.execution.cluster_poller import Measurement
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Place, Seen
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Seen
 from spark_ordered_kafka.controller.reassign.throttle.policy import Need, too_slow
+from spark_ordered_kafka.kafka.values import PartitionId
 
 # A transaction, or a pause of its writer, is to be no more than a part of it.
 _SPAN = 5.0
@@ -17,7 +18,7 @@ class WriteRates:
 
     def __init__(self) -> None:
         self._at = float("-inf")
-        self._sizes: dict[Place, int] = {}
+        self._sizes: dict[PartitionId, int] = {}
         self._warnings: list[str] = []
 
     def take_in(self, seen: Seen, measurement: Measurement, needs: Mapping[int, Need]) -> None:

@@ -10,8 +10,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import known_are, not_hosted
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.admin import TopicDescription
-from spark_ordered_kafka.kafka.log_dir_requests import LogDir
+from spark_ordered_kafka.kafka.values import LogDir, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 MAX_REPLICAS = 10_000

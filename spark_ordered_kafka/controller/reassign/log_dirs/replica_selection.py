@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 _SHOWN = 20

@@ -25,8 +25,9 @@ from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.log_dir_requests import DirReplica, LogDir, LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.requests import refusal
+from spark_ordered_kafka.kafka.values import DirReplica, LogDir
 
 _AT_IT = ("starting", "moving", "placing")
 

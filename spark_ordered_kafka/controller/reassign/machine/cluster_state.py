@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-Place = tuple[str, int]
-"""Topic and partition."""
-Replica = tuple[str, int, int]
-"""Topic, partition and broker."""
+from spark_ordered_kafka.kafka.values import PartitionId, Replica
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Directories:
     held: Mapping[Replica, Held] = field(default_factory=dict)
     offline: Mapping[int, Collection[str]] = field(default_factory=dict)
 
-    def of(self, place: Place, broker: int) -> Held:
+    def of(self, place: PartitionId, broker: int) -> Held:
         """What the broker has of the partition."""
         return self.held.get((*place, broker), _NOTHING)
 
@@ -79,6 +76,6 @@ class Seen:
 
     at: float
     alive: Collection[int]
-    ongoing: Mapping[Place, Ongoing]
-    partitions: Mapping[Place, Partition | None]
+    ongoing: Mapping[PartitionId, Ongoing]
+    partitions: Mapping[PartitionId, Partition | None]
     directories: Directories = Directories()

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Place
+from spark_ordered_kafka.kafka.values import PartitionId
 
 
 @dataclass(frozen=True)
 class Start:
     """Let the partition have these replicas (AlterPartitionReassignments)."""
 
-    place: Place
+    place: PartitionId
     replicas: tuple[int, ...]
 
 
@@ -22,14 +22,14 @@ class Start:
 class Withdraw:
     """Cancel the partition's reassignment (AlterPartitionReassignments with null)."""
 
-    place: Place
+    place: PartitionId
 
 
 @dataclass(frozen=True)
 class Restore:
     """Put replicas that are there back into their former order (AlterPartitionReassignments): it moves nothing."""
 
-    place: Place
+    place: PartitionId
     replicas: tuple[int, ...]
 
 
@@ -38,7 +38,7 @@ class PlaceReplica:
     """Let a broker have its replica in that log directory (AlterReplicaLogDirs). Before it has one, it remembers where
     to make it."""
 
-    place: Place
+    place: PartitionId
     broker: int
     path: str
 
@@ -47,7 +47,7 @@ class PlaceReplica:
 class PlaceBack:
     """End a broker's copying to another log directory, by naming the one where the replica is (AlterReplicaLogDirs)."""
 
-    place: Place
+    place: PartitionId
     broker: int
     path: str
 

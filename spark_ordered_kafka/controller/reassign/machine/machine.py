@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Place, Seen
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import Seen
 from spark_ordered_kafka.controller.reassign.machine.failures import away_error, foreign, offline_error
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Ask,
@@ -33,6 +33,7 @@ from spark_ordered_kafka.controller.reassign.machine.steps import (
 from spark_ordered_kafka.controller.reassign.machine.tracking import NEVER, Limits, Note, View, is_at_it
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
+from spark_ordered_kafka.kafka.values import PartitionId
 
 _BEGUN = frozenset({"starting", "moving", "placing"})
 
@@ -43,10 +44,10 @@ class Task:
 
     request_id: int
     cancelling: bool
-    moves: Mapping[Place, Move]
-    receiving: Mapping[Place, tuple[int, ...]]
-    active: tuple[Place, ...]
-    waiting: tuple[Place, ...]
+    moves: Mapping[PartitionId, Move]
+    receiving: Mapping[PartitionId, tuple[int, ...]]
+    active: tuple[PartitionId, ...]
+    waiting: tuple[PartitionId, ...]
 
     @classmethod
     def of(cls, request_id: int, moves: Sequence[Move], *, cancelling: bool) -> Task:
@@ -65,7 +66,7 @@ class Task:
         """Whether all of its moves have."""
         return not self.active and not self.waiting
 
-    def with_moves(self, changed: Mapping[Place, Move]) -> Task:
+    def with_moves(self, changed: Mapping[PartitionId, Move]) -> Task:
         """The task with other moves in the places of its own."""
         if not changed:
             return self
@@ -89,7 +90,7 @@ class Memory:
     """What is remembered from look to look: since when brokers are away, and notes by request and place."""
 
     away: Mapping[int, float] = field(default_factory=dict)
-    notes: Mapping[tuple[int, Place], Note] = field(default_factory=dict)
+    notes: Mapping[tuple[int, PartitionId], Note] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Advance:
     tasks: tuple[Task, ...]
     memory: Memory
     instructions: tuple[Ask, ...]
-    intents: Mapping[int, frozenset[Place]]
+    intents: Mapping[int, frozenset[PartitionId]]
     look: frozenset[str]
 
 
@@ -148,13 +149,13 @@ def advance(
         if broker not in seen.alive
     }
     view = View(seen, limits, away)
-    notes: dict[tuple[int, Place], Note] = {}
+    notes: dict[tuple[int, PartitionId], Note] = {}
     asks: list[Ask] = []
-    intents: dict[int, set[Place]] = defaultdict(set)
+    intents: dict[int, set[PartitionId]] = defaultdict(set)
     look: set[str] = set()
     stepped = []
     for task in tasks:
-        changed: dict[Place, Move] = {}
+        changed: dict[PartitionId, Move] = {}
         for place in task.active:
             move, key = task.moves[place], (task.request_id, place)
             taken = step(move, memory.notes.get(key, Note()), view, cancelling=task.cancelling)
@@ -193,7 +194,7 @@ def heard(
 ) -> tuple[tuple[Task, ...], Memory]:
     """The tasks after Kafka's answers to their instructions; None: it was done."""
     by_id = {task.request_id: task for task in tasks}
-    changed: dict[int, dict[Place, Move]] = {task.request_id: {} for task in tasks}
+    changed: dict[int, dict[PartitionId, Move]] = {task.request_id: {} for task in tasks}
     notes = dict(memory.notes)
     for ask, error in answers:
         place = ask.instruction.place
@@ -248,7 +249,7 @@ def _brokers(tasks: Sequence[Task], memory: Memory) -> Iterable[Collection[int]]
 
 
 def _occupied(
-    tasks: Sequence[Task], notes: Mapping[tuple[int, Place], Note], seen: Seen, limits: Limits
+    tasks: Sequence[Task], notes: Mapping[tuple[int, PartitionId], Note], seen: Seen, limits: Limits
 ) -> _Room:
     room = _Room(limits)
     for task in tasks:
@@ -276,9 +277,9 @@ def _placing(task: Task, move: Move) -> Collection[int]:
     return [broker for broker in task.receiving[move.place] if broker in placements] if placements else ()
 
 
-def _beginning(task: Task, view: View, room: _Room) -> dict[Place, Move]:
+def _beginning(task: Task, view: View, room: _Room) -> dict[PartitionId, Move]:
     """Moves that begin now, or that end without having begun."""
-    changed: dict[Place, Move] = {}
+    changed: dict[PartitionId, Move] = {}
     for place in task.waiting:
         if not task.cancelling and room.total >= room.limits.total and task.receiving[place]:
             continue

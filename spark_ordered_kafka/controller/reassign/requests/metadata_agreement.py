@@ -11,16 +11,15 @@ from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import MAX
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
-from spark_ordered_kafka.kafka.admin import TopicDescription
 from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION, existing_topics, metadata_of_all
 from spark_ordered_kafka.kafka.requests import BrokerRequests
-from spark_ordered_kafka.kafka.rows import Place
+from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 POLL = 0.1
 """Seconds between two looks at what brokers have not heard of yet: Kafka has no call that waits for it."""
 
-Replicas = Mapping[Place, tuple[int, ...]]
+Replicas = Mapping[PartitionId, tuple[int, ...]]
 # The brokers, and the replicas of partitions by topic.
 _View = tuple[set[int], dict[str, dict[int, tuple[int, ...]]]]
 
@@ -44,13 +43,13 @@ class Witnesses:
         self._clock = clock
         self._timeout = timeout
 
-    def moved(self, places: Collection[Place]) -> dict[Place, Move]:
+    def moved(self, places: Collection[PartitionId]) -> dict[PartitionId, Move]:
         """What requests that have ended a moment ago did with ``places``: not every broker may have heard of it.
 
         Raises ZooKeeperError.
         """
         since = self._clock() - PROPAGATION
-        found: dict[Place, Move] = {}
+        found: dict[PartitionId, Move] = {}
         for request_id, record in self._store.records().items():
             read = None
             if record.ended_at is not None and record.ended_at > since:
@@ -81,7 +80,7 @@ class Witnesses:
 class Witness(Protocol):
     """What :class:`Doubt` asks; see :class:`Witnesses`."""
 
-    def moved(self, places: Collection[Place]) -> Mapping[Place, Move]:
+    def moved(self, places: Collection[PartitionId]) -> Mapping[PartitionId, Move]:
         """What requests have done with ``places`` a moment ago."""
 
     def agree(self, known: Known, names: Collection[str]) -> bool:
@@ -96,7 +95,7 @@ class Doubt:
         self._monotonic = monotonic
         self._began = monotonic()
 
-    def remains(self, known: Known, places: Collection[Place], *, refused: bool) -> bool:
+    def remains(self, known: Known, places: Collection[PartitionId], *, refused: bool) -> bool:
         """Whether to look again: what is ``known`` is older than what a request has done with ``places``, or this one is
         ``refused`` by what not all brokers tell. Raises as :class:`Witnesses`."""
         if self.is_late(replicas_of(known.topics, places)):
@@ -115,14 +114,14 @@ class Doubt:
         return contradicted(replicas, self._witnesses.moved(replicas))
 
 
-def contradicted(replicas: Replicas, moved: Mapping[Place, Move]) -> bool:
+def contradicted(replicas: Replicas, moved: Mapping[PartitionId, Move]) -> bool:
     """Whether ``replicas`` are those of before what was ``moved``. PURE."""
     return any(
         move.before != move.after and replicas.get(place) == move.before for place, move in moved.items()
     )
 
 
-def replicas_of(topics: Mapping[str, TopicDescription], places: Collection[Place]) -> Replicas:
+def replicas_of(topics: Mapping[str, TopicDescription], places: Collection[PartitionId]) -> Replicas:
     """Those of the ``places`` that exist. PURE."""
     return {
         (topic, partition): topics[topic].partitions[partition].replicas

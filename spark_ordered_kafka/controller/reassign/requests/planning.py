@@ -14,15 +14,13 @@ from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
-from spark_ordered_kafka.kafka.log_dir_requests import LogDir, LogDirs
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
+from spark_ordered_kafka.kafka.values import LogDir, PartitionId, TopicDescription
 
 _ANY = "any"
 _UNKNOWN = -1
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 
 @dataclass
@@ -30,8 +28,8 @@ class _Found:
     """What one broker says of its replicas: bytes, log directory, and those that are being moved to another directory."""
 
     log_dirs: tuple[planner.LogDir, ...] | None = None
-    held: dict[Place, tuple[int, str]] = field(default_factory=dict)
-    placing: set[Place] = field(default_factory=set)
+    held: dict[PartitionId, tuple[int, str]] = field(default_factory=dict)
+    placing: set[PartitionId] = field(default_factory=set)
     error: OrderedKafkaError | None = None
 
 
@@ -117,7 +115,7 @@ class ReassignmentPlans:
         ]
         return planner.Snapshot(brokers, tuple(partitions), self._retired_factor), warnings
 
-    def _going(self) -> set[Place]:
+    def _going(self) -> set[PartitionId]:
         """What is being reassigned, or waits for its turn in a request that is being carried out."""
         waiting = {
             move.place
@@ -143,7 +141,7 @@ class ReassignmentPlans:
 def _partitions(
     described: TopicDescription,
     statuses: Mapping[int, planner.Status],
-    going: Collection[Place],
+    going: Collection[PartitionId],
     found: Mapping[int, _Found],
 ) -> list[planner.Partition]:
     rows = []

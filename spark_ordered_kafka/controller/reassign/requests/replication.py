@@ -22,10 +22,11 @@ from spark_ordered_kafka.controller.topics.kafka_state import described, describ
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.retired_replicas import staying
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
-from spark_ordered_kafka.kafka.reassignments import Reassignment, Reassignments
+from spark_ordered_kafka.kafka.reassignments import Reassignments
+from spark_ordered_kafka.kafka.values import Reassignment, TopicDescription
 
 _SHOWN = 5
 

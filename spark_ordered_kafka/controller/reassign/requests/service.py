@@ -40,7 +40,8 @@ from spark_ordered_kafka.controller.topics.capacities import Capacities, Room
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.rows import Place, by_topic
+from spark_ordered_kafka.kafka.rows import by_topic
+from spark_ordered_kafka.kafka.values import PartitionId
 
 _SUBMITTING = "a reassignment that is being submitted"
 
@@ -123,7 +124,7 @@ class ReassignmentRequests:
         ongoing = self._looking.reassignments.all_ongoing()
         live = {row.request_id: row for row in self._carrier.summaries()}
         records = self._store.records()
-        whose: dict[Place, int] = {}
+        whose: dict[PartitionId, int] = {}
         rows: dict[int, schemas.ReassignmentSummary] = {}
         for request_id, record in sorted(records.items(), reverse=True):
             if record.sums is not None:

@@ -18,11 +18,12 @@ from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Mov
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION
-from spark_ordered_kafka.kafka.log_dir_requests import LogDir, LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
-from spark_ordered_kafka.kafka.rows import Place, by_topic
+from spark_ordered_kafka.kafka.rows import by_topic
+from spark_ordered_kafka.kafka.values import LogDir, PartitionId, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 MAX_NAMED = 1000
@@ -111,7 +112,7 @@ class Looking:
 
     def dirs(
         self,
-        places: Sequence[Place],
+        places: Sequence[PartitionId],
         targets: Sequence[Sequence[int]],
         topics: Mapping[str, TopicDescription],
     ) -> dict[int, BrokerDirs | OrderedKafkaError]:
@@ -126,7 +127,7 @@ class Looking:
             for broker, answer in answers.items()
         }
 
-    def _going(self) -> dict[Place, Going]:
+    def _going(self) -> dict[PartitionId, Going]:
         """All that is being reassigned, or waits for it."""
         going = {
             place: Going(one.adding, one.removing) for place, one in self.reassignments.all_ongoing().items()
@@ -140,7 +141,7 @@ class Looking:
 
 def _dirs(found: Iterable[LogDir]) -> BrokerDirs:
     paths: dict[str, int] = {}
-    held: dict[Place, str] = {}
+    held: dict[PartitionId, str] = {}
     for one in found:
         paths[one.path] = one.error_code
         held |= {(row.topic, row.partition): one.path for row in one.replicas if not row.is_future}

@@ -14,8 +14,7 @@ from spark_ordered_kafka.client.schemas import PartitionReassignment
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.state.reassignment_records import ANY, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.admin import TopicDescription
-from spark_ordered_kafka.kafka.rows import Place
+from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 _SHOWN = 20
@@ -35,7 +34,7 @@ class BrokerDirs:
     """A broker's log directories: path -> error code (0: online), and the one in which each partition is."""
 
     paths: Mapping[str, int]
-    held: Mapping[Place, str]
+    held: Mapping[PartitionId, str]
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Known:
 
     topics: Mapping[str, TopicDescription]
     alive: Collection[int]
-    going: Mapping[Place, Going] = field(default_factory=dict)
+    going: Mapping[PartitionId, Going] = field(default_factory=dict)
     log_dirs: Mapping[int, BrokerDirs | OrderedKafkaError] = field(default_factory=dict)
     changing: Mapping[str, RequestError] = field(default_factory=dict)
 
@@ -131,7 +130,7 @@ def undone(
     moves: Sequence[Move],
     topics: Mapping[str, TopicDescription],
     log_dirs: Mapping[int, BrokerDirs | OrderedKafkaError],
-) -> tuple[list[PartitionReassignment], list[Place]]:
+) -> tuple[list[PartitionReassignment], list[PartitionId]]:
     """Rows that give the partitions of a request back the replicas they had, and the partitions that are gone since.
 
     Partitions that it left as they were, or that are like before again, are left out, and so are those that it did not come to
@@ -169,7 +168,7 @@ def undone(
 
 def moved_since(
     moves: Sequence[Move], topics: Mapping[str, TopicDescription], rows: Sequence[PartitionReassignment]
-) -> list[Place]:
+) -> list[PartitionId]:
     """Those of ``rows``, made by :func:`undone`, whose partitions are not where the request has left them any more."""
     asked = {(row.topic, row.partition) for row in rows}
     return [
@@ -181,7 +180,7 @@ def moved_since(
     ]
 
 
-def shown_places(places: Sequence[Place]) -> str:
+def shown_places(places: Sequence[PartitionId]) -> str:
     """The first 20, as ``orders-0``, and how many more."""
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return ", ".join(f"{topic}-{partition}" for topic, partition in places[:_SHOWN]) + more
@@ -299,7 +298,7 @@ def _check_log_dirs(row: PartitionReassignment, log_dirs: Sequence[str], known: 
             )
 
 
-def _where(place: Place, broker: int, log_dirs: Mapping[int, BrokerDirs | OrderedKafkaError]) -> str:
+def _where(place: PartitionId, broker: int, log_dirs: Mapping[int, BrokerDirs | OrderedKafkaError]) -> str:
     told = log_dirs.get(broker)
     return told.held.get(place, ANY) if isinstance(told, BrokerDirs) else ANY
 
@@ -309,7 +308,7 @@ def _changes(move: Move) -> bool:
 
 
 def _held_up(
-    rows: Sequence[PartitionReassignment], indexes: Sequence[int], going: Mapping[Place, Going]
+    rows: Sequence[PartitionReassignment], indexes: Sequence[int], going: Mapping[PartitionId, Going]
 ) -> dict[int, RequestError]:
     """Of the rows that are right: the first one tells what goes on."""
     found: dict[int, RequestError] = {}
@@ -323,7 +322,7 @@ def _held_up(
     return found
 
 
-def listed(going: Mapping[Place, Going]) -> str:
+def listed(going: Mapping[PartitionId, Going]) -> str:
     """What goes on, as ``orders-0 (adding [2], removing [1])``: the first 20 and how many more."""
     first = sorted(going)[:_SHOWN]
     told = ", ".join(f"{topic}-{partition} ({_shown(going[topic, partition])})" for topic, partition in first)

@@ -14,12 +14,13 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.controller.state.reassignment_records import ANY
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin, TopicDescription
-from spark_ordered_kafka.kafka.log_dir_requests import LogDir, LogDirs
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
-from spark_ordered_kafka.kafka.rows import Place, by_topic
+from spark_ordered_kafka.kafka.rows import by_topic
+from spark_ordered_kafka.kafka.values import LogDir, PartitionId, TopicDescription
 
-Dirs = Mapping[Place, str]
+Dirs = Mapping[PartitionId, str]
 
 
 def verify(
@@ -37,7 +38,7 @@ def verify(
     # Before the topics: what ends between the two is shown with the replicas it has come to.
     ongoing = reassignments.all_ongoing()
     topics = describe(admin, (row.topic for row in rows))
-    placed: dict[int, list[Place]] = {}
+    placed: dict[int, list[PartitionId]] = {}
     for row in rows:
         for broker, path in zip(row.replicas, row.log_dirs or (), strict=False):
             if path != ANY:
@@ -56,7 +57,7 @@ def verify(
 def _partition(
     row: schemas.PartitionReassignment,
     topics: Mapping[str, TopicDescription],
-    ongoing: Collection[Place],
+    ongoing: Collection[PartitionId],
     current: Mapping[int, Dirs],
     future: Mapping[int, Dirs],
 ) -> schemas.VerifiedPartition:

@@ -19,7 +19,6 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
     Found,
     Key,
     Need,
-    Place,
     Step,
     ThrottlesRecord,
     Wanted,
@@ -33,6 +32,7 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
+from spark_ordered_kafka.kafka.values import PartitionId
 
 THROTTLES = f"{ROOT}/admin/reassign_partitions_throttles"
 # While a list changes, both the old and the new one are held: what is added must leave room for that.
@@ -55,7 +55,7 @@ class _Asked:
     """What a request limits; it only ever becomes less."""
 
     rates: tuple[int | None, int | None]
-    places: frozenset[Place]
+    places: frozenset[PartitionId]
 
     def is_within(self, other: _Asked) -> bool:
         return self.rates == other.rates and self.places <= other.places

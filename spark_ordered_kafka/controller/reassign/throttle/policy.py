@@ -18,6 +18,7 @@ from rich.filesize import decimal
 
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.controller.zk.records import Record
+from spark_ordered_kafka.kafka.values import PartitionId
 
 # org.apache.kafka.server.config.QuotaConfig
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -38,9 +39,6 @@ _MAX_VALUE = 32_767
 _AHEAD = 500
 _SHOWN = 10
 _MAX_TOLD = 100
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 
 class Key(NamedTuple):
@@ -236,9 +234,9 @@ def advance(record: ThrottlesRecord, wishes: Wanted, found: Found) -> Step:
 
 def too_slow(
     needs: Mapping[int, Need],
-    leaders: Mapping[Place, int],
-    before: Mapping[Place, int],
-    after: Mapping[Place, int],
+    leaders: Mapping[PartitionId, int],
+    before: Mapping[PartitionId, int],
+    after: Mapping[PartitionId, int],
     seconds: float,
 ) -> list[str]:
     """Warnings for brokers whose throttle is not above what is written meanwhile to the partitions they are moving.
