@@ -17,7 +17,7 @@ from benchmarks.bench import Bench
 from benchmarks.figures import Report
 from benchmarks.parts import PARTS, Part
 from benchmarks.scale import FULL, QUICK, TINY
-from spark_ordered_kafka.cli.output import errors_told, print_table
+from spark_ordered_kafka.cli.output import exit_on_error, print_table
 from spark_ordered_kafka.errors import ConfigError
 
 app = typer.Typer(
@@ -67,7 +67,7 @@ def run(
     """
     size = _SCALES[scale] if rounds is None else replace(_SCALES[scale], rounds=rounds)
     began = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    with errors_told(), tempfile.TemporaryDirectory(prefix="ordered-kafka-bench-") as data:
+    with exit_on_error(), tempfile.TemporaryDirectory(prefix="ordered-kafka-bench-") as data:
         chosen = _chosen(parts or [], quick=scale is Size.QUICK)
         path = directory / f"{began.replace(':', '')}.json"
         directory.mkdir(parents=True, exist_ok=True)

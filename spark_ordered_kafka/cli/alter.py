@@ -14,7 +14,7 @@ from spark_ordered_kafka.cli.output import (
     ReasonOption,
     TopicOption,
     connected,
-    errors_told,
+    exit_on_error,
     parse_configs,
     raise_if_refused,
     tell,
@@ -74,7 +74,7 @@ def alter(
     --replica-assignment with --partitions has the replicas of all partitions, as in kafka-topics: those that are there
     already stay as they are. Without --partitions it moves the replicas of those that are there.
     """
-    with errors_told():
+    with exit_on_error():
         configs = _alterations(config or [], delete_config or [])
         assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
         replicas = replication_factor is not None or (assignments is not None and partitions is None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, errors_told, print_table
+from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, exit_on_error, print_table
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.bench.clients import ClientsReport
@@ -38,7 +38,7 @@ def gate(
     from spark_ordered_kafka.bench.gate import run
 
     sizes = list(zip(partitions or [10_000, 100_000], epochs or [100, 10], strict=False))
-    with errors_told():
+    with exit_on_error():
         timings = [run(count, history, repeats) for count, history in sizes]
     if output is OutputFormat.JSON:
         typer.echo(json.dumps([asdict(timing) for timing in timings], indent=2))
@@ -69,7 +69,7 @@ def placement(
     """Time of planning where replicas go, by default of 200,000 partitions on 1,000 brokers."""
     from spark_ordered_kafka.bench.placement import run
 
-    with errors_told():
+    with exit_on_error():
         report = run(brokers, racks, partitions, replication_factor, repeats)
     if output is OutputFormat.JSON:
         typer.echo(json.dumps(asdict(report), indent=2))
@@ -114,7 +114,7 @@ def clients(
     def say(line: str) -> None:
         typer.echo(line, err=True)
 
-    with errors_told():
+    with exit_on_error():
         plan = ClientsPlan(records, value_bytes, partitions, repeats, producers, changes)
         with (
             tempfile.TemporaryDirectory(prefix="ordered-kafka-bench-") as directory,
@@ -180,7 +180,7 @@ def reassign(
     def say(line: str) -> None:
         typer.echo(line, err=True)
 
-    with errors_told():
+    with exit_on_error():
         plan = ReassignPlan(brokers, partitions, moved_partitions, moved_megabytes, status_replicas, repeats)
         # What is to be measured is not the download.
         kafka_tool("kafka-reassign-partitions", "--version", progress=say)

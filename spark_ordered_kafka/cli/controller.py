@@ -18,7 +18,7 @@ from spark_ordered_kafka.cli.output import (
     OutputFormat,
     OutputOption,
     connected,
-    errors_told,
+    exit_on_error,
     print_body,
     print_table,
 )
@@ -81,7 +81,7 @@ def run(
         "port": port,
         "retire.replication.factor": retire_replication_factor,
     }
-    with errors_told():
+    with exit_on_error():
         entries = {} if config is None else read_file(config, os.environ)
         entries |= {name: value for name, value in given.items() if value is not None}
         parsed = controller_config(entries, default_host=socket.getfqdn())
@@ -124,7 +124,7 @@ def hash_token(
     """Make a bearer token, and the line for the file of authentication.tokens.file that lets it in."""
     from spark_ordered_kafka.controller.access.tokens import hashed, new_token
 
-    with errors_told():
+    with exit_on_error():
         token = sys.stdin.readline().strip() if from_stdin else new_token()
         entry = hashed(token, principal)
     shown = {"entry": str(entry)} if from_stdin else {"token": token, "entry": str(entry)}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, errors_told, print_table
+from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, exit_on_error, print_table
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.jars import KAFKA_VERSIONS
@@ -71,7 +71,7 @@ def up(
 
     The defaults apply to a new directory; a used one keeps what it was set up with.
     """
-    with errors_told():
+    with exit_on_error():
         cluster = LocalCluster(
             directory,
             brokers=brokers,
@@ -98,7 +98,7 @@ def up(
 @app.command()
 def down(directory: DirOption = _DEFAULT_DIR) -> None:
     """End every process of the cluster; its data stays in the directory."""
-    with errors_told():
+    with exit_on_error():
         cluster = LocalCluster(directory)
         ended = cluster.down()
         if not ended:
@@ -115,7 +115,7 @@ def status(directory: DirOption = _DEFAULT_DIR, output: OutputOption = OutputFor
 
     The JSON is that of `up` with `kafka_version`, `directory`, `running` (whether all run) and `servers` added.
     """
-    with errors_told():
+    with exit_on_error():
         cluster = LocalCluster(directory)
         _check_exists(cluster)
         servers = cluster.status()

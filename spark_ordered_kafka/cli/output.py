@@ -64,14 +64,14 @@ def connected(
     from spark_ordered_kafka.cli.command_config import connection
     from spark_ordered_kafka.client.controller import ControllerClient
 
-    with errors_told():
+    with exit_on_error():
         urls, credentials = connection(controller, command_config)
         with ControllerClient(urls, reason=reason, credentials=credentials) as client:
             yield client
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """Print an error as one line on stderr and exit: 2 for what was given wrongly, else 1."""
     try:
         yield

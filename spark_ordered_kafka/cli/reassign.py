@@ -15,7 +15,7 @@ from spark_ordered_kafka.cli.output import (
     OutputOption,
     ReasonOption,
     connected,
-    errors_told,
+    exit_on_error,
     print_body,
     tell,
 )
@@ -110,7 +110,7 @@ def execute(
 
     Nothing is begun if part of the plan is refused. Ctrl-C ends the watching; the reassignment goes on.
     """
-    with errors_told():
+    with exit_on_error():
         partitions = _plan(reassignment_json_file, rollback)
     from spark_ordered_kafka.client.schemas import ReassignmentRequest
 

@@ -15,7 +15,7 @@ from spark_ordered_kafka.cli.output import (
     OutputOption,
     ReasonOption,
     connected,
-    errors_told,
+    exit_on_error,
     print_body,
     tell,
 )
@@ -114,7 +114,7 @@ def alter_throttle(
 ) -> None:
     """Change how fast a reassignment that goes on may copy."""
     options = {"throttle": throttle, "replica_alter_log_dirs_throttle": replica_alter_log_dirs_throttle}
-    with errors_told():
+    with exit_on_error():
         # A limit that is left out stays, so those given alone are sent.
         limits = {name: _limit(name, value) for name, value in options.items() if value is not None}
         if not limits:

@@ -14,7 +14,7 @@ from spark_ordered_kafka.cli.output import (
     OutputFormat,
     OutputOption,
     connected,
-    errors_told,
+    exit_on_error,
     print_table,
 )
 from spark_ordered_kafka.cli.units import shown_bytes
@@ -77,7 +77,7 @@ def plan(
     The proposed configuration is for reassign execute, or for kafka-reassign-partitions. What it would move is told on
     stderr. With --output json it is all that is printed on stdout.
     """
-    with errors_told():
+    with exit_on_error():
         goals = {
             "--drain": _ids("drain", "--drain", drain),
             "--spread-onto": _ids("spread", "--spread-onto", spread_onto),

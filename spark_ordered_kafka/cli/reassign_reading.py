@@ -13,7 +13,7 @@ from spark_ordered_kafka.cli.output import (
     OutputFormat,
     OutputOption,
     connected,
-    errors_told,
+    exit_on_error,
     print_body,
     print_table,
 )
@@ -38,7 +38,7 @@ def status(
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """How far a reassignment is. With --follow, ends with 0 only if every partition was reassigned."""
-    with errors_told():
+    with exit_on_error():
         if progress and follow:
             raise ConfigError("--progress", True, "cannot be combined with --follow")
     with connected(controller, command_config=command_config) as client:
@@ -65,7 +65,7 @@ def verify(
     Prints what kafka-reassign-partitions --verify does. Throttles are left alone: those of requests are taken back by the
     controller.
     """
-    with errors_told():
+    with exit_on_error():
         if reassignment_json_file is None:
             raise ConfigError(REASSIGNMENT_JSON_FILE, None, "give it")
         from spark_ordered_kafka.cli.reassign_files import read_partitions

@@ -17,7 +17,7 @@ from spark_ordered_kafka.cli.output import (
     ReasonOption,
     TopicOption,
     connected,
-    errors_told,
+    exit_on_error,
     parse_configs,
     print_body,
     print_table,
@@ -63,7 +63,7 @@ def create(
     """Create a topic whose partition count can grow and shrink with every key in order."""
     from spark_ordered_kafka.client.schemas import CreateTopicRequest
 
-    with errors_told():
+    with exit_on_error():
         assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
         if assignments is not None and (partitions is not None or replication_factor is not None):
             raise ConfigError(

@@ -13,11 +13,11 @@ from typing import Any
 
 from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.lane import Lane
 from spark_ordered_kafka.client.options import ProducerOptions, producer_options
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras, too_large
 from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.sending import LaneSettings, commit_offsets
+from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
@@ -69,7 +69,7 @@ class OrderedProducer:
         self._max_message_bytes = options.max_message_bytes
         self._outbox = Outbox()
         self._settings = _settings(options, self._controller)
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, TopicSender] = {}
         self._names: list[LeasedName] = []
         self._opening = threading.Lock()
         self._cluster_id: str | None = None
@@ -99,7 +99,7 @@ class OrderedProducer:
         RequestError for a topic that is not under management; UnavailableError when no controller answers;
         ClosedError; and the error that ended the topic's transactions for good.
         """
-        lane: Lane | None
+        lane: TopicSender | None
         try:
             lane = self._lanes[topic]
         except (KeyError, TypeError):
@@ -256,7 +256,7 @@ class OrderedProducer:
         if self._closed:
             raise ClosedError("the producer is closed; make a new one")
 
-    def _open_lane(self, topic: Any) -> Lane:
+    def _open_lane(self, topic: Any) -> TopicSender:
         self._check_open()
         if not isinstance(topic, str):
             raise ConfigError("topic", topic, "the topic's name, a str")
@@ -271,7 +271,7 @@ class OrderedProducer:
             check_cluster(connection, managed, self._cluster_id)
             self._check_open()
             name = lease_name(self._controller, topic)
-            lane = Lane(topic, name, self._settings, self._backlog, self._outbox)
+            lane = TopicSender(topic, name, self._settings, self._backlog, self._outbox)
             self._names.append(name)
             # Replaced, not changed: other threads look into it without a lock.
             self._lanes = {**self._lanes, topic: lane}
@@ -282,7 +282,7 @@ class OrderedProducer:
             for lane in self._lanes.values():
                 lane.hurry()
 
-    def _only_lane(self) -> Lane | None:
+    def _only_lane(self) -> TopicSender | None:
         """The lane that offsets are committed with: that of the records since the last commit, else any."""
         with self._backlog.lock:
             busy = [lane for lane in self._lanes.values() if lane.pending]
@@ -328,7 +328,7 @@ class OrderedProducer:
                 raise request.error
         return done
 
-    def _request(self, lane: Lane, *, with_offsets: bool) -> CommitRequest:
+    def _request(self, lane: TopicSender, *, with_offsets: bool) -> CommitRequest:
         if not with_offsets:
             return lane.request_commit()
         request = lane.request_commit(self._reads.offsets())

@@ -77,7 +77,7 @@ class OpenTransaction:
         return (
             self._producer is not None
             and self._sent == len(self.chunks)
-            and self._producer.has_room(len(chunk), chunk.size)
+            and self._producer.has_headroom(len(chunk), chunk.size)
         )
 
     def send(self) -> None:

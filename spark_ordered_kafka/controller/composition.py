@@ -10,7 +10,7 @@ from functools import partial
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
 from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.reassign.execution.executor import Executor
-from spark_ordered_kafka.controller.reassign.execution.leader_term import Reign
+from spark_ordered_kafka.controller.reassign.execution.leader_term import LeaderTerm
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import ReplicaSelection
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_status import ReplicaLags
 from spark_ordered_kafka.controller.reassign.log_dirs.service import LogDirService
@@ -59,8 +59,8 @@ def replica_services(
     """
     timeout, retired_factor = settings.request_timeout, settings.retire_replication_factor
     store = ReassignmentStore(session)
-    new_reign = partial(
-        Reign,
+    new_leader_term = partial(
+        LeaderTerm,
         admin,
         store,
         Throttles(session, admin, timeout),
@@ -72,7 +72,7 @@ def replica_services(
         before_step,
         timeout=timeout,
     )
-    reassigner = Executor(new_reign)
+    reassigner = Executor(new_leader_term)
     selection = ReplicaSelection(admin)
     told, moved = LogDirs(admin.requests, timeout=patience), LogDirs(admin.requests, timeout=timeout)
     return ReplicaServices(

@@ -344,7 +344,7 @@ class ControllerService:
     def _lead(self) -> None:
         while not self._stop.is_set():
             try:
-                self._election.run(self._reign)
+                self._election.run(self._leader_term)
             except OrderedKafkaError as error:
                 _log.warning("cannot become the controller yet: %s", error)
                 self._stop.wait(_CLAIM_RETRY)
@@ -352,7 +352,7 @@ class ControllerService:
                 _log.exception("the leadership ended")
                 self._stop.wait(_CLAIM_RETRY)
 
-    def _reign(self, claim: LeaderRecord) -> None:
+    def _leader_term(self, claim: LeaderRecord) -> None:
         """What the controller does until it is deposed or stopped. Raises ZooKeeperError when it cannot begin."""
         # A broker that is down may hold it up for long.
         creations = threading.Thread(target=self._finish_creations, name="creations", daemon=True)

@@ -27,7 +27,7 @@ _WITNESSES = 3
 PROPAGATION = 5.0
 """Seconds for every broker to learn of a topic or partition that was just made, or of its new replicas."""
 
-NEWS = 1.0
+USUAL_PROPAGATION = 1.0
 """Seconds in which they nearly always have, so that what one has not heard of is looked for that long."""
 
 

@@ -17,7 +17,7 @@ from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.contents import Records
-from spark_ordered_kafka.native.producing import Room, produce
+from spark_ordered_kafka.native.producing import Headroom, produce
 from spark_ordered_kafka.native.unanswered import watch
 from spark_ordered_kafka.ordering.routing import Routing
 
@@ -177,7 +177,7 @@ class TransactionalProducer:
 
         ``size`` is their size in bytes; either all or none of them have headers.
         """
-        if not self.has_room(len(rows), size):
+        if not self.has_headroom(len(rows), size):
             self.flush()
         self._undelivered_bytes += size
         # Of one of them nothing is known but that it is no larger than all.
@@ -203,7 +203,7 @@ class TransactionalProducer:
                 turn,
                 records,
                 start,
-                self._await_room(),
+                self._await_headroom(),
             )
             start, turn = start + queued.rows, queued.turn
             self._undelivered_bytes += queued.size
@@ -215,32 +215,32 @@ class TransactionalProducer:
         """Take the reports of what is acknowledged. Raises the instance's fatal error, such as having been fenced."""
         self._poll(0)
 
-    def has_room(self, rows: int, size: int) -> bool:
+    def has_headroom(self, rows: int, size: int) -> bool:
         """Whether :meth:`send` takes that many rows of ``size`` bytes without waiting."""
-        room = self._room()
-        return rows <= room.rows and size <= room.size
+        headroom = self._headroom()
+        return rows <= headroom.rows and size <= headroom.size
 
-    def _room(self) -> Room:
+    def _headroom(self) -> Headroom:
         undelivered = len(self._producer)
         # librdkafka counts records only: of those that are left, each may be the largest.
         self._undelivered_bytes = min(self._undelivered_bytes, undelivered * self._largest)
         if undelivered == 0:
             self._largest = 0
-        return Room(_DRAIN_RECORDS - undelivered, _DRAIN_BYTES - self._undelivered_bytes)
+        return Headroom(_DRAIN_RECORDS - undelivered, _DRAIN_BYTES - self._undelivered_bytes)
 
-    def _await_room(self) -> Room:
+    def _await_headroom(self) -> Headroom:
         """Wait until half of the room is free, if little is: filling it row by row would cost a call for each few."""
         deadline = time.monotonic() + self._timeout
         wanted = _LITTLE_ROOM
-        room = self._room()
-        while min(room.rows / _DRAIN_RECORDS, room.size / _DRAIN_BYTES) < wanted:
+        headroom = self._headroom()
+        while min(headroom.rows / _DRAIN_RECORDS, headroom.size / _DRAIN_BYTES) < wanted:
             wanted = 0.5
             if time.monotonic() >= deadline:
                 raise self._not_acknowledged()
             # Unlike a poll it makes librdkafka send what waits for more.
             self._run("producing", self._producer.flush, _ROOM_PAUSE)
-            room = self._room()
-        return room
+            headroom = self._headroom()
+        return headroom
 
     def _not_acknowledged(self) -> UnavailableError:
         return UnavailableError(

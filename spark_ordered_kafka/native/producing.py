@@ -19,7 +19,7 @@ from spark_ordered_kafka.ordering.routing import Routing
 _PART_ROWS = 2_000
 
 
-class Room(NamedTuple):
+class Headroom(NamedTuple):
     """How much may be queued."""
 
     rows: int
@@ -36,7 +36,13 @@ class Queued(NamedTuple):
 
 
 def produce(
-    producer: Producer, topic: str, routing: Routing, turn: int, records: Records, start: int, room: Room
+    producer: Producer,
+    topic: str,
+    routing: Routing,
+    turn: int,
+    records: Records,
+    start: int,
+    headroom: Headroom,
 ) -> Queued:
     """Queue records from the ``start``-th on, as many as there is room for, and at least one.
 
@@ -49,7 +55,7 @@ def produce(
     """
     native = kernel()
     if native is None:
-        return _produce(producer, topic, routing, turn, records, start, room)
+        return _produce(producer, topic, routing, turn, records, start, headroom)
     rows, size, largest, turn, error, _ = native.produce(
         producer,
         topic,
@@ -59,7 +65,7 @@ def produce(
         records.values,
         records.headers,
         start,
-        *room,
+        *headroom,
     )
     if error:
         raise KafkaException(KafkaError(error))
@@ -67,12 +73,18 @@ def produce(
 
 
 def _produce(
-    producer: Producer, topic: str, routing: Routing, turn: int, records: Records, start: int, room: Room
+    producer: Producer,
+    topic: str,
+    routing: Routing,
+    turn: int,
+    records: Records,
+    start: int,
+    headroom: Headroom,
 ) -> Queued:
-    part = slice(start, start + max(1, min(room.rows, _PART_ROWS)))
+    part = slice(start, start + max(1, min(headroom.rows, _PART_ROWS)))
     rows = _rows(records, part)
     sizes = list(map(_size, rows))
-    count = max(1, sum(total <= room.size for total in accumulate(sizes)))
+    count = max(1, sum(total <= headroom.size for total in accumulate(sizes)))
     rows, sizes = rows[:count], sizes[:count]
     partitions = routing.partitions([row["key"] for row in rows])
     for place in np.flatnonzero(partitions < 0).tolist():

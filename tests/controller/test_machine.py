@@ -122,7 +122,7 @@ def test_growth_after_the_fence_does_not_keep_order_from_being_switched_off() ->
     running, _ = walk(closing(off), *happened)
     assert walk(running, e.LogsGrew(102.4, {2: 5}))[1] == (i.CommitLayout(running.change, ENDS),)
     running, _ = walk(closing(replace(off, kind="order")), *happened)
-    assert isinstance(walk(running, e.LogsGrew(102.4, {2: 5}))[1][0], i.TakeBack)
+    assert isinstance(walk(running, e.LogsGrew(102.4, {2: 5}))[1][0], i.RollBack)
 
 
 def test_a_second_change_is_told_what_the_first_one_does() -> None:
@@ -157,9 +157,9 @@ def test_unordered_topic_is_changed_without_holding_or_fencing_writers() -> None
 def test_open_transactions_are_drained_until_the_drain_time_is_over() -> None:
     running = closing()
     running, todo = walk(running, e.TransactionsListed(102.5, {"a": "Ongoing", "b": "Empty"}))
-    assert todo == (i.Drain(0.05), i.ListTransactions(132.0))
+    assert todo == (i.Pause(0.05), i.ListTransactions(132.0))
     running, todo = walk(running, e.TransactionsListed(103.98, {"a": "Ongoing", "b": "Empty"}))
-    assert isinstance(todo[0], i.Drain)
+    assert isinstance(todo[0], i.Pause)
     assert todo[0].seconds == pytest.approx(0.02)
     running, todo = walk(running, e.TransactionsListed(104.0, {"a": "Ongoing", "b": "Empty"}))
     assert isinstance(todo[-1], i.Fence)
@@ -179,12 +179,12 @@ def test_a_writer_that_begins_again_is_not_waited_for() -> None:
 )
 def test_closing_that_takes_too_long_is_taken_back(event: e.Event) -> None:
     running, todo = walk(closing(), event)
-    assert isinstance(todo[0], i.TakeBack)
+    assert isinstance(todo[0], i.RollBack)
     assert todo[0].ending.outcome == "failed"
     assert todo[0].ending.code == ErrorCode.REQUEST_TIMED_OUT
     assert "step closing" in (todo[0].ending.message or "")
     assert "30 s" in (todo[0].ending.message or "")
-    assert walk(running, e.TakenBack(133.0))[1] == (i.Finish("failed"),)
+    assert walk(running, e.RolledBack(133.0))[1] == (i.Finish("failed"),)
 
 
 def test_the_error_says_what_was_not_reached() -> None:
@@ -203,20 +203,20 @@ def test_a_retriable_failure_while_closed_starts_the_listing_again(step: str) ->
     assert running.change.step == step
     running, todo = walk(running, e.Failed(103.0, ErrorCode.REQUEST_TIMED_OUT, "later", True))
     assert running.boundaries is None
-    assert [type(one) for one in todo] == [i.Drain, i.Persist, i.ListTransactions]
+    assert [type(one) for one in todo] == [i.Pause, i.Persist, i.ListTransactions]
 
 
 def test_a_failure_for_good_is_taken_back_with_its_error() -> None:
     running, _ = machine.resume(EXPAND, 100.0, TIMING)
     _, todo = walk(running, e.Failed(100.5, ErrorCode.INVALID_PARTITIONS, "no", False))
-    assert todo == (i.TakeBack(EXPAND, Ending("failed", ErrorCode.INVALID_PARTITIONS, "no")),)
+    assert todo == (i.RollBack(EXPAND, Ending("failed", ErrorCode.INVALID_PARTITIONS, "no")),)
 
 
 def test_a_foreign_writer_is_looked_for_before_anything_is_created() -> None:
     running, _ = machine.resume(EXPAND, 100.0, TIMING)
     _, todo = walk(running, e.ForeignWriterSeen(100.5, "offset 7 of partition 1"))
     (back,) = todo
-    assert isinstance(back, i.TakeBack)
+    assert isinstance(back, i.RollBack)
     assert back.change == EXPAND
     assert back.ending.code == ErrorCode.ACTIVE_FOREIGN_PRODUCERS
     assert "offset 7 of partition 1; stop that producer, or use force" in (back.ending.message or "")
@@ -232,14 +232,14 @@ def test_retries_do_not_extend_the_time_for_creating() -> None:
     assert todo[-1] == i.LookForForeign(160.0)
     assert walk(running, e.NoForeignWriter(130.5))[1][-1] == i.CreatePartitions(4, 160.0)
     _, todo = walk(running, e.Failed(160.0, ErrorCode.REQUEST_TIMED_OUT, "away", True))
-    assert isinstance(todo[0], i.TakeBack)
+    assert isinstance(todo[0], i.RollBack)
 
 
 def test_growth_after_the_fence_names_partitions_and_offsets() -> None:
     happened = (e.TransactionsListed(102.1, {}), e.WritersFenced(102.2, 0), e.BoundariesRead(102.3, ENDS))
     running, _ = walk(closing(), *happened)
     _, todo = walk(running, e.LogsGrew(102.4, {2: 5, 0: 8}))
-    assert isinstance(todo[0], i.TakeBack)
+    assert isinstance(todo[0], i.RollBack)
     assert todo[0].ending.code == ErrorCode.ACTIVE_FOREIGN_PRODUCERS
     assert "0 (7 -> 8), 2 (3 -> 5)" in (todo[0].ending.message or "")
 
@@ -254,7 +254,7 @@ def test_growth_is_accepted_with_force() -> None:
 def test_a_failed_take_back_is_tried_again() -> None:
     running, _ = walk(closing(), e.CancelRequested(103.0))
     _, todo = walk(running, e.Failed(104.0, ErrorCode.REQUEST_TIMED_OUT, "ZooKeeper is away", True))
-    assert [type(one) for one in todo] == [i.Drain, i.TakeBack]
+    assert [type(one) for one in todo] == [i.Pause, i.RollBack]
 
 
 @pytest.mark.parametrize("step", ["closing", "fencing", "boundaries", "committing"])
@@ -269,7 +269,7 @@ def test_resume_after_closing_lists_and_fences_afresh_in_a_fresh_window(step: st
 @pytest.mark.parametrize("step", ["planned", "creating", "closing", "fencing", "boundaries", "committing"])
 def test_resume_of_a_cancelled_change_takes_it_back(step: str) -> None:
     change = replace(EXPAND, step=step, cancel_requested=True)  # type: ignore[arg-type]
-    assert machine.resume(change, 500.0, TIMING)[1] == (i.TakeBack(change, Ending("cancelled")),)
+    assert machine.resume(change, 500.0, TIMING)[1] == (i.RollBack(change, Ending("cancelled")),)
 
 
 def test_an_event_without_a_row_tells_the_story() -> None:

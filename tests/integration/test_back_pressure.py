@@ -16,7 +16,7 @@ from spark_ordered_kafka.kafka.writer import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.loading import VARIABLE, kernel
-from spark_ordered_kafka.native.producing import Queued, Room, produce
+from spark_ordered_kafka.native.producing import Headroom, Queued, produce
 from spark_ordered_kafka.ordering.routing import Routing
 from tests.streams import create, raw_records, writer_context
 
@@ -42,9 +42,15 @@ def test_what_is_undelivered_is_bounded(
     calls: list[Queued] = []
 
     def watched(
-        client: Producer, topic: str, routing: Routing, turn: int, rows: Records, start: int, room: Room
+        client: Producer,
+        topic: str,
+        routing: Routing,
+        turn: int,
+        rows: Records,
+        start: int,
+        headroom: Headroom,
     ) -> Queued:
-        calls.append(queue(client, topic, routing, turn, rows, start, room))
+        calls.append(queue(client, topic, routing, turn, rows, start, headroom))
         undelivered.append(len(client))
         return calls[-1]
 

@@ -235,7 +235,7 @@ def test_open_transaction_is_drained_then_fenced(kafka_cluster: LocalCluster) ->
         producer.begin_transaction()
         producer.produce(topic, b"v", partition=0)
         assert producer.flush(TIMEOUT) == 0
-        with Hold(i.Drain) as hold, ThreadPoolExecutor() as pool:
+        with Hold(i.Pause) as hold, ThreadPoolExecutor() as pool:
             controller.before = hold
             change = pool.submit(controller.alter, topic, 3)
             hold.await_reached()

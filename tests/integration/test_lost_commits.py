@@ -35,7 +35,7 @@ def test_a_cancel_after_a_commit_without_an_answer_is_accepted_only_if_it_is_in_
         raise ZooKeeperError("ZooKeeper did not answer")
 
     monkeypatch.setattr(Znodes, "commit_layout", unanswered)
-    with Hold(i.Drain) as hold, ThreadPoolExecutor() as pool:
+    with Hold(i.Pause) as hold, ThreadPoolExecutor() as pool:
         controller.before = hold
         change = pool.submit(controller.alter, topic, 3)
         hold.await_reached()

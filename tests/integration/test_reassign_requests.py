@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import Witnesses
+from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import MetadataAgreement
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.state.reassignment_records import Move, MovesRecord, RequestRecord
 from spark_ordered_kafka.controller.state.reassignments import REASSIGNMENT_PATHS, ReassignmentStore
@@ -515,17 +515,17 @@ def test_what_waits_for_its_turn_is_not_contradicted(moving: InProcess, store: R
 def test_brokers_that_differ_are_not_believed(moving: InProcess, judge: Judge) -> None:
     topic = judge.create([1], [2])
     service = moving.service
-    witnesses = Witnesses(
+    agreement = MetadataAgreement(
         service.admin.requests, ReassignmentStore(service._session), time.time, timeout=TIMEOUT
     )
     described = service.admin.describe_topics([topic])
     alive = {broker.id for broker in service.admin.brokers()}
     names = {topic, "none", "no name"}
-    assert witnesses.agree(Known(topics=described, alive=alive), names)
-    assert not witnesses.agree(Known(topics={}, alive=alive), names)
-    assert not witnesses.agree(Known(topics=described, alive=alive - {3}), names)
+    assert agreement.agree(Known(topics=described, alive=alive), names)
+    assert not agreement.agree(Known(topics={}, alive=alive), names)
+    assert not agreement.agree(Known(topics=described, alive=alive - {3}), names)
     fewer = replace(described[topic], partitions=described[topic].partitions[:1])
-    assert not witnesses.agree(Known(topics={topic: fewer}, alive=alive), names)
+    assert not agreement.agree(Known(topics={topic: fewer}, alive=alive), names)
 
 
 def test_what_a_request_has_just_done_is_remembered(moving: InProcess, mover: Mover, judge: Judge) -> None:
@@ -537,8 +537,10 @@ def test_what_a_request_has_just_done_is_remembered(moving: InProcess, mover: Mo
     for seconds, remembered in ((0.0, {(topic, 0)}), (60.0, set())):
         now = mover.view(request).ended_at
         assert now is not None
-        witnesses = Witnesses(service.admin.requests, store, partial(float, now + seconds), timeout=TIMEOUT)
-        assert witnesses.moved({(topic, 0), ("other", 0)}).keys() == remembered
+        agreement = MetadataAgreement(
+            service.admin.requests, store, partial(float, now + seconds), timeout=TIMEOUT
+        )
+        assert agreement.moved({(topic, 0), ("other", 0)}).keys() == remembered
     # It is listed without its moves.
     assert store.records()[request].sums is not None
 

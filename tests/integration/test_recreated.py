@@ -122,7 +122,7 @@ def test_creation_in_the_place_of_a_deleted_topic_is_ended_when_it_was_cut_off(
     assert_new(controller, changed, old, 2)
 
 
-@pytest.mark.parametrize("kind", [i.ListTransactions, i.ReadBoundaries, i.CommitLayout, i.TakeBack])
+@pytest.mark.parametrize("kind", [i.ListTransactions, i.ReadBoundaries, i.CommitLayout, i.RollBack])
 def test_a_change_in_progress_does_not_outlive_its_topic(
     controller: InProcess, kafka_cluster: LocalCluster, kind: type
 ) -> None:
@@ -131,7 +131,7 @@ def test_a_change_in_progress_does_not_outlive_its_topic(
     with Hold(kind) as hold:
         controller.before = hold
         change = controller.alter(topic, 3, wait=False)
-        if kind is i.TakeBack:
+        if kind is i.RollBack:
             assert controller.http.delete(f"/v1/topics/{topic}/change").status_code == 200
         hold.await_reached()
         job, thread = controller.service.changes._jobs[topic]

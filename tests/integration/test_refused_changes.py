@@ -45,7 +45,7 @@ def test_a_running_producer_refuses_a_change_before_anything_is_done_to_kafka(
             assert "a producer without idempotence has just written offset" in told
             assert "stop that producer, or use force" in told
         assert ("nothing was changed in Kafka" in told) == (target > 3)
-        assert set(steps) == {i.LookForForeign, i.TakeBack, i.Finish}
+        assert set(steps) == {i.LookForForeign, i.RollBack, i.Finish}
         foreign.await_written(10)
         assert kafka_partitions(kafka_cluster, topic) == 3
     assert foreign.partitions == {0, 1, 2}

@@ -54,7 +54,7 @@ _KINDS: dict[type, int] = {
     instructions.ReadBoundaries: READ,
     instructions.CheckNothingGrew: CHECK,
     instructions.CommitLayout: COMMIT,
-    instructions.TakeBack: TAKE_BACK,
+    instructions.RollBack: TAKE_BACK,
 }
 _ENDING = Ending("failed")  # nothing depends on why a change is taken back
 #: Steps whose result may come too late or not at all.
@@ -139,7 +139,7 @@ class ChangeMachine:
         """The change is cleared in ZooKeeper; the machine must have nothing left to do."""
         running = self._nodes[node].running
         assert running is not None
-        _, todo = machine.advance(running, events.TakenBack(EARLY), self._timing)
+        _, todo = machine.advance(running, events.RolledBack(EARLY), self._timing)
         assert isinstance(todo[0], instructions.Finish)
 
     def _planned(self, epoch: int) -> int:
@@ -236,7 +236,7 @@ class ChangeMachine:
             elif isinstance(instruction, instructions.FenceIdle):
                 running, todo = machine.advance(running, events.IdleFenced(EARLY), self._timing)
                 continue
-            elif not isinstance(instruction, instructions.Drain):
+            elif not isinstance(instruction, instructions.Pause):
                 break
             todo = todo[1:]
         return self._number(_Node(persisted, running, todo))
@@ -266,7 +266,7 @@ def _plain(
 ) -> Instruction | CoverPartitions | CommitCovering:
     if isinstance(instruction, (instructions.Persist, instructions.CommitLayout)):
         return replace(instruction, change=_without_report(instruction.change))
-    if isinstance(instruction, instructions.TakeBack):
+    if isinstance(instruction, instructions.RollBack):
         return replace(
             instruction, change=_without_report(instruction.change), ending=Ending(instruction.ending.outcome)
         )

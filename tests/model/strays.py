@@ -192,8 +192,8 @@ class Strays:
                     yield "a log grew", state, events.LogsGrew(0.0, {0: 1})
             case instructions.CommitLayout(change, starts):
                 yield "done", state._replace(layout=(change.target, len(starts))), events.Committed(0.0)
-            case instructions.TakeBack():
-                yield "done", state, events.TakenBack(0.0)
+            case instructions.RollBack():
+                yield "done", state, events.RolledBack(0.0)
 
     def _judge(self, state: Topic, running: Running) -> str | None:
         ending = running.ending
@@ -206,7 +206,7 @@ class Strays:
         running, todo = answer
         # What others cannot see is done at once, and the story is told to those who watch.
         visible = tuple(
-            one for one in todo if not isinstance(one, (instructions.Persist, instructions.Drain))
+            one for one in todo if not isinstance(one, (instructions.Persist, instructions.Pause))
         )
         return state._replace(running=replace(running, story=()), todo=visible)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.contents import Contents, Records, objects
-from spark_ordered_kafka.native.producing import Queued, Room, produce
+from spark_ordered_kafka.native.producing import Headroom, Queued, produce
 from spark_ordered_kafka.ordering.routing import Routing
 from tests.native.columns import both_ways, headers_type, row_columns
 from tests.servers import TIMEOUT, create_topic, unique_name
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("native")
 
 PARTITIONS = 3
 ROUTING = Routing("murmur3", 2, PARTITIONS)
-ROOM = Room(10_000, 1 << 20)
+ROOM = Headroom(10_000, 1 << 20)
 
 Record = tuple[int, bytes | None, bytes | None, Any]
 
@@ -57,12 +57,14 @@ def written(kafka_cluster: LocalCluster) -> Iterator[Written]:
     topic.close()
 
 
-def queue(producer: Producer, topic: str, records: Records, room: Room = ROOM, turn: int = 0) -> list[Queued]:
+def queue(
+    producer: Producer, topic: str, records: Records, headroom: Headroom = ROOM, turn: int = 0
+) -> list[Queued]:
     """Call after call until all is queued."""
     calls: list[Queued] = []
     done = 0
     while done < len(records):
-        calls.append(produce(producer, topic, ROUTING, turn, records, done, room))
+        calls.append(produce(producer, topic, ROUTING, turn, records, done, headroom))
         done, turn = done + calls[-1].rows, calls[-1].turn
     return calls
 
@@ -104,13 +106,13 @@ def test_no_more_is_queued_than_there_is_room_for(written: Written) -> None:
     headers = pa.array([[{"key": "\u00e9", "value": b"12"}]] * 6 + [None] * 4, headers_type())
     records = Records([b"k"] * 10, [b"12345"] * 9 + [None], headers)
 
-    def rows(room: Room) -> list[int]:
-        return [call.rows for call in queue(written.producer, written.topic, records, room)]
+    def rows(headroom: Headroom) -> list[int]:
+        return [call.rows for call in queue(written.producer, written.topic, records, headroom)]
 
-    assert rows(Room(4, 1000)) == [4, 4, 2]
-    assert rows(Room(-1, -1)) == [1] * 10, "the first is taken in any case"
-    assert rows(Room(100, 30)) == [3, 3, 4], "10 bytes each, and then 6 and 1"
-    (call,) = queue(written.producer, written.topic, records, Room(10, 79))
+    assert rows(Headroom(4, 1000)) == [4, 4, 2]
+    assert rows(Headroom(-1, -1)) == [1] * 10, "the first is taken in any case"
+    assert rows(Headroom(100, 30)) == [3, 3, 4], "10 bytes each, and then 6 and 1"
+    (call,) = queue(written.producer, written.topic, records, Headroom(10, 79))
     assert call == Queued(10, 79, 10, 0)
     assert len(written.next(40)) == 40
 

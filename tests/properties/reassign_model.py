@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from spark_ordered_kafka.controller.reassign.machine import instructions as i
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
+    ClusterState,
     Directories,
     Held,
     Ongoing,
     Partition,
-    Seen,
 )
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.values import PartitionId
@@ -59,8 +59,10 @@ class ModelKafka:
             place: None if row is None else replace(row, at=self.now + 0.01) for place, row in shown.items()
         }
 
-    def seen(self, partitions: Mapping[PartitionId, Partition | None], directories: Directories) -> Seen:
-        return Seen(
+    def seen(
+        self, partitions: Mapping[PartitionId, Partition | None], directories: Directories
+    ) -> ClusterState:
+        return ClusterState(
             at=self.now,
             alive=set(self.alive),
             ongoing={p: Ongoing(log.target) for p, log in self.logs.items() if log.target is not None},
@@ -93,7 +95,7 @@ class ModelKafka:
                 return self.reassign(place, replicas)
             case i.Withdraw(place):
                 return self.cancel(place)
-            case i.PlaceReplica(place, broker, path) | i.PlaceBack(place, broker, path):
+            case i.MoveToLogDir(place, broker, path) | i.CancelLogDirMove(place, broker, path):
                 return self.place(place, broker, path)
 
     def reassign(self, place: PartitionId, target: tuple[int, ...]) -> OrderedKafkaError | None:

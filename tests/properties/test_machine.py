@@ -50,7 +50,7 @@ class World:
     def carry_out(self, instruction: i.Instruction, growth: bool) -> e.Event | None:
         self.now += 0.01
         self.since_start.append(instruction)
-        if isinstance(instruction, i.Drain):
+        if isinstance(instruction, i.Pause):
             self.now += instruction.seconds
             return None
         if isinstance(instruction, i.Persist):
@@ -97,9 +97,9 @@ class World:
             assert self.reduced.isdisjoint(range(instruction.change.target))
             self.change, self.ended = None, "done"
             return e.Committed(self.now)
-        assert isinstance(instruction, i.TakeBack)
+        assert isinstance(instruction, i.RollBack)
         self.change, self.ended = None, instruction.ending.outcome
-        return e.TakenBack(self.now)
+        return e.RolledBack(self.now)
 
 
 def check_commit(world: World) -> None:
@@ -209,7 +209,7 @@ EVENTS = st.one_of(
             e.IdleFenced,
             e.NothingGrew,
             e.Committed,
-            e.TakenBack,
+            e.RolledBack,
             e.CancelRequested,
         )
     ]
@@ -254,8 +254,8 @@ def check_state(before: Running, running: Running, todo: tuple[i.Instruction, ..
         assert before.change.step == "committing"
         assert before.ending is None
     # Every answer ends with exactly one instruction that brings an event, or with the end.
-    silent = (i.Persist, i.Drain)
+    silent = (i.Persist, i.Pause)
     assert [isinstance(one, silent) for one in todo] == [True] * (len(todo) - 1) + [False]
     if before.ending is not None:
         assert running.ending == before.ending
-        assert isinstance(todo[-1], (i.TakeBack, i.Finish))
+        assert isinstance(todo[-1], (i.RollBack, i.Finish))

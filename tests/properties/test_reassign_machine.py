@@ -154,7 +154,9 @@ class World:
         self.check_limits()
         if "crash after" in mishaps:
             return self.take_over()
-        self.tasks, self.memory = machine.heard(self.tasks, self.memory, answers, self.kafka.now, LIMITS)
+        self.tasks, self.memory = machine.with_responses(
+            self.tasks, self.memory, answers, self.kafka.now, LIMITS
+        )
         self.check_ends()
         return None
 

@@ -101,7 +101,7 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class TakenBack:
+class RolledBack:
     """The change is cleared in ZooKeeper; the old layout stands."""
 
     at: float
@@ -137,7 +137,7 @@ Event: TypeAlias = (
     | NothingGrew
     | LogsGrew
     | Committed
-    | TakenBack
+    | RolledBack
     | CancelRequested
     | Failed
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.placement.place import continue_placement
 from spark_ordered_kafka.controller.state.change import Change
-from spark_ordered_kafka.controller.topics.capacities import Capacities, Room
+from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets, restored, staying
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -35,7 +35,7 @@ class Expansion:
         return len(staying(topic, self._replicas.ongoing(topic.topic, [0]), 0))
 
     def plan(self, change: Change, topic: TopicDescription) -> ExpansionPlan:
-        """Promise ``change`` what it needs; what it was promised before is planned anew.
+        """Reservation ``change`` what it needs; what it was promised before is planned anew.
 
         Raises RequestError: GUARD_RAILS, for all of it, when it does not fit, or what else keeps replicas from being
         placed; UnavailableError when Kafka or ZooKeeper does not answer.
@@ -49,10 +49,10 @@ class Expansion:
         ongoing = self._replicas.ongoing(topic.topic, [0, *revived])
         current = {row.partition: row.replicas for row in topic.partitions}
 
-        def plan(room: Room) -> dict[int, list[int]]:
-            again = restored(topic, ongoing, revived, room.racks, room.capacity)
+        def plan(headroom: Headroom) -> dict[int, list[int]]:
+            again = restored(topic, ongoing, revived, headroom.racks, headroom.capacity)
             gained = guards.added(current, again)
-            left = {broker: free - gained[broker] for broker, free in room.capacity.items()}
+            left = {broker: free - gained[broker] for broker, free in headroom.capacity.items()}
             if change.target <= existing:
                 new = []
             elif change.assignments is not None:
@@ -60,7 +60,7 @@ class Expansion:
                 guards.check(f"topic {topic.topic!r}", guards.added({}, dict(enumerate(new))), left)
             else:
                 placed = {**current, 0: staying(topic, ongoing, 0)}
-                new = continue_placement(room.racks, placed, change.target - existing, capacity=left)
+                new = continue_placement(headroom.racks, placed, change.target - existing, capacity=left)
             return again | dict(enumerate(new, existing))
 
         replicas = self._capacities.reserve(change.id, topic.topic, plan)

@@ -61,7 +61,7 @@ class ListTransactions:
 
 
 @dataclass(frozen=True)
-class Drain:
+class Pause:
     """Pause before the next instruction, while writers finish or a server comes back."""
 
     seconds: float
@@ -101,8 +101,8 @@ class CommitLayout:
 
 
 @dataclass(frozen=True)
-class TakeBack:
-    """Clear the change in the topic's znode and say how it ended. -> TakenBack"""
+class RollBack:
+    """Clear the change in the topic's znode and say how it ended. -> RolledBack"""
 
     change: Change
     ending: Ending
@@ -122,11 +122,11 @@ Instruction: TypeAlias = (
     | AwaitLeaders
     | FenceIdle
     | ListTransactions
-    | Drain
+    | Pause
     | Fence
     | ReadBoundaries
     | CheckNothingGrew
     | CommitLayout
-    | TakeBack
+    | RollBack
     | Finish
 )

@@ -29,8 +29,8 @@ from spark_ordered_kafka.controller.change.events import (
     NoForeignWriter,
     NothingGrew,
     PartitionsCreated,
+    RolledBack,
     Started,
-    TakenBack,
     TransactionsListed,
     WritersFenced,
 )
@@ -39,16 +39,16 @@ from spark_ordered_kafka.controller.change.instructions import (
     CheckNothingGrew,
     CommitLayout,
     CreatePartitions,
-    Drain,
     Fence,
     FenceIdle,
     Finish,
     Instruction,
     ListTransactions,
     LookForForeign,
+    Pause,
     Persist,
     ReadBoundaries,
-    TakeBack,
+    RollBack,
 )
 from spark_ordered_kafka.controller.settings import Timing
 from spark_ordered_kafka.controller.state.change import (
@@ -95,7 +95,7 @@ def advance(running: Running, event: Event, timing: Timing) -> Answer:
     change = running.change
     handler = TABLE.get((change.step, type(event)))
     taking_back = running.ending is not None
-    expected = isinstance(event, (TakenBack, Failed)) if taking_back else not isinstance(event, TakenBack)
+    expected = isinstance(event, (RolledBack, Failed)) if taking_back else not isinstance(event, RolledBack)
     if handler is None or not expected:
         raise TransitionError(
             f"change {change.id} of topic {change.topic!r}: event {event!r} is not expected at step "
@@ -228,7 +228,7 @@ def _listed(running: Running, event: TransactionsListed, timing: Timing) -> Answ
     if still_open and event.at < running.drain_until:
         pause = min(timing.backoff, running.drain_until - event.at)
         return replace(running, change=change, draining=still_open), (
-            Drain(pause),
+            Pause(pause),
             ListTransactions(running.deadline),
         )
     change = replace(change, step="fencing")
@@ -285,7 +285,7 @@ def _committed(running: Running, event: Committed, timing: Timing) -> Answer:
     return running, (Finish("done"),)
 
 
-def _taken_back(running: Running, event: TakenBack, timing: Timing) -> Answer:
+def _taken_back(running: Running, event: RolledBack, timing: Timing) -> Answer:
     return running, () if running.ending is None else (Finish(running.ending.outcome),)
 
 
@@ -297,7 +297,7 @@ def _cancel(running: Running, event: CancelRequested, timing: Timing) -> Answer:
 def _failed(running: Running, event: Failed, timing: Timing) -> Answer:
     change = running.change
     if running.ending is not None:
-        return running, (Drain(timing.retry), TakeBack(change, running.ending))
+        return running, (Pause(timing.retry), RollBack(change, running.ending))
     if not event.retriable:
         return _take_back(running, Ending("failed", event.code, event.message))
     if event.at >= running.deadline:
@@ -306,14 +306,14 @@ def _failed(running: Running, event: Failed, timing: Timing) -> Answer:
         deadline = running.deadline
         running, instructions = _started(running, Started(event.at), timing)
         instructions = tuple(_until(deadline, instruction) for instruction in instructions)
-        return replace(running, deadline=deadline), (Drain(timing.backoff), *instructions)
+        return replace(running, deadline=deadline), (Pause(timing.backoff), *instructions)
     # Nothing read before the failure may be used: the list, the fence and the boundaries belong together.
     step: Step = "closing" if change.ordered else "boundaries"
     change = replace(change, step=step, fenced=0)
     running = replace(running, change=change, boundaries=None)
     if not change.ordered:
-        return running, (Drain(timing.backoff), ReadBoundaries(_total(change), running.deadline))
-    return running, (Drain(timing.backoff), Persist(change), ListTransactions(running.deadline))
+        return running, (Pause(timing.backoff), ReadBoundaries(_total(change), running.deadline))
+    return running, (Pause(timing.backoff), Persist(change), ListTransactions(running.deadline))
 
 
 def _until(deadline: float, instruction: Instruction) -> Instruction:
@@ -337,7 +337,7 @@ def _too_late(running: Running, timing: Timing, what: str) -> Answer:
 
 
 def _take_back(running: Running, ending: Ending) -> Answer:
-    return replace(running, ending=ending), (TakeBack(running.change, ending),)
+    return replace(running, ending=ending), (RollBack(running.change, ending),)
 
 
 def _total(change: Change) -> int:
@@ -370,5 +370,5 @@ TABLE: dict[tuple[Step, type], Handler] = {
     ("fencing", CancelRequested): _cancel,
     ("boundaries", CancelRequested): _cancel,
     **{(step, Failed): _failed for step in STEPS},
-    **{(step, TakenBack): _taken_back for step in STEPS},
+    **{(step, RolledBack): _taken_back for step in STEPS},
 }

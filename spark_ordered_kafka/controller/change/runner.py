@@ -113,7 +113,7 @@ class Runner:
                 if isinstance(result, FinishedChange):
                     finished = result
                     committed = isinstance(instruction, instructions.CommitLayout)
-                    event = (events.Committed if committed else events.TakenBack)(result.finished_at)
+                    event = (events.Committed if committed else events.RolledBack)(result.finished_at)
                     break
                 event = result
                 if isinstance(event, events.Failed):
@@ -149,7 +149,7 @@ class Runner:
                     job.topic, lambda record: _with_change(record, change, job, self._clock())
                 )
                 return None
-            case instructions.Drain(seconds):
+            case instructions.Pause(seconds):
                 job.stop.wait(seconds)
                 return None
             case instructions.LookForForeign(deadline):
@@ -177,7 +177,7 @@ class Runner:
                 return self._check_nothing_grew(job, before)
             case instructions.CommitLayout(change, starts):
                 return self._commit(job, change, starts)
-            case instructions.TakeBack(change, ending):
+            case instructions.RollBack(change, ending):
                 return self._take_back(job, change, ending)
             case instructions.Finish():
                 return None

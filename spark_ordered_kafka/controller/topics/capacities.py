@@ -22,7 +22,7 @@ Replicas = Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Room:
+class Headroom:
     """What a plan has to do with: racks of the live brokers, and broker -> replicas it may still take.
 
     A broker that is missing in ``capacity`` has no limit.
@@ -33,7 +33,7 @@ class Room:
 
 
 @dataclass
-class _Promise:
+class _Reservation:
     """``replicas`` by topic."""
 
     replicas: Mapping[str, Replicas]
@@ -53,12 +53,12 @@ class Capacities:
         self._admin = admin
         self._limits = limits
         self._clock = clock
-        self._lock = threading.Lock()  # guards _promises
+        self._lock = threading.Lock()  # guards _reservations
         self._planning = threading.Lock()
-        self._promises: dict[str, _Promise] = {}
+        self._reservations: dict[str, _Reservation] = {}
 
     def reserve(
-        self, owner: str, topic: str, plan: Callable[[Room], dict[int, list[int]]]
+        self, owner: str, topic: str, plan: Callable[[Headroom], dict[int, list[int]]]
     ) -> dict[int, list[int]]:
         """Let ``plan`` make an assignment (partition -> brokers) for ``topic``, and promise ``owner`` its capacity.
 
@@ -67,44 +67,44 @@ class Capacities:
         """
         planned: dict[int, list[int]] = {}
 
-        def plan_one(room: Room) -> Mapping[str, Replicas]:
-            planned.update(plan(room))
+        def plan_one(headroom: Headroom) -> Mapping[str, Replicas]:
+            planned.update(plan(headroom))
             return {topic: planned}
 
         self.reserve_all(owner, plan_one)
         return planned
 
-    def reserve_all(self, owner: str, plan: Callable[[Room], Mapping[str, Replicas]]) -> None:
+    def reserve_all(self, owner: str, plan: Callable[[Headroom], Mapping[str, Replicas]]) -> None:
         """As :meth:`reserve`, for partitions of several topics: ``plan`` tells the replicas by topic."""
         with self._planning:
-            replicas = plan(self.room(owner))
+            replicas = plan(self.headroom(owner))
             with self._lock:
                 self._expire()
-            self.promise(owner, replicas)
+            self.reserve_known(owner, replicas)
 
-    def promise(self, owner: str, replicas: Mapping[str, Replicas]) -> None:
-        """Promise ``owner`` again what an earlier controller has granted: replicas by topic."""
+    def reserve_known(self, owner: str, replicas: Mapping[str, Replicas]) -> None:
+        """Reservation ``owner`` again what an earlier controller has granted: replicas by topic."""
         with self._lock:
-            self._promises[owner] = _Promise(replicas)
+            self._reservations[owner] = _Reservation(replicas)
 
     def hand_over(self, owner: str, to: str) -> None:
         """What ``owner`` was promised is promised to ``to`` from now on."""
         with self._lock:
-            promise = self._promises.pop(owner, None)
-            if promise is not None:
-                self._promises[to] = promise
+            reservation = self._reservations.pop(owner, None)
+            if reservation is not None:
+                self._reservations[to] = reservation
 
     def done(self, owner: str) -> None:
         """Kafka has been asked for what ``owner`` was promised, and will soon count it everywhere."""
         with self._lock:
-            promise = self._promises.get(owner)
-            if promise is not None and promise.ended is None:
-                promise.ended = self._clock()
+            reservation = self._reservations.get(owner)
+            if reservation is not None and reservation.ended is None:
+                reservation.ended = self._clock()
 
     def drop(self, owner: str) -> None:
         """Nothing has come, and nothing will come, of what ``owner`` was promised."""
         with self._lock:
-            self._promises.pop(owner, None)
+            self._reservations.pop(owner, None)
 
     @contextmanager
     def ending(self, owner: str) -> Iterator[None]:
@@ -121,18 +121,20 @@ class Capacities:
     def forget(self, topic: str) -> None:
         """The topic is deleted, and with it what was promised to it and done."""
         with self._lock:
-            for promise in self._promises.values():
-                if promise.ended is not None:
-                    promise.replicas = {name: r for name, r in promise.replicas.items() if name != topic}
+            for reservation in self._reservations.values():
+                if reservation.ended is not None:
+                    reservation.replicas = {
+                        name: r for name, r in reservation.replicas.items() if name != topic
+                    }
 
-    def room(self, owner: str = "") -> Room:
+    def headroom(self, owner: str = "") -> Headroom:
         """What is left for ``owner``; what it was promised already counts as free."""
         limits = self._limits.read()
         racks = {broker.id: broker.rack for broker in self._admin.brokers()}
         if limits.unlimited:
-            return Room(racks, {})
+            return Headroom(racks, {})
         hosted = self._hosted(owner)
-        return Room(racks, guards.capacities({broker: limits.of(broker) for broker in racks}, hosted))
+        return Headroom(racks, guards.capacities({broker: limits.of(broker) for broker in racks}, hosted))
 
     def brokers(self) -> schemas.BrokerList:
         """The brokers that are up, or have replicas or a limit of their own."""
@@ -178,31 +180,31 @@ class Capacities:
 
     def _hosted(self, owner: str) -> Mapping[int, int]:
         # Promises first: what is done with one that ends meanwhile, Kafka shows or the promise still stands for.
-        promises = self._current(owner)
+        reservations = self._current(owner)
         topics = self._admin.describe_topics()
         hosted = guards.hosted(row.replicas for topic in topics.values() for row in topic.partitions)
-        for topic in {topic for promise in promises for topic in promise.replicas}:
+        for topic in {topic for reservation in reservations for topic in reservation.replicas}:
             rows = topics[topic].partitions if topic in topics else ()
             counted = {row.partition: set(row.replicas) for row in rows}
-            for promise in promises:
-                promised = promise.replicas.get(topic, {})
-                hosted.update(guards.added(counted, promised))
-                for partition, replicas in promised.items():
+            for reservation in reservations:
+                reserved = reservation.replicas.get(topic, {})
+                hosted.update(guards.added(counted, reserved))
+                for partition, replicas in reserved.items():
                     counted.setdefault(partition, set()).update(replicas)
         return hosted
 
-    def _current(self, owner: str) -> list[_Promise]:
+    def _current(self, owner: str) -> list[_Reservation]:
         """The promises to others than ``owner`` that Kafka may not show yet."""
         with self._lock:
             self._expire()
-            return [promise for name, promise in self._promises.items() if name != owner]
+            return [reservation for name, reservation in self._reservations.items() if name != owner]
 
     def _expire(self) -> None:
         """Forget the promises that have ended so long ago that Kafka shows everywhere what came of them."""
         now = self._clock()
-        for owner, promise in list(self._promises.items()):
-            if promise.ended is not None and now >= promise.ended + _LINGER:
-                del self._promises[owner]
+        for owner, reservation in list(self._reservations.items()):
+            if reservation.ended is not None and now >= reservation.ended + _LINGER:
+                del self._reservations[owner]
 
 
 def _view(broker: int, rack: str | None, alive: bool, hosted: int, limit: int) -> schemas.BrokerView:

@@ -20,7 +20,7 @@ from spark_ordered_kafka.controller.placement.place import place
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, frozen
 from spark_ordered_kafka.controller.state.records import CreationRecord, LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.controller.topics.capacities import Capacities, Room
+from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
@@ -125,7 +125,7 @@ class TopicCreator:
         plan = partial(self._assignments, request)
         if existing:
             # Perhaps made by this very request, sent before: then it counts among what the brokers host.
-            assignments = plan(Room({broker.id: broker.rack for broker in self._admin.brokers()}, {}))
+            assignments = plan(Headroom({broker.id: broker.rack for broker in self._admin.brokers()}, {}))
         else:
             assignments = self._capacities.reserve(_owner(request.topic), request.topic, plan)
         creation = CreationRecord(
@@ -154,8 +154,8 @@ class TopicCreator:
         record = self._znodes.topic(topic)
         return record is not None and record.created_by == request_id
 
-    def _assignments(self, request: schemas.NewTopic, room: Room) -> dict[int, list[int]]:
-        brokers = room.racks
+    def _assignments(self, request: schemas.NewTopic, headroom: Headroom) -> dict[int, list[int]]:
+        brokers = headroom.racks
         if request.assignments is not None:
             if request.partitions is not None or request.replication_factor is not None:
                 raise RequestError(
@@ -163,7 +163,7 @@ class TopicCreator:
                     "assignments excludes partitions and replication_factor: give one or the other",
                 )
             check_new_topic(request.assignments, brokers)
-            guards.check(f"topic {request.topic!r}", guards.added({}, request.assignments), room.capacity)
+            guards.check(f"topic {request.topic!r}", guards.added({}, request.assignments), headroom.capacity)
             return {p: request.assignments[p] for p in sorted(request.assignments)}
         factor = request.replication_factor
         placed = place(
@@ -172,7 +172,7 @@ class TopicCreator:
             min(3, len(brokers)) if factor is None else factor,
             # As good as Kafka's random start, so that small topics do not all land on one broker, and repeatable.
             start=zlib.crc32(request.topic.encode()) % max(1, len(brokers)),
-            capacity=room.capacity,
+            capacity=headroom.capacity,
         )
         return dict(enumerate(placed))
 

@@ -6,7 +6,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.leaders import NEWS
+from spark_ordered_kafka.kafka.leaders import USUAL_PROPAGATION
 from spark_ordered_kafka.kafka.values import TopicDescription
 
 
@@ -29,7 +29,9 @@ def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
     return description
 
 
-def described_soon(admin: KafkaAdmin, topic: str, topic_id: str, patience: float = NEWS) -> TopicDescription:
+def described_soon(
+    admin: KafkaAdmin, topic: str, topic_id: str, patience: float = USUAL_PROPAGATION
+) -> TopicDescription:
     """As :func:`described`, of a topic that not every broker may know yet: it was made a moment ago, or a broker was just
     started. It is looked for again for ``patience`` seconds.
     """

@@ -76,10 +76,10 @@ class Election:
         self._stop = stop
         self._lock: _ElectionLock | None = None
 
-    def run(self, reign: Callable[[LeaderRecord], None]) -> None:
-        """Wait until elected, claim to be the controller, and give that up when ``reign`` returns.
+    def run(self, leader_term: Callable[[LeaderRecord], None]) -> None:
+        """Wait until elected, claim to be the controller, and give that up when ``leader_term`` returns.
 
-        Returns without a reign when ``stop`` was set or the session lost. Raises ZooKeeperError when ZooKeeper does not
+        Returns without a leader term when ``stop`` was set or the session lost. Raises ZooKeeperError when ZooKeeper does not
         answer.
         """
         session = self._session
@@ -91,7 +91,7 @@ class Election:
             try:
                 record = session.claim(self._candidate.id, self._candidate.url, self._stop)
                 if record is not None:
-                    reign(record)
+                    leader_term(record)
             finally:
                 session.resign()
                 # Not before the znode is gone: whoever is elected next need not wait for that.

@@ -26,7 +26,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.controller.zk import connection as zookeeper
 from spark_ordered_kafka.controller.zk.records import LeaderRecord, dump, parse
-from spark_ordered_kafka.controller.zk.single_flight import Barrier
+from spark_ordered_kafka.controller.zk.single_flight import SingleFlight
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 
 ROOT = "/ordered-kafka"
@@ -76,7 +76,7 @@ class Session:
         self._token: str | None = None
         self._suspended = threading.Event()
         self.lost = threading.Event()
-        self._barrier = Barrier(self._confirm)
+        self._single_flight = SingleFlight(self._confirm)
         self.client.add_listener(self._on_state)
 
     # -- connection ---------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Session:
 
     def sync(self) -> None:
         """What this session reads from now on is at least what ZooKeeper's quorum has agreed on by now."""
-        self._barrier.cross()
+        self._single_flight.confirm()
 
     def read(self, path: str) -> tuple[bytes, int] | None:
         """Linearizable read: data and version of a znode, None when there is none.
@@ -223,7 +223,7 @@ class Session:
         replaced and does not know it yet.
         """
         session = self.client.client_id
-        self._barrier.cross()
+        self._single_flight.confirm()
         try:
             data, stat = self.wait(self.client.get_async(path), path)
         except NoNodeError:

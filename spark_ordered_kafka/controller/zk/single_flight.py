@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 
-class Barrier:
+class SingleFlight:
     """Runs ``confirm`` for whoever asks, once for all that wait; for use by any number of threads.
 
     Everybody who asks is let through by a call of ``confirm`` that *began* after the question. So of a thousand who ask at
@@ -20,7 +20,7 @@ class Barrier:
         self._confirming = threading.Lock()
         self._next: Future[None] | None = None
 
-    def cross(self) -> None:
+    def confirm(self) -> None:
         """Return after a confirmation that began after this call did; raises what ``confirm`` raised."""
         with self._lock:
             answer = self._next

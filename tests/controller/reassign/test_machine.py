@@ -10,17 +10,17 @@ import pytest
 
 from spark_ordered_kafka.controller.reassign.machine import machine
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
+    ClusterState,
     Directories,
     Held,
     Ongoing,
     Partition,
-    Seen,
 )
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Ask,
+    CancelLogDirMove,
     Instruction,
-    PlaceBack,
-    PlaceReplica,
+    MoveToLogDir,
     Restore,
     Start,
     Withdraw,
@@ -84,13 +84,15 @@ class Story:
             self.partitions[place] = replace(shown, at=self.now + 0.1)
         self.fresh.clear()
         ongoing = {place: Ongoing(target) for place, target in self.ongoing.items()}
-        seen = Seen(self.now, self.alive, ongoing, dict(self.partitions), self.directories)
+        seen = ClusterState(self.now, self.alive, ongoing, dict(self.partitions), self.directories)
         advance = machine.advance(self.tasks, self.memory, seen, self.limits)
         self.intents = advance.intents
         told: list[tuple[Ask, OrderedKafkaError | None]] = [
             (ask, (answers or {}).get(type(ask.instruction))) for ask in advance.instructions
         ]
-        self.tasks, self.memory = machine.heard(advance.tasks, advance.memory, told, self.now, self.limits)
+        self.tasks, self.memory = machine.with_responses(
+            advance.tasks, advance.memory, told, self.now, self.limits
+        )
         return [ask.instruction for ask in advance.instructions]
 
     def begin(self, seconds: float = 1.0) -> None:
@@ -200,7 +202,7 @@ def test_the_cluster_has_a_limit_of_its_own() -> None:
 
 def test_a_request_that_is_held_begins_nothing() -> None:
     story = Story(a_move((1,), (2,)))
-    seen = Seen(1.0, {1, 2}, {}, story.partitions)
+    seen = ClusterState(1.0, {1, 2}, {}, story.partitions)
     advance = machine.advance(story.tasks, Memory(), seen, LIMITS, held=[1])
     assert (advance.instructions, advance.tasks[0].waiting) == ((), (P0,))
 
@@ -251,10 +253,10 @@ def dirs(at: float, offline: dict[int, frozenset[str]] | None = None, **held: He
 def test_a_log_directory_is_told_first_and_again_once_the_replica_is_elsewhere() -> None:
     story = Story(a_move((1,), (2,), after_log_dirs=("/b",)))
     absent = RequestError(ErrorCode.REPLICA_NOT_AVAILABLE, "none")
-    assert story.tick({PlaceReplica: absent}) == [PlaceReplica(P0, 2, "/b"), Start(P0, (2,))]
+    assert story.tick({MoveToLogDir: absent}) == [MoveToLogDir(P0, 2, "/b"), Start(P0, (2,))]
     story.shows((2,))
     story.directories = dirs(story.now + 0.9, b2=Held("/a", 10))
-    assert story.tick() == [PlaceReplica(P0, 2, "/b")]
+    assert story.tick() == [MoveToLogDir(P0, 2, "/b")]
     assert story.states == ["placing"]
     story.directories = dirs(story.now + 0.9, b2=Held("/a", 10, "/b", 5))
     assert story.tick(seconds=2.0) == []
@@ -266,18 +268,18 @@ def test_a_log_directory_is_told_first_and_again_once_the_replica_is_elsewhere()
 
 def test_a_log_directory_that_does_not_exist_fails_its_move_and_nothing_starts() -> None:
     story = Story(a_move((1,), (2,), after_log_dirs=("/x",)))
-    story.tick({PlaceReplica: RequestError(ErrorCode.LOG_DIR_NOT_FOUND, "/x")})
+    story.tick({MoveToLogDir: RequestError(ErrorCode.LOG_DIR_NOT_FOUND, "/x")})
     assert story.move().error_code == ErrorCode.LOG_DIR_NOT_FOUND
 
 
 def test_a_cancelled_copy_goes_back_to_where_the_replica_is() -> None:
     story = Story(a_move((1,), (1,), before_log_dirs=("/a",), after_log_dirs=("/b",)))
-    assert story.tick() == [PlaceReplica(P0, 1, "/b")]
+    assert story.tick() == [MoveToLogDir(P0, 1, "/b")]
     story.cancel()
     story.directories = dirs(story.now + 0.5, b1=Held("/a", 10, "/b", 5))
     assert story.tick() == []
     story.directories = dirs(story.now + 0.9, b1=Held("/a", 10, "/b", 5))
-    assert story.tick() == [PlaceBack(P0, 1, "/a")]
+    assert story.tick() == [CancelLogDirMove(P0, 1, "/a")]
     story.directories = dirs(story.now + 0.9, b1=Held("/a", 10))
     story.shows((1,))
     story.tick()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import pytest
 
 from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
-    Doubt,
+    StaleMetadata,
     contradicted,
     replicas_of,
 )
@@ -28,7 +28,7 @@ def moved(before: Sequence[int], after: Sequence[int]) -> dict[PartitionId, Move
 
 
 class Told:
-    """Witnesses that tell what a test says; counts the questions to the brokers."""
+    """MetadataAgreement that tell what a test says; counts the questions to the brokers."""
 
     def __init__(self, done: Mapping[PartitionId, Move] | None = None, *, agreeing: bool = True) -> None:
         self.done = done or {}
@@ -43,9 +43,9 @@ class Told:
         return self.agreeing
 
 
-def doubt(told: Told, *times: float) -> Doubt:
+def doubt(told: Told, *times: float) -> StaleMetadata:
     clock: Iterator[float] = iter([0.0, *times])
-    return Doubt(told, lambda: next(clock))
+    return StaleMetadata(told, lambda: next(clock))
 
 
 def known(*replicas: Sequence[int]) -> Known:

@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
+    ClusterState,
     Directories,
     Held,
     Ongoing,
     Partition,
-    Seen,
 )
 from spark_ordered_kafka.controller.reassign.machine.machine import Task
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
@@ -55,8 +55,8 @@ class Measurement:
     places: frozenset[PartitionId]
 
 
-class Watch:
-    """Looks at Kafka for one reign, for one thread. ``clock`` gives seconds; ``on_news`` is called by another thread when
+class ClusterPoller:
+    """Looks at Kafka for one leader term, for one thread. ``clock`` gives seconds; ``on_news`` is called by another thread when
     log directories were measured.
 
     Args:
@@ -87,7 +87,7 @@ class Watch:
         """Measure no more."""
         self._measurer.shutdown(wait=False, cancel_futures=True)
 
-    def look(self, tasks: Sequence[Task], wanted: Collection[str]) -> tuple[Seen, Measurement | None]:
+    def look(self, tasks: Sequence[Task], wanted: Collection[str]) -> tuple[ClusterState, Measurement | None]:
         """Kafka as it is now, and a measurement if there is a new one.
 
         Args:
@@ -101,7 +101,7 @@ class Watch:
         alive = {broker.id for broker in self._admin.brokers()}
         self._describe(tasks, ongoing, wanted, at)
         news = self._measure(tasks, alive, at)
-        seen = Seen(
+        seen = ClusterState(
             at=at,
             alive=alive,
             ongoing={place: Ongoing(_target(one)) for place, one in ongoing.items()},

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.execution.jobs import Shown
-from spark_ordered_kafka.controller.reassign.execution.leader_term import Reign
+from spark_ordered_kafka.controller.reassign.execution.leader_term import LeaderTerm
 from spark_ordered_kafka.controller.reassign.requests.views import summary, view
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import OrderedKafkaError
@@ -20,20 +20,20 @@ _BUG_RETRY = 5.0
 
 
 class Executor:
-    """The executor of one controller process. ``new_reign`` is called whenever the process begins to lead."""
+    """The executor of one controller process. ``new_leader_term`` is called whenever the process begins to lead."""
 
-    def __init__(self, new_reign: Callable[[], Reign]) -> None:
-        self._new_reign = new_reign
-        self._reign: Reign | None = None
+    def __init__(self, new_leader_term: Callable[[], LeaderTerm]) -> None:
+        self._new_reign = new_leader_term
+        self._leader_term: LeaderTerm | None = None
         self._thread: threading.Thread | None = None
 
     # -- for requests -------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Something is new in the store."""
-        reign = self._reign
-        if reign is not None:
-            reign.announce()
+        leader_term = self._leader_term
+        if leader_term is not None:
+            leader_term.announce()
 
     def snapshot(self, request_id: int) -> schemas.ReassignmentView | None:
         """A request that this process carries out, as it is now; None for others."""
@@ -42,26 +42,28 @@ class Executor:
 
     def summaries(self) -> list[schemas.ReassignmentSummary]:
         """All that this process carries out."""
-        reign = self._reign
-        shown = () if reign is None else reign.shown.values()
+        leader_term = self._leader_term
+        shown = () if leader_term is None else leader_term.shown.values()
         return [summary(one.record, one.moves, one.rate) for one in shown]
 
     def _shown(self, request_id: int) -> Shown | None:
-        reign = self._reign
-        return None if reign is None else reign.shown.get(request_id)
+        leader_term = self._leader_term
+        return None if leader_term is None else leader_term.shown.get(request_id)
 
     # -- for the process ----------------------------------------------------------------------------------------
 
     def resume_all(self) -> None:
         """Go on with all requests that have not ended; the claim to be the controller must be held."""
-        self._reign = reign = self._new_reign()
-        self._thread = threading.Thread(target=self._run, args=(reign,), name="reassignments", daemon=True)
+        self._leader_term = leader_term = self._new_reign()
+        self._thread = threading.Thread(
+            target=self._run, args=(leader_term,), name="reassignments", daemon=True
+        )
         self._thread.start()
 
     def begin_stop(self) -> None:
         """Begin no further step; does not wait. What Kafka is at goes on, and so does the next controller."""
-        if self._reign is not None:
-            self._reign.end()
+        if self._leader_term is not None:
+            self._leader_term.end()
 
     def stop_all(self, timeout: float) -> None:
         """:meth:`begin_stop`, then wait until that is so, at most ``timeout`` seconds."""
@@ -70,15 +72,15 @@ class Executor:
             self._thread.join(timeout)
             if self._thread.is_alive():
                 _log.warning("the reassignments did not stop within %g s", timeout)
-        self._reign = None
+        self._leader_term = None
 
-    def _run(self, reign: Reign) -> None:
+    def _run(self, leader_term: LeaderTerm) -> None:
         last: str | None = None
         try:
-            while not reign.stop.is_set():
+            while not leader_term.stop.is_set():
                 try:
-                    reign.tick()
-                    rest = reign.rest_seconds()
+                    leader_term.tick()
+                    rest = leader_term.rest_seconds()
                     last = None
                 except DeposedError:
                     _log.info("reassignments are left to the next controller")
@@ -86,11 +88,11 @@ class Executor:
                 except OrderedKafkaError as error:
                     if str(error) != last:
                         _log.warning("reassignments do not go on: %s", error)
-                    reign.look_again()
+                    leader_term.look_again()
                     last, rest = str(error), _RETRY
                 except Exception:  # noqa: BLE001 - a bug, and without this thread nothing would ever go on
                     _log.exception("reassignments met a bug")
                     rest = _BUG_RETRY
-                reign.rest(rest)
+                leader_term.rest(rest)
         finally:
-            reign.close()
+            leader_term.close()

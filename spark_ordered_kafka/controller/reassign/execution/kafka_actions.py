@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Ask,
-    PlaceBack,
-    PlaceReplica,
+    CancelLogDirMove,
+    MoveToLogDir,
     Restore,
     Start,
 )
@@ -52,7 +52,7 @@ class Actor:
         backs: list[tuple[Ask, Sequence[int] | None]] = []
         for ask in asks:
             match ask.instruction:
-                case PlaceReplica(place, broker, path) | PlaceBack(place, broker, path):
+                case MoveToLogDir(place, broker, path) | CancelLogDirMove(place, broker, path):
                     dirs.append((ask, (*place, broker), path))
                 case Start(_, replicas):
                     starts.append((ask, replicas))

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
-from spark_ordered_kafka.controller.reassign.execution.cluster_poller import Measurement, Watch
+from spark_ordered_kafka.controller.reassign.execution.cluster_poller import ClusterPoller, Measurement
 from spark_ordered_kafka.controller.reassign.execution.completion import elect_leaders, ended_record
 from spark_ordered_kafka.controller.reassign.execution.jobs import Job, Shown
 from spark_ordered_kafka.controller.reassign.execution.kafka_actions import Actor
 from spark_ordered_kafka.controller.reassign.execution.write_rates import WriteRates
 from spark_ordered_kafka.controller.reassign.machine import machine
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Seen
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
 from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.progress import Rate, measured, measured_late, unmeasured
 from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
@@ -53,7 +53,7 @@ _SWEEP_INTERVAL = 60.0
 _UNFINISHED_INTERVAL = 1.0
 
 
-class Reign:
+class LeaderTerm:
     """For one thread, but for :meth:`announce`, :meth:`end` and :attr:`shown`.
 
     Args:
@@ -95,7 +95,7 @@ class Reign:
         self._signal = threading.Event()
         self._news = threading.Event()
         self._news.set()
-        self._watch = Watch(admin, clock, self._signal.set, timeout=timeout)
+        self._poller = ClusterPoller(admin, clock, self._signal.set, timeout=timeout)
         self._actor = Actor(admin, before, timeout=timeout, broker_timeout=min(timeout, _BROKER_TIMEOUT))
         self._write_rates = WriteRates()
         self._jobs: dict[int, Job] = {}
@@ -120,7 +120,7 @@ class Reign:
     def close(self) -> None:
         """Nothing more is to be shown or measured."""
         self.shown = {}
-        self._watch.close()
+        self._poller.close()
 
     def rest(self, seconds: float) -> None:
         """Wait for news, at most so long."""
@@ -154,7 +154,7 @@ class Reign:
             if self._limited is None or self._limited or self._throttles.unfinished:
                 self._limit()
             return
-        seen, measurement = self._watch.look(self._tasks, self._wanted)
+        seen, measurement = self._poller.look(self._tasks, self._wanted)
         needs = self._needs()
         if measurement is not None:
             self._take_in(seen, measurement, needs)
@@ -168,7 +168,9 @@ class Reign:
             # Also after the process was paused: another controller may have gone on meanwhile.
             self._claim(self.stop)
             answers = self._actor.carry_out(advance.instructions)
-            self._adopt(*machine.heard(self._tasks, self._memory, answers, self._clock(), self._limits))
+            self._adopt(
+                *machine.with_responses(self._tasks, self._memory, answers, self._clock(), self._limits)
+            )
         self._show()
         self._store_news()
         self._end_requests()
@@ -260,7 +262,7 @@ class Reign:
 
     # -- progress -----------------------------------------------------------------------------------------------
 
-    def _take_in(self, seen: Seen, measurement: Measurement, needs: Mapping[int, Need]) -> None:
+    def _take_in(self, seen: ClusterState, measurement: Measurement, needs: Mapping[int, Need]) -> None:
         self._write_rates.take_in(seen, measurement, needs)
         tasks = []
         for task in self._tasks:
@@ -359,7 +361,7 @@ class Reign:
         job.ending_since = self._clock() if job.ending_since is None else job.ending_since
         if not wanted:
             return task
-        directories = self._watch.measure_now(wanted)
+        directories = self._poller.measure_now(wanted)
         return replace(task, moves={p: measured_late(move, directories) for p, move in task.moves.items()})
 
     def _elect(self, task: Task, job: Job) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_ordered_kafka.controller.reassign.execution.cluster_poller import Measurement
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Seen
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
 from spark_ordered_kafka.controller.reassign.throttle.policy import Need, too_slow
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -21,7 +21,7 @@ class WriteRates:
         self._sizes: dict[PartitionId, int] = {}
         self._warnings: list[str] = []
 
-    def take_in(self, seen: Seen, measurement: Measurement, needs: Mapping[int, Need]) -> None:
+    def take_in(self, seen: ClusterState, measurement: Measurement, needs: Mapping[int, Need]) -> None:
         """Something was measured."""
         directories = measurement.directories
         if directories.at - self._at < _SPAN:

@@ -64,7 +64,7 @@ class Directories:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClusterState:
     """Kafka at ``at``.
 
     Attributes:

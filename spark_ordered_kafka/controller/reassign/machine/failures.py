@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Seen
-from spark_ordered_kafka.controller.reassign.machine.tracking import Note, View, is_settled
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
+from spark_ordered_kafka.controller.reassign.machine.tracking import Tracker, View, is_settled
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode
 
@@ -11,25 +11,25 @@ Trouble = tuple[ErrorCode, str]
 """Error and message."""
 
 
-def trouble(move: Move, note: Note, view: View) -> Trouble | None:
+def trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
     """Why a move that has begun has to be taken back."""
     seen = view.seen
     found = foreign(move, seen)
     if found is not None:
         return found
     if move.place in seen.partitions and seen.partitions[move.place] is None:
-        if note.gone_since is not None and view.waited(note.gone_since) >= view.limits.patience:
+        if tracker.gone_since is not None and view.waited(tracker.gone_since) >= view.limits.patience:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist any more"
         return None
     for broker, path in move.placements.items():
         if seen.directories.is_offline(broker, path):
             return offline_error(broker, path)
     if move.state == "placing":
-        return _placing_trouble(move, note, view)
-    return _moving_trouble(move, note, view)
+        return _placing_trouble(move, tracker, view)
+    return _moving_trouble(move, tracker, view)
 
 
-def foreign(move: Move, seen: Seen) -> Trouble | None:
+def foreign(move: Move, seen: ClusterState) -> Trouble | None:
     """The error of a move whose partition somebody else reassigns, or whose topic is another one than was meant."""
     ongoing = seen.ongoing.get(move.place)
     if ongoing is not None and ongoing.target != move.after:
@@ -58,8 +58,8 @@ def offline_error(broker: int, path: str | None) -> Trouble:
     return ErrorCode.KAFKA_STORAGE_ERROR, f"{which} of broker {broker} is offline"
 
 
-def _moving_trouble(move: Move, note: Note, view: View) -> Trouble | None:
-    if move.state == "moving" and note.gone_since is not None:
+def _moving_trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
+    if move.state == "moving" and tracker.gone_since is not None:
         return None  # Kafka is through with it
     partition = view.seen.partitions.get(move.place)
     isr = () if partition is None else partition.isr
@@ -67,12 +67,15 @@ def _moving_trouble(move: Move, note: Note, view: View) -> Trouble | None:
     for broker in lacking:
         if view.is_gone(broker):
             return away_error(broker, view)
-        path = note.located.get(broker)
+        path = tracker.located.get(broker)
         if view.seen.directories.is_offline(broker, path):
             return offline_error(broker, path)
-        if _missing(note, broker, view) >= view.limits.broker_timeout:
+        if _missing(tracker, broker, view) >= view.limits.broker_timeout:
             return offline_error(broker, None)
-    if note.leaderless_since is not None and view.waited(note.leaderless_since) >= view.limits.broker_timeout:
+    if (
+        tracker.leaderless_since is not None
+        and view.waited(tracker.leaderless_since) >= view.limits.broker_timeout
+    ):
         timeout = view.limits.broker_timeout
         return (
             ErrorCode.BROKER_NOT_AVAILABLE,
@@ -85,13 +88,13 @@ def _moving_trouble(move: Move, note: Note, view: View) -> Trouble | None:
     return None
 
 
-def _missing(note: Note, broker: int, view: View) -> float:
+def _missing(tracker: Tracker, broker: int, view: View) -> float:
     """For how many seconds the broker has said that it lacks what it must have."""
     at = view.seen.directories.at
-    return at - note.missing_since.get(broker, at)
+    return at - tracker.missing_since.get(broker, at)
 
 
-def _placing_trouble(move: Move, note: Note, view: View) -> Trouble | None:
+def _placing_trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
     directories = view.seen.directories
     partition = view.seen.partitions.get(move.place)
     for broker, path in move.placements.items():
@@ -100,13 +103,17 @@ def _placing_trouble(move: Move, note: Note, view: View) -> Trouble | None:
             continue
         if view.is_gone(broker):
             return away_error(broker, view)
-        if directories.is_offline(broker, held.path or note.located.get(broker)):
+        if directories.is_offline(broker, held.path or tracker.located.get(broker)):
             return offline_error(broker, held.path)
-        if _missing(note, broker, view) >= view.limits.patience:
+        if _missing(tracker, broker, view) >= view.limits.patience:
             return (
                 ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
                 f"somebody else ended the copying to log directory {path} of broker {broker}",
             )
-        if partition is not None and broker not in partition.replicas and is_settled(partition, note, view):
+        if (
+            partition is not None
+            and broker not in partition.replicas
+            and is_settled(partition, tracker, view)
+        ):
             return ErrorCode.REPLICA_NOT_AVAILABLE, f"broker {broker} has no replica of it any more"
     return None

@@ -34,7 +34,7 @@ class Restore:
 
 
 @dataclass(frozen=True)
-class PlaceReplica:
+class MoveToLogDir:
     """Let a broker have its replica in that log directory (AlterReplicaLogDirs). Before it has one, it remembers where
     to make it."""
 
@@ -44,7 +44,7 @@ class PlaceReplica:
 
 
 @dataclass(frozen=True)
-class PlaceBack:
+class CancelLogDirMove:
     """End a broker's copying to another log directory, by naming the one where the replica is (AlterReplicaLogDirs)."""
 
     place: PartitionId
@@ -52,7 +52,7 @@ class PlaceBack:
     path: str
 
 
-Instruction = Start | Withdraw | Restore | PlaceReplica | PlaceBack
+Instruction = Start | Withdraw | Restore | MoveToLogDir | CancelLogDirMove
 
 
 @dataclass(frozen=True)

@@ -12,25 +12,31 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Seen
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
 from spark_ordered_kafka.controller.reassign.machine.failures import away_error, foreign, offline_error
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Ask,
+    CancelLogDirMove,
     Instruction,
-    PlaceBack,
-    PlaceReplica,
+    MoveToLogDir,
     Start,
     Withdraw,
 )
 from spark_ordered_kafka.controller.reassign.machine.progress import completed
 from spark_ordered_kafka.controller.reassign.machine.steps import (
-    doomed,
     ended,
+    failed,
     forbids_directory,
     starting,
     step,
 )
-from spark_ordered_kafka.controller.reassign.machine.tracking import NEVER, Limits, Note, View, is_at_it
+from spark_ordered_kafka.controller.reassign.machine.tracking import (
+    NEVER,
+    Limits,
+    Tracker,
+    View,
+    is_in_progress,
+)
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
 from spark_ordered_kafka.kafka.values import PartitionId
@@ -90,7 +96,7 @@ class Memory:
     """What is remembered from look to look: since when brokers are away, and notes by request and place."""
 
     away: Mapping[int, float] = field(default_factory=dict)
-    notes: Mapping[tuple[int, PartitionId], Note] = field(default_factory=dict)
+    trackers: Mapping[tuple[int, PartitionId], Tracker] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ class Advance:
 
 
 @dataclass
-class _Room:
+class _Headroom:
     """Free places; a partition takes one of each broker that receives, and of the leader that sends."""
 
     limits: Limits
@@ -136,7 +142,7 @@ class _Room:
 
 
 def advance(
-    tasks: Sequence[Task], memory: Memory, seen: Seen, limits: Limits, *, held: Collection[int] = ()
+    tasks: Sequence[Task], memory: Memory, seen: ClusterState, limits: Limits, *, held: Collection[int] = ()
 ) -> Advance:
     """The next step of all requests.
 
@@ -149,7 +155,7 @@ def advance(
         if broker not in seen.alive
     }
     view = View(seen, limits, away)
-    notes: dict[tuple[int, PartitionId], Note] = {}
+    trackers: dict[tuple[int, PartitionId], Tracker] = {}
     asks: list[Ask] = []
     intents: dict[int, set[PartitionId]] = defaultdict(set)
     look: set[str] = set()
@@ -158,34 +164,34 @@ def advance(
         changed: dict[PartitionId, Move] = {}
         for place in task.active:
             move, key = task.moves[place], (task.request_id, place)
-            taken = step(move, memory.notes.get(key, Note()), view, cancelling=task.cancelling)
+            taken = step(move, memory.trackers.get(key, Tracker()), view, cancelling=task.cancelling)
             if taken.move is not move:
                 changed[place] = taken.move
                 if taken.move.error_code != move.error_code and taken.move.state not in ENDED:
                     intents[task.request_id].add(place)
             if taken.move.state in _BEGUN:
-                notes[key] = taken.note
+                trackers[key] = taken.tracker
             asks += [Ask(task.request_id, instruction) for instruction in taken.instructions]
             if taken.look:
                 look.add(place[0])
         stepped.append(task.with_moves(changed))
-    room = _occupied(stepped, notes, seen, limits)
+    headroom = _occupied(stepped, trackers, seen, limits)
     begun = []
     for task in stepped:
-        changed = {} if task.request_id in held and not task.cancelling else _beginning(task, view, room)
+        changed = {} if task.request_id in held and not task.cancelling else _beginning(task, view, headroom)
         for place, move in changed.items():
             if move.state not in _BEGUN:
                 continue
             intents[task.request_id].add(place)
             if move.state == "starting":
-                notes[task.request_id, place] = Note(asked_at=seen.at)
+                trackers[task.request_id, place] = Tracker(asked_at=seen.at)
                 asks += [Ask(task.request_id, instruction) for instruction in starting(move)]
         begun.append(task.with_moves(changed))
     stored = {request: frozenset(places) for request, places in intents.items()}
-    return Advance(tuple(begun), Memory(away, notes), tuple(asks), stored, frozenset(look))
+    return Advance(tuple(begun), Memory(away, trackers), tuple(asks), stored, frozenset(look))
 
 
-def heard(
+def with_responses(
     tasks: Sequence[Task],
     memory: Memory,
     answers: Iterable[tuple[Ask, OrderedKafkaError | None]],
@@ -195,48 +201,55 @@ def heard(
     """The tasks after Kafka's answers to their instructions; None: it was done."""
     by_id = {task.request_id: task for task in tasks}
     changed: dict[int, dict[PartitionId, Move]] = {task.request_id: {} for task in tasks}
-    notes = dict(memory.notes)
+    trackers = dict(memory.trackers)
     for ask, error in answers:
         place = ask.instruction.place
         key = (ask.request_id, place)
-        if key not in notes:
+        if key not in trackers:
             continue
         moves = changed[ask.request_id]
         move = moves.get(place, by_id[ask.request_id].moves[place])
-        after, notes[key] = _answered(move, notes[key], ask.instruction, error, now, limits)
+        after, trackers[key] = _answered(move, trackers[key], ask.instruction, error, now, limits)
         if after is not move:
             moves[place] = after
-    return tuple(task.with_moves(changed[task.request_id]) for task in tasks), replace(memory, notes=notes)
+    return tuple(task.with_moves(changed[task.request_id]) for task in tasks), replace(
+        memory, trackers=trackers
+    )
 
 
 def _answered(
-    move: Move, note: Note, asked: Instruction, error: OrderedKafkaError | None, now: float, limits: Limits
-) -> tuple[Move, Note]:
+    move: Move,
+    tracker: Tracker,
+    asked: Instruction,
+    error: OrderedKafkaError | None,
+    now: float,
+    limits: Limits,
+) -> tuple[Move, Tracker]:
     if isinstance(asked, Start):
         if error is None:
             begun = move.model_copy(update={"state": "moving"}) if move.state == "starting" else move
-            return begun, replace(note, asked_at=now, gone_since=None)
+            return begun, replace(tracker, asked_at=now, gone_since=None)
         if error.retriable:
-            return move, replace(note, asked_at=now, unsure_until=now + limits.patience)
+            return move, replace(tracker, asked_at=now, unsure_until=now + limits.patience)
         # Nothing has come of it, unless something comes of an earlier one.
-        sure = note.unsure_until == NEVER
-        return _refused(move, error), replace(note, asked_at=None) if sure else note
-    if isinstance(asked, PlaceReplica):
-        note = replace(note, placed_at={**note.placed_at, asked.broker: now})
+        sure = tracker.unsure_until == NEVER
+        return _refused(move, error), replace(tracker, asked_at=None) if sure else tracker
+    if isinstance(asked, MoveToLogDir):
+        tracker = replace(tracker, placed_at={**tracker.placed_at, asked.broker: now})
         refused = error if forbids_directory(error) else None
-        return (move if refused is None else _refused(move, refused)), note
-    if isinstance(asked, PlaceBack):
-        return move, replace(note, placed_at={**note.placed_at, asked.broker: now})
+        return (move if refused is None else _refused(move, refused)), tracker
+    if isinstance(asked, CancelLogDirMove):
+        return move, replace(tracker, placed_at={**tracker.placed_at, asked.broker: now})
     if isinstance(asked, Withdraw):
         over = error is None or error.code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-        return move, replace(note, withdrawn_at=now, refusal="" if over else str(error))
-    return move, note
+        return move, replace(tracker, withdrawn_at=now, refusal="" if over else str(error))
+    return move, tracker
 
 
 def _refused(move: Move, error: OrderedKafkaError) -> Move:
     if move.error_code != 0:
         return move
-    return doomed(move, error.code, getattr(error, "message", str(error)))
+    return failed(move, error.code, getattr(error, "message", str(error)))
 
 
 def _brokers(tasks: Sequence[Task], memory: Memory) -> Iterable[Collection[int]]:
@@ -249,21 +262,28 @@ def _brokers(tasks: Sequence[Task], memory: Memory) -> Iterable[Collection[int]]
 
 
 def _occupied(
-    tasks: Sequence[Task], notes: Mapping[tuple[int, PartitionId], Note], seen: Seen, limits: Limits
-) -> _Room:
-    room = _Room(limits)
+    tasks: Sequence[Task],
+    trackers: Mapping[tuple[int, PartitionId], Tracker],
+    seen: ClusterState,
+    limits: Limits,
+) -> _Headroom:
+    headroom = _Headroom(limits)
     for task in tasks:
         for place in task.active:
             move = task.moves[place]
-            note = notes.get((task.request_id, place))
-            through = note is not None and note.gone_since is not None and move.state != "starting"
+            tracker = trackers.get((task.request_id, place))
+            through = tracker is not None and tracker.gone_since is not None and move.state != "starting"
             # What Kafka is through with leaves its place at once; its result is looked at later.
-            begins = note is not None and note.asked_at is not None and seen.at - note.asked_at < limits.ramp
-            room.take(_placing(task, move) if through else _copying(task, move, seen), begins=begins)
-    return room
+            begins = (
+                tracker is not None
+                and tracker.asked_at is not None
+                and seen.at - tracker.asked_at < limits.ramp
+            )
+            headroom.take(_placing(task, move) if through else _copying(task, move, seen), begins=begins)
+    return headroom
 
 
-def _copying(task: Task, move: Move, seen: Seen) -> Collection[int]:
+def _copying(task: Task, move: Move, seen: ClusterState) -> Collection[int]:
     """Brokers that a move keeps busy: those that receive, and the leader that sends."""
     receiving = task.receiving[move.place]
     partition = seen.partitions.get(move.place)
@@ -277,28 +297,28 @@ def _placing(task: Task, move: Move) -> Collection[int]:
     return [broker for broker in task.receiving[move.place] if broker in placements] if placements else ()
 
 
-def _beginning(task: Task, view: View, room: _Room) -> dict[PartitionId, Move]:
+def _beginning(task: Task, view: View, headroom: _Headroom) -> dict[PartitionId, Move]:
     """Moves that begin now, or that end without having begun."""
     changed: dict[PartitionId, Move] = {}
     for place in task.waiting:
-        if not task.cancelling and room.total >= room.limits.total and task.receiving[place]:
+        if not task.cancelling and headroom.total >= headroom.limits.total and task.receiving[place]:
             continue
         move = task.moves[place]
-        if is_at_it(move, view.seen):
+        if is_in_progress(move, view.seen):
             # What another controller had asked for before it ended has come true.
             changed[place] = move.model_copy(update={"state": "moving"})
-            room.take(_copying(task, move, view.seen), begins=False)
+            headroom.take(_copying(task, move, view.seen), begins=False)
             continue
         if task.cancelling:
             changed[place] = ended(move)
             continue
-        after = _begun(task, move, view, room)
+        after = _begun(task, move, view, headroom)
         if after is not None:
             changed[place] = after
     return changed
 
 
-def _begun(task: Task, move: Move, view: View, room: _Room) -> Move | None:
+def _begun(task: Task, move: Move, view: View, headroom: _Headroom) -> Move | None:
     receiving = task.receiving[move.place]
     trouble = foreign(move, view.seen)
     for broker in receiving:
@@ -308,13 +328,13 @@ def _begun(task: Task, move: Move, view: View, room: _Room) -> Move | None:
         if trouble is None and view.is_gone(broker):
             trouble = away_error(broker, view)
     if trouble is not None:
-        return ended(doomed(move, *trouble))
+        return ended(failed(move, *trouble))
     if any(broker not in view.seen.alive for broker in receiving):
         return None
     brokers = _copying(task, move, view.seen)
-    if not room.has(brokers):
+    if not headroom.has(brokers):
         return None
-    room.take(brokers, begins=True)
+    headroom.take(brokers, begins=True)
     if move.before == move.after and not move.placements:
         return completed(move).model_copy(update={"state": "done"})
     return move.model_copy(update={"state": "starting"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Partition, Seen
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState, Partition
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 
 NEVER = float("-inf")
@@ -37,7 +37,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Note:
+class Tracker:
     """What is remembered of a move while it goes on; a controller that takes over begins without.
 
     Attributes:
@@ -74,7 +74,7 @@ class Note:
 class View:
     """What a step is decided by; ``away`` has since when brokers are not alive."""
 
-    seen: Seen
+    seen: ClusterState
     limits: Limits
     away: Mapping[int, float]
 
@@ -87,7 +87,7 @@ class View:
         return self.seen.at - since
 
 
-def is_at_it(move: Move, seen: Seen) -> bool:
+def is_in_progress(move: Move, seen: ClusterState) -> bool:
     """Whether Kafka is busy with this move."""
     ongoing = seen.ongoing.get(move.place)
     return ongoing is not None and ongoing.target == move.after
@@ -98,21 +98,25 @@ def since(known: float | None, view: View) -> float:
     return view.seen.at if known is None else known
 
 
-def noted(move: Move, note: Note, view: View) -> Note:
+def observe(move: Move, tracker: Tracker, view: View) -> Tracker:
     """The note after another look."""
-    gone = None if is_at_it(move, view.seen) else since(note.gone_since, view)
+    gone = None if is_in_progress(move, view.seen) else since(tracker.gone_since, view)
     partition = view.seen.partitions.get(move.place)
     leaderless = None
     if partition is not None and partition.leader < 0:
-        leaderless = since(note.leaderless_since, view)
-    if gone != note.gone_since or leaderless != note.leaderless_since:
-        note = replace(note, gone_since=gone, leaderless_since=leaderless)
-    return _with_directories(move, note, view) if view.seen.directories.at > note.directories_at else note
+        leaderless = since(tracker.leaderless_since, view)
+    if gone != tracker.gone_since or leaderless != tracker.leaderless_since:
+        tracker = replace(tracker, gone_since=gone, leaderless_since=leaderless)
+    return (
+        _with_directories(move, tracker, view)
+        if view.seen.directories.at > tracker.directories_at
+        else tracker
+    )
 
 
-def _with_directories(move: Move, note: Note, view: View) -> Note:
+def _with_directories(move: Move, tracker: Tracker, view: View) -> Tracker:
     directories = view.seen.directories
-    copying, missing, located = set(note.copying), dict(note.missing_since), dict(note.located)
+    copying, missing, located = set(tracker.copying), dict(tracker.missing_since), dict(tracker.located)
     placements = move.placements
     for broker in move.receiving:
         if broker not in directories.answered:
@@ -130,7 +134,7 @@ def _with_directories(move: Move, note: Note, view: View) -> Note:
         else:
             missing.pop(broker, None)
     return replace(
-        note,
+        tracker,
         copying=frozenset(copying),
         missing_since=missing,
         located=located,
@@ -138,6 +142,6 @@ def _with_directories(move: Move, note: Note, view: View) -> Note:
     )
 
 
-def is_settled(partition: Partition, note: Note, view: View) -> bool:
+def is_settled(partition: Partition, tracker: Tracker, view: View) -> bool:
     """Whether the partition was looked at so long after Kafka was through with it that every broker knows of it."""
-    return note.gone_since is not None and partition.at - note.gone_since >= view.limits.patience
+    return tracker.gone_since is not None and partition.at - tracker.gone_since >= view.limits.patience

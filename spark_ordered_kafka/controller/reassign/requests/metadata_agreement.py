@@ -11,7 +11,7 @@ from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import MAX
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
-from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION, existing_topics, metadata_of_all
+from spark_ordered_kafka.kafka.leaders import PROPAGATION, USUAL_PROPAGATION, existing_topics, metadata_of_all
 from spark_ordered_kafka.kafka.requests import BrokerRequests
 from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
@@ -24,7 +24,7 @@ Replicas = Mapping[PartitionId, tuple[int, ...]]
 _View = tuple[set[int], dict[str, dict[int, tuple[int, ...]]]]
 
 
-class Witnesses:
+class MetadataAgreement:
     """Asks all brokers, and remembers what requests have done. Safe to share between threads.
 
     ``clock`` gives seconds since the epoch, ``timeout`` are seconds for each question to the brokers.
@@ -77,8 +77,8 @@ class Witnesses:
         return [_view(one, names) for one in await metadata_of_all(self._requests, wanted, deadline)]
 
 
-class Witness(Protocol):
-    """What :class:`Doubt` asks; see :class:`Witnesses`."""
+class MetadataSource(Protocol):
+    """What :class:`StaleMetadata` asks; see :class:`MetadataAgreement`."""
 
     def moved(self, places: Collection[PartitionId]) -> Mapping[PartitionId, Move]:
         """What requests have done with ``places`` a moment ago."""
@@ -87,31 +87,31 @@ class Witness(Protocol):
         """Whether all brokers tell the same of topics."""
 
 
-class Doubt:
+class StaleMetadata:
     """About what brokers tell to one request, for as long as one of them may not have heard of the newest."""
 
-    def __init__(self, witnesses: Witness, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._witnesses = witnesses
+    def __init__(self, agreement: MetadataSource, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._agreement = agreement
         self._monotonic = monotonic
         self._began = monotonic()
 
     def remains(self, known: Known, places: Collection[PartitionId], *, refused: bool) -> bool:
         """Whether to look again: what is ``known`` is older than what a request has done with ``places``, or this one is
-        ``refused`` by what not all brokers tell. Raises as :class:`Witnesses`."""
+        ``refused`` by what not all brokers tell. Raises as :class:`MetadataAgreement`."""
         if self.is_late(replicas_of(known.topics, places)):
             return True
         waited = self._monotonic() - self._began
         if not refused or waited >= PROPAGATION:
             return False
         # Before, all brokers may lack the same.
-        return waited < NEWS or not self._witnesses.agree(known, {topic for topic, _ in places})
+        return waited < USUAL_PROPAGATION or not self._agreement.agree(known, {topic for topic, _ in places})
 
     def is_late(self, replicas: Replicas) -> bool:
         """Whether these are the replicas of before what a request has done, and it may help to look again. Raises
         ZooKeeperError."""
         if self._monotonic() - self._began >= PROPAGATION:
             return False
-        return contradicted(replicas, self._witnesses.moved(replicas))
+        return contradicted(replicas, self._agreement.moved(replicas))
 
 
 def contradicted(replicas: Replicas, moved: Mapping[PartitionId, Move]) -> bool:

@@ -15,7 +15,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 
 
-class Vetoes:
+class PolicyChecks:
     """Asks the policy. ``timeout`` in seconds is for each call to Kafka."""
 
     def __init__(self, admin: KafkaAdmin, znodes: Znodes, policy: PolicyCheck, timeout: float) -> None:
@@ -26,7 +26,7 @@ class Vetoes:
 
     def of(self, moves: Sequence[Move], principal: str, validate_only: bool) -> dict[int, RequestError]:
         """Index of a move -> why the policy refuses what is asked for its topic."""
-        vetoes: dict[str, RequestError] = {}
+        policy_checks: dict[str, RequestError] = {}
         refactored = with_other_factor(moves)
         by_topic: dict[str, dict[int, Sequence[int]]] = defaultdict(dict)
         for move in moves:
@@ -37,8 +37,8 @@ class Vetoes:
             try:
                 self._policy.validate(asked)
             except RequestError as error:
-                vetoes[topic] = error
-        return of_topics(moves, vetoes)
+                policy_checks[topic] = error
+        return of_topics(moves, policy_checks)
 
     def _asked(
         self,

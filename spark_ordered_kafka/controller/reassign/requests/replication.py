@@ -17,7 +17,7 @@ from spark_ordered_kafka.controller.state.change import refuse_second
 from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.controller.topics.capacities import Capacities, Room
+from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.kafka_state import described, described_soon
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.retired_replicas import staying
@@ -149,22 +149,22 @@ class ReplicationFactors:
         item: schemas.TopicReplicationFactor,
         record: TopicRecord,
         description: TopicDescription,
-        room: Room,
+        headroom: Headroom,
     ) -> dict[int, list[int]]:
         """New replicas of the partitions that are to have others."""
         current = {row.partition: row.replicas for row in description.partitions}
         if item.assignments is not None:
-            check_reassigned(item.assignments, current, record.undeleted_partition_count, room.racks)
+            check_reassigned(item.assignments, current, record.undeleted_partition_count, headroom.racks)
             wanted = {p: list(b) for p, b in item.assignments.items() if tuple(b) != current[p]}
-            guards.check(f"topic {item.topic!r}", guards.added(current, wanted), room.capacity)
+            guards.check(f"topic {item.topic!r}", guards.added(current, wanted), headroom.capacity)
             return wanted
         held = {row.partition: Held(row.replicas, row.isr, row.leader) for row in description.partitions}
         return plan_factor(
-            room.racks,
+            headroom.racks,
             held,
             0 if item.replication_factor is None else item.replication_factor,
             retired=self._retired(item.topic, record),
-            capacity=room.capacity,
+            capacity=headroom.capacity,
         )
 
     def _retired(self, topic: str, record: TopicRecord) -> dict[int, int]:

@@ -10,13 +10,17 @@ from typing import Literal, Protocol
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.policy import PolicyCheck
-from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import POLL, Doubt, Witnesses
+from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
+    POLL,
+    MetadataAgreement,
+    StaleMetadata,
+)
 from spark_ordered_kafka.controller.reassign.requests.policy_checks import (
-    Vetoes,
+    PolicyChecks,
     of_topics,
     with_other_factor,
 )
-from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import Looking, Rows
+from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import Rows, SnapshotReader
 from spark_ordered_kafka.controller.reassign.requests.validation import (
     moved_since,
     overloaded,
@@ -36,7 +40,7 @@ from spark_ordered_kafka.controller.reassign.requests.views import (
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move, MovesRecord, RequestRecord
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore, unknown_request
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.controller.topics.capacities import Capacities, Room
+from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -90,9 +94,9 @@ class ReassignmentRequests:
         self._carrier = carrier
         self._starting = starting
         self._clock = clock
-        self._vetoes = Vetoes(admin, znodes, policy, timeout)
-        self._looking = Looking(admin, store, znodes, clock, timeout=timeout)
-        self._witnesses = Witnesses(admin.requests, store, clock, timeout=timeout)
+        self._policy_checks = PolicyChecks(admin, znodes, policy, timeout)
+        self._snapshots = SnapshotReader(admin, store, znodes, clock, timeout=timeout)
+        self._agreement = MetadataAgreement(admin.requests, store, clock, timeout=timeout)
         self._submitting = threading.Lock()
 
     def resume_all(self) -> None:
@@ -102,7 +106,7 @@ class ReassignmentRequests:
                 self._capacities.drop(record.owner)
         for record, moves in self._store.active():
             waiting = [move for move in moves.moves if move.state not in ENDED]
-            self._capacities.promise(record.owner, _replicas(waiting))
+            self._capacities.reserve_known(record.owner, _replicas(waiting))
 
     # -- reads --------------------------------------------------------------------------------------------------
 
@@ -121,7 +125,7 @@ class ReassignmentRequests:
 
     def all(self) -> schemas.ReassignmentList:
         """The requests that are kept, newest first, and all that Kafka is busy with."""
-        ongoing = self._looking.reassignments.all_ongoing()
+        ongoing = self._snapshots.reassignments.all_ongoing()
         live = {row.request_id: row for row in self._carrier.summaries()}
         records = self._store.records()
         whose: dict[PartitionId, int] = {}
@@ -153,10 +157,10 @@ class ReassignmentRequests:
 
     def verify(self, request: schemas.VerifyRequest) -> schemas.Verification:
         """Whether partitions have come to what the request says; see :func:`verifying.verify`."""
-        doubt = Doubt(self._witnesses)
+        doubt = StaleMetadata(self._agreement)
         while True:
             found = verify(
-                self._admin, self._looking.reassignments, self._looking.log_dirs, request.partitions
+                self._admin, self._snapshots.reassignments, self._snapshots.log_dirs, request.partitions
             )
             differing = {
                 (row.topic, row.partition): tuple(row.replicas)
@@ -182,7 +186,7 @@ class ReassignmentRequests:
         key = None
         if not request.validate_only:
             key = repeatable_id("reassignment", request.model_dump_json())
-        doubt = Doubt(self._witnesses)
+        doubt = StaleMetadata(self._agreement)
         while True:
             with self._submitting:
                 result = self._earlier(key) or self._submit(request, principal, key, doubt)
@@ -191,11 +195,11 @@ class ReassignmentRequests:
             time.sleep(POLL)
 
     def _submit(
-        self, request: schemas.ReassignmentRequest, principal: str, key: str | None, doubt: Doubt
+        self, request: schemas.ReassignmentRequest, principal: str, key: str | None, doubt: StaleMetadata
     ) -> schemas.ReassignmentResult | None:
         """None: what it is validated against may be outdated."""
         rows, warnings = self._rows(request)
-        known = self._looking.known(rows)
+        known = self._snapshots.known(rows)
         found = validate(
             rows,
             known,
@@ -208,13 +212,13 @@ class ReassignmentRequests:
             return refused(rows, found.refused)
         moves = found.moves
         with self._capacities.ending(_SUBMITTING):
-            reasons = self._reserve(moves) or self._vetoes.of(moves, principal, request.validate_only)
+            reasons = self._reserve(moves) or self._policy_checks.of(moves, principal, request.validate_only)
             if reasons or request.validate_only:
                 self._capacities.drop(_SUBMITTING)
                 return refused(rows, reasons) if reasons else taken(None, moves, warnings)
             # No change begins while the lock is held, which would place new partitions by the old factor.
             with self._starting:
-                changing = self._looking.changing(with_other_factor(moves))
+                changing = self._snapshots.changing(with_other_factor(moves))
                 if changing:
                     self._capacities.drop(_SUBMITTING)
                     return refused(rows, of_topics(moves, changing))
@@ -282,10 +286,10 @@ class ReassignmentRequests:
                 f"{what}: that request is {record.state}: cancel it, or wait for its end",
             )
         moves = stored.moves
-        topics = self._looking.settled(record, moves)
+        topics = self._snapshots.settled(record, moves)
         named = any(move.before_log_dirs is not None for move in moves)
         log_dirs = (
-            self._looking.dirs([m.place for m in moves], [m.before for m in moves], topics) if named else {}
+            self._snapshots.dirs([m.place for m in moves], [m.before for m in moves], topics) if named else {}
         )
         rows, gone = undone(moves, topics, log_dirs)
         of_it = f"partitions of request {request.rollback}"
@@ -304,8 +308,8 @@ class ReassignmentRequests:
         """Promise the brokers' capacity to the request; why not, by index of the move."""
         reasons: dict[int, RequestError] = {}
 
-        def plan(room: Room) -> dict[str, dict[int, Sequence[int]]]:
-            reasons.update(overloaded(moves, room.capacity))
+        def plan(headroom: Headroom) -> dict[str, dict[int, Sequence[int]]]:
+            reasons.update(overloaded(moves, headroom.capacity))
             return _replicas(moves)
 
         self._capacities.reserve_all(_SUBMITTING, plan)

@@ -19,7 +19,7 @@ from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.leaders import NEWS, PROPAGATION
+from spark_ordered_kafka.kafka.leaders import PROPAGATION, USUAL_PROPAGATION
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.rows import by_topic
@@ -38,7 +38,7 @@ def describe(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, TopicDescrip
     """Those of ``topics`` that exist, of whichever names a request holds; raises UnavailableError without an answer."""
     missing = {topic for topic in topics if is_topic_name(topic)}
     found: dict[str, TopicDescription] = {}
-    deadline = time.monotonic() + NEWS
+    deadline = time.monotonic() + USUAL_PROPAGATION
     while True:
         told = admin.describe_topics(sorted(missing) if len(missing) <= MAX_NAMED else None)
         found |= {topic: told[topic] for topic in missing if topic in told}
@@ -48,7 +48,7 @@ def describe(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, TopicDescrip
         time.sleep(_POLL)  # one that was just made is not known to every broker
 
 
-class Looking:
+class SnapshotReader:
     """Kafka as requests are validated against it. Every method raises UnavailableError when it, or ZooKeeper, does not
     answer. ``timeout`` in seconds is for each call; ``clock`` gives seconds since the epoch."""
 

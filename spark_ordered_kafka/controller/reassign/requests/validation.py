@@ -56,7 +56,7 @@ class Known:
     changing: Mapping[str, RequestError] = field(default_factory=dict)
 
 
-class HearsayError(RequestError):
+class StaleMetadataError(RequestError):
     """A row does not fit what brokers tell of partitions and of each other, which they learn one after another."""
 
 
@@ -70,7 +70,9 @@ class Validated:
     @property
     def is_hearsay(self) -> bool:
         """Whether the request is refused, and a broker that has heard of more might take it."""
-        return bool(self.refused) and all(isinstance(one, HearsayError) for one in self.refused.values())
+        return bool(self.refused) and all(
+            isinstance(one, StaleMetadataError) for one in self.refused.values()
+        )
 
 
 def validate(
@@ -347,8 +349,8 @@ def _refusal(
 
 def _hearsay(
     row: PartitionReassignment, reason: str, code: ErrorCode = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-) -> HearsayError:
-    return HearsayError(code, _told(row, reason))
+) -> StaleMetadataError:
+    return StaleMetadataError(code, _told(row, reason))
 
 
 def _told(row: PartitionReassignment, reason: str) -> str:

@@ -48,7 +48,7 @@ class _Task(Enum):
     END = auto()
 
 
-class Lane:
+class TopicSender:
     """The transactions of one topic.
 
     Callers add records of at most ``small`` bytes to ``queue`` as that says, and call :meth:`look` at its limit;

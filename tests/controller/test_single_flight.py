@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_ordered_kafka.controller.zk.single_flight import Barrier
+from spark_ordered_kafka.controller.zk.single_flight import SingleFlight
 from tests.servers import await_true
 
 _PATIENCE = 10.0
@@ -34,9 +34,9 @@ class Quorum:
 
 def test_who_asks_during_a_confirmation_waits_for_the_next_and_shares_it() -> None:
     quorum = Quorum()
-    barrier = Barrier(quorum.confirm)
+    single_flight = SingleFlight(quorum.confirm)
     with ThreadPoolExecutor(101) as pool:
-        first = pool.submit(barrier.cross)
+        first = pool.submit(single_flight.confirm)
         await_true(lambda: quorum.begun == 1, "the first confirmation")
         started = threading.Barrier(101)
 
@@ -45,7 +45,7 @@ def test_who_asks_during_a_confirmation_waits_for_the_next_and_shares_it() -> No
         def ask() -> None:
             started.wait(_PATIENCE)
             asking.append(None)
-            barrier.cross()
+            single_flight.confirm()
 
         later = [pool.submit(ask) for _ in range(100)]
         started.wait(_PATIENCE)
@@ -62,14 +62,14 @@ def test_who_asks_during_a_confirmation_waits_for_the_next_and_shares_it() -> No
 
 def test_an_error_is_everybody_s_who_waited_and_nobody_s_after() -> None:
     quorum = Quorum()
-    barrier = Barrier(quorum.confirm)
+    single_flight = SingleFlight(quorum.confirm)
     quorum.error = RuntimeError("no quorum")
     quorum.answer()
     with pytest.raises(RuntimeError, match="no quorum"):
-        barrier.cross()
+        single_flight.confirm()
     quorum.error = None
     quorum.answer()
-    barrier.cross()
+    single_flight.confirm()
     assert quorum.ended == 2
 
 
@@ -86,13 +86,13 @@ def test_random_askers_are_never_served_by_a_confirmation_that_began_before() ->
     def confirm() -> None:
         begins.append(tick())
 
-    barrier = Barrier(confirm)
+    single_flight = SingleFlight(confirm)
     wrong: list[tuple[int, int]] = []
 
     def ask() -> None:
         for _ in range(200):
             asked = tick()
-            barrier.cross()
+            single_flight.confirm()
             if not any(asked < begun for begun in begins):
                 wrong.append((asked, begins[-1]))
 
