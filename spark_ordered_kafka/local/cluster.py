@@ -261,12 +261,12 @@ class LocalCluster:
             save(self.directory, state)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP the server ``name``: it keeps its connections and answers nothing.
+        """SIGSTOP the server ``name``, and wait until it stands still: it keeps its connections and answers nothing.
 
         Raises:
-            LocalClusterError: it does not run.
+            LocalClusterError: it does not run, or does not stand still.
         """
-        self._running(name).suspend()
+        processes.pause(self._running(name), name)
 
     def resume(self, name: str) -> None:
         """SIGCONT the server ``name``.

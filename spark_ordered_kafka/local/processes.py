@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ starter died before it could note down the pid."""
 # Seconds by which the start time of one process may differ between two readings: it is reckoned from the time of boot,
 # which moves when the system clock is set.
 _CLOCK_TOLERANCE = 2.0
+# Seconds for a process to stand still, and between two looks: nothing tells of another one's child.
+_PAUSED_WITHIN, _LOOK = 10.0, 0.005
 
 # Kept because a Popen that is thrown away while its child runs never collects it.
 _started: list[subprocess.Popen[bytes]] = []
@@ -77,6 +80,16 @@ def is_paused(process: psutil.Process) -> bool:
         return bool(process.status() == psutil.STATUS_STOPPED)
     except psutil.NoSuchProcess:
         return False
+
+
+def pause(process: psutil.Process, name: str) -> None:
+    """SIGSTOP, and wait until it has come to that, which may take a moment on a busy machine. Raises LocalClusterError."""
+    process.suspend()
+    deadline = time.monotonic() + _PAUSED_WITHIN
+    while not is_paused(process):
+        if time.monotonic() >= deadline:
+            raise LocalClusterError(f"{name} did not stand still within {_PAUSED_WITHIN:g} s")
+        time.sleep(_LOOK)
 
 
 def marked(directory: Path, *, besides: Collection[psutil.Process] = ()) -> list[psutil.Process]:

@@ -207,8 +207,28 @@ def table(cluster: LocalCluster, topic: str, partitions: int = 2) -> Table:
     return Table(cluster, create(cluster, topic, partitions, **COMPACT, **NOT_YET), counts=[partitions])
 
 
+def log_ends(cluster: LocalCluster, topic: str) -> dict[int, int]:
+    """The high watermark of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "raw",
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, TIMEOUT).topics[topic].partitions
+        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), TIMEOUT)[1] for p in partitions}
+    finally:
+        consumer.close()
+
+
 def raw(cluster: LocalCluster, topic: str) -> dict[int, list[Message]]:
-    """All that each partition holds, without a thought about layouts."""
+    """All that each partition holds, without a thought about layouts.
+
+    Kafka answers a commit before each partition has its marker: until then what was committed is not read.
+    """
+    ends = log_ends(cluster, topic)
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -220,9 +240,7 @@ def raw(cluster: LocalCluster, topic: str) -> dict[int, list[Message]]:
         }
     )
     try:
-        found: dict[int, list[Message]] = {
-            p: [] for p in consumer.list_topics(topic, TIMEOUT).topics[topic].partitions
-        }
+        found: dict[int, list[Message]] = {p: [] for p in ends}
         consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
         unread = set(found)
         while unread:
@@ -233,7 +251,8 @@ def raw(cluster: LocalCluster, topic: str) -> dict[int, list[Message]]:
                 found[partition].append(message)
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
-                unread.discard(partition)
+                if cast(int, message.offset()) >= ends[partition]:
+                    unread.discard(partition)
     finally:
         consumer.close()
     return found
