@@ -1,4 +1,4 @@
-"""Where the state of topics lies in ZooKeeper (section "ZooKeeper" of the design)."""
+"""Where the state of topics lies in ZooKeeper (docs/architecture.md, "What is in ZooKeeper")."""
 
 from __future__ import annotations
 

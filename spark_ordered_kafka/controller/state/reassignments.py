@@ -1,4 +1,4 @@
-"""Requests to reassign partitions, in ZooKeeper (section "ZooKeeper" of the design).
+"""Requests to reassign partitions, in ZooKeeper (docs/architecture.md, "What is in ZooKeeper").
 
 ``/admin/reassign_partitions`` holds the newest request's plan, in the JSON of kafka-reassign-partitions; the version that
 it gets by the write is the request's id (KIP-179), so ids only grow. ``/admin/reassign_partitions_status/<id>`` and its

@@ -1,4 +1,4 @@
-"""The JSON of the znodes (section "ZooKeeper" of the design) as typed values."""
+"""The JSON of the znodes (docs/architecture.md, "What is in ZooKeeper") as typed values."""
 
 from __future__ import annotations
 
