@@ -26,7 +26,7 @@ class Scale:
     partitions: int
 
 
-QUICK = Scale("quick", 1_000_000, 300_000, 5_000_000, 5, 20, 50, 300, 10_000)
+QUICK = Scale("quick", 1_000_000, 300_000, 3_000_000, 5, 20, 50, 300, 10_000)
 FULL = Scale("full", 2_000_000, 600_000, 10_000_000, 5, 40, 100, 2_000, 10_000)
 TINY = Scale("tiny", 2_000, 1_000, 3_000, 1, 4, 5, 2, 100)
 """For a test of the benchmark itself."""
