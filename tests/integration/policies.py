@@ -10,7 +10,7 @@ ASKED: list[TopicRequest] = []
 
 
 class Recorder:
-    """PolicyChecks what concerns topics with ``veto`` in their names, and fails on those with ``bug``."""
+    """Refuses what concerns topics with ``veto`` in their names, and fails on those with ``bug``."""
 
     def validate(self, request: TopicRequest) -> None:
         ASKED.append(request)

@@ -23,7 +23,7 @@ class Executor:
     """The executor of one controller process. ``new_leader_term`` is called whenever the process begins to lead."""
 
     def __init__(self, new_leader_term: Callable[[], LeaderTerm]) -> None:
-        self._new_reign = new_leader_term
+        self._new_leader_term = new_leader_term
         self._leader_term: LeaderTerm | None = None
         self._thread: threading.Thread | None = None
 
@@ -54,7 +54,7 @@ class Executor:
 
     def resume_all(self) -> None:
         """Go on with all requests that have not ended; the claim to be the controller must be held."""
-        self._leader_term = leader_term = self._new_reign()
+        self._leader_term = leader_term = self._new_leader_term()
         self._thread = threading.Thread(
             target=self._run, args=(leader_term,), name="reassignments", daemon=True
         )

@@ -28,7 +28,7 @@ def moved(before: Sequence[int], after: Sequence[int]) -> dict[PartitionId, Move
 
 
 class Told:
-    """MetadataAgreement that tell what a test says; counts the questions to the brokers."""
+    """Tells what a test says in place of all brokers; counts the questions to the brokers."""
 
     def __init__(self, done: Mapping[PartitionId, Move] | None = None, *, agreeing: bool = True) -> None:
         self.done = done or {}
