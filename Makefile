@@ -16,10 +16,10 @@ TWIN := $(addprefix tests/integration/, \
   test_sink.py::test_round_trip_of_nulls_headers_and_strings test_sink.py::test_a_change_in_the_middle_of_a_task \
   test_sink.py::test_a_replayed_task_is_skipped_when_its_rows_are_the_same \
   test_source.py::test_a_batch_read_is_ordered_and_has_sparks_columns \
-  test_strays.py::test_foreign_records_are_counted_named_or_ignored \
+  test_misrouted.py::test_foreign_records_are_counted_named_or_ignored \
   test_ordered_consumer.py::test_one_consumer_behind_several_changes)
 
-.PHONY: demo test test-all sanitize bench chaos soak lint kernel venv prerequisites clean
+.PHONY: demo test test-twin test-openapi test-all sanitize bench chaos soak lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -53,17 +53,22 @@ kernel: venv
 	CFLAGS="-Wall -Wextra -Werror" $(BIN)/python setup.py -q build_ext --inplace
 	@test -f $(KERNEL) || { echo "error: the native kernel was not built; its tests need a C compiler" >&2; exit 1; }
 
-# schemathesis gives all operations one name, and of that two processes would run one.
 test: lint kernel
-	ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
+	ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
+	$(MAKE) --no-print-directory -j 2 --output-sync=target test-twin test-openapi
+
+test-twin: venv
 	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest $(TWIN)
+
+# schemathesis gives all operations one name, and of that two processes would run one.
+test-openapi: venv
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
 
 # All of it in both ways.
 test-all: lint kernel
-	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
-	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/integration/test_openapi.py
-	THOROUGH=1 $(BIN)/python -m pytest tests/integration/test_openapi.py
+	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
+	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
+	THOROUGH=1 $(MAKE) --no-print-directory test-openapi
 
 # The kernel's own tests, on a build that watches memory and undefined behaviour. Python never frees all, so leaks are looked
 # for by the tests named after memory, whose build is another one: this one keeps what is freed for a while. The servers that

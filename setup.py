@@ -9,7 +9,10 @@ SOURCES = "spark_ordered_kafka/native/src"
 setup(
     packages=find_packages(include=["spark_ordered_kafka", "spark_ordered_kafka.*"]),
     py_modules=["pyspark_ordered_kafka"],
-    package_data={"spark_ordered_kafka": ["py.typed"]},
+    package_data={
+        "spark_ordered_kafka": ["py.typed"],
+        "spark_ordered_kafka.controller.api": ["examples.json"],
+    },
     # Source distributions have the kernel's sources (MANIFEST.in), wheels what is made of them.
     include_package_data=False,
     ext_modules=[

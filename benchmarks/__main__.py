@@ -17,7 +17,7 @@ from benchmarks.bench import Bench
 from benchmarks.figures import Report
 from benchmarks.parts import PARTS, Part
 from benchmarks.scale import FULL, QUICK, TINY
-from spark_ordered_kafka.cli.output import exit_on_error, print_table
+from spark_ordered_kafka.cli.common import exit_on_error, print_table
 from spark_ordered_kafka.errors import ConfigError
 
 app = typer.Typer(

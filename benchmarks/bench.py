@@ -22,7 +22,7 @@ from spark_ordered_kafka.client.schemas import (
 )
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.demo import spark_session
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ FORMATS = {OURS: "ordered-kafka", SPARKS: peer.FORMAT}
 _SOON_GONE = {"retention.bytes": "200000000", "segment.bytes": "50000000"}
 _CHANGE_TIMEOUT = 120.0
 _ROOT = Path(__file__).parents[1]
+
+
+def connection_to(cluster: LocalCluster) -> Connection:
+    """How clients find a cluster and its controller."""
+    return Connection({"bootstrap.servers": cluster.bootstrap_servers}, cluster.controller_url)
 
 
 class Bench:
@@ -72,9 +77,15 @@ class Bench:
         return self._stack.enter_context(LocalCluster(self.directory / "cluster", progress=self.say))
 
     @cached_property
+    def three_brokers(self) -> LocalCluster:
+        """Three brokers with a ZooKeeper and a controller of their own, for what moves between brokers."""
+        directory = self.directory / "three-brokers"
+        return self._stack.enter_context(LocalCluster(directory, brokers=3, progress=self.say))
+
+    @cached_property
     def connection(self) -> Connection:
         """To the servers."""
-        return Connection({"bootstrap.servers": self.cluster.bootstrap_servers}, self.cluster.controller_url)
+        return connection_to(self.cluster)
 
     @cached_property
     def controller(self) -> ControllerClient:
@@ -118,12 +129,18 @@ class Bench:
         return name
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Change a topic's partition count, and wait until that is done."""
+        """Change a topic's partition count, up or down, and wait until that is done."""
         change = TopicPartitionCount(topic=topic, partition_count=partitions)
         request = PartitionCountsRequest(topics=[change])
         (result,) = self.controller.alter_partition_counts(request, wait=_CHANGE_TIMEOUT).topics
         if result.error_code != ErrorCode.NONE:
             raise RequestError(ErrorCode(result.error_code), result.error_message or topic)
+        last = self.controller.change(topic).last_change
+        if last is None or last.id != result.change_id or last.outcome != "done":
+            reason = "" if last is None or last.error is None else f": {last.error.error_message}"
+            raise OrderedKafkaError(
+                f"{topic} did not get {partitions} partitions in {_CHANGE_TIMEOUT:g} s{reason}"
+            )
 
     def _filled(
         self, partitions: int, records: int, value_bytes: int, compression: str = "lz4", headers: int = 0

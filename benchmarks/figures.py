@@ -7,10 +7,22 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-from spark_ordered_kafka.bench.figures import Spread
-
 OURS = "ordered-kafka"
 """The contender that the others are compared with."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, least and greatest of some measurements."""
+
+    median: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Those of at least one value."""
+        return cls(median(values), min(values), max(values))
 
 
 @dataclass(frozen=True)

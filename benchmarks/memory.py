@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -50,6 +51,12 @@ class MemorySource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Writer of a stream."""
         return _Writer()
+
+
+def stream(spark: SparkSession, tasks: int, batches: int) -> DataFrame:
+    """A stream of so many micro-batches, of so many tasks each."""
+    spark.dataSource.register(MemorySource)
+    return spark.readStream.format(FORMAT).option("tasks", tasks).option("batches", batches).load()
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from spark_ordered_kafka.local.jars import Jar, single_jars
+from spark_ordered_kafka.local.jars import Download, Jar, cached_jars
 from spark_ordered_kafka.local.java import find_java
 
 FORMAT = "kafka"
@@ -41,10 +41,10 @@ _JARS = (
 
 def connector_jars(progress: Callable[[str], None]) -> list[Path]:
     """The jars, downloaded the first time (10 MB); raises LocalClusterError where that fails."""
-    return single_jars(
+    wanted = Download(
         f"Spark's own Kafka connector {_JARS[0].version}",
         f"spark-kafka-{_JARS[0].version}",
         _JARS,
-        java=find_java(),
-        progress=progress,
+        conf="master",
     )
+    return cached_jars(wanted, java=find_java(), progress=progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,10 @@ class Scale:
 
     ``micro_batches``: of a run whose median counts; ``transactions``: of a writer, one after another; ``backlog_mb``: what
     one worker reads while its memory is watched; ``partitions``: the most of a topic whose planning is timed.
+
+    ``cluster_brokers``, ``cluster_partitions``: of the made-up cluster that replicas are placed and moved in.
+    ``moved_partitions``, ``moved_mb``: what is moved between real brokers; ``status_replicas``: replicas of a request whose
+    status is asked, an even number.
     """
 
     name: str
@@ -24,9 +28,53 @@ class Scale:
     transactions: int
     backlog_mb: int
     partitions: int
+    cluster_brokers: int
+    cluster_partitions: int
+    moved_partitions: int
+    moved_mb: int
+    status_replicas: int
 
 
-QUICK = Scale("quick", 1_000_000, 300_000, 3_000_000, 5, 20, 50, 300, 10_000)
-FULL = Scale("full", 2_000_000, 600_000, 10_000_000, 5, 40, 100, 2_000, 10_000)
-TINY = Scale("tiny", 2_000, 1_000, 3_000, 1, 4, 5, 2, 100)
+FULL = Scale(
+    "full",
+    small=2_000_000,
+    large=600_000,
+    large_backlog=10_000_000,
+    rounds=5,
+    micro_batches=40,
+    transactions=100,
+    backlog_mb=2_000,
+    partitions=10_000,
+    cluster_brokers=1_000,
+    cluster_partitions=200_000,
+    moved_partitions=100,
+    moved_mb=1_000,
+    status_replicas=10_000,
+)
+QUICK = replace(
+    FULL,
+    name="quick",
+    small=1_000_000,
+    large=300_000,
+    large_backlog=3_000_000,
+    micro_batches=20,
+    transactions=50,
+    backlog_mb=300,
+)
+TINY = Scale(
+    "tiny",
+    small=2_000,
+    large=1_000,
+    large_backlog=3_000,
+    rounds=1,
+    micro_batches=4,
+    transactions=5,
+    backlog_mb=2,
+    partitions=100,
+    cluster_brokers=40,
+    cluster_partitions=300,
+    moved_partitions=3,
+    moved_mb=3,
+    status_replicas=200,
+)
 """For a test of the benchmark itself."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from benchmarks.figures import OURS, Measurement, Report
-from spark_ordered_kafka.bench.figures import Spread
+from benchmarks.figures import OURS, Measurement, Report, Spread
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 """Between these lines of a page stand the tables of a run."""

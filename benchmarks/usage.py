@@ -64,6 +64,16 @@ class Usage:
         return [own, *(child for child in own.children(recursive=True) if child.pid not in self._servers)]
 
 
+def processor_time(work: Callable[[], object], rounds: int, *, per_second: float = 1.0) -> list[Sample]:
+    """Processor time of each of ``rounds`` runs of work that waits for nothing; ``per_second``: units in a second."""
+    samples = []
+    for _ in range(rounds):
+        begun = time.process_time()
+        work()
+        samples.append(Sample(per_second * (time.process_time() - begun)))
+    return samples
+
+
 def _spent(processes: Iterable[psutil.Process]) -> dict[int, float]:
     """Processor seconds of processes, by id, with those of the children that they have waited for."""
     seconds = {}

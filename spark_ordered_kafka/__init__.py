@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 # Imported on first use (PEP 562): Spark and httpx take a second, which the command line need not pay.
-_HOMES = {
+_LAZY_EXPORTS = {
     "ControllerClient": "spark_ordered_kafka.client.controller",
     "ControllerCredentials": "spark_ordered_kafka.credentials",
     "ErrorCode": "spark_ordered_kafka.errors",
@@ -41,6 +41,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _LAZY_EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_LAZY_EXPORTS[name]), name)

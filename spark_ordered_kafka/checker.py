@@ -1,4 +1,4 @@
-"""The judge of order, loss and duplicates, shared by the demo and all end-to-end tests. Pure."""
+"""The judge of order, loss and duplicates, shared by the demo and all end-to-end tests (D-207). Pure."""
 
 from __future__ import annotations
 

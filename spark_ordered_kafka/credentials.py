@@ -1,17 +1,18 @@
-"""What clients show to the controllers: a user's password or a token, and TLS. Parsed once, secrets never shown."""
+"""Credentials of clients at the controllers: a user's password or a token, and TLS. Parsed once, secrets never shown."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.parsing import is_loopback, url_parts
+from spark_ordered_kafka.parsing import check_together, is_loopback, shown, url_parts
 
 PREFIX: Final = "controller."
+URL: Final = "controller.url"
 USERNAME: Final = "controller.username"
 PASSWORD: Final = "controller.password"
 TOKEN: Final = "controller.token"
@@ -22,9 +23,8 @@ SSL_KEY_PASSWORD: Final = "controller.ssl.key.password"
 
 _SSL: Final = (SSL_CA, SSL_CERTIFICATE, SSL_KEY, SSL_KEY_PASSWORD)
 NAMES: Final[tuple[str, ...]] = (USERNAME, PASSWORD, TOKEN, *_SSL)
-"""Options of every client of the controllers, beside ``controller.url``."""
+"""Options of every client of the controllers, besides :data:`URL`."""
 
-_SECRETS: Final = frozenset({PASSWORD, TOKEN, SSL_KEY_PASSWORD})
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 # What a header can hold (RFC 6750, section 2.1).
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 @dataclass(frozen=True)
 class ControllerCredentials:
-    """Who a client is, and how it checks whom it talks to. Hashable; its text and repr hold no secrets.
+    """A client's credentials, and how it verifies the controller. Hashable; ``str`` and ``repr`` show no secret.
 
     Attributes:
         username: of a user of Kafka, with ``password``; HTTP Basic.
@@ -62,7 +62,7 @@ class ControllerCredentials:
 
     @property
     def described(self) -> str:
-        """Which option a controller that answers 401 does not accept."""
+        """The option whose value a controller that answers 401 does not accept."""
         if self.token is not None:
             return TOKEN
         if self.username is not None:
@@ -86,45 +86,34 @@ class ControllerCredentials:
 NO_CREDENTIALS: Final = ControllerCredentials()
 
 
-def controller_credentials(
-    given: Mapping[str, str], urls: str, shown: Callable[[str], str] = lambda name: name
-) -> ControllerCredentials:
+def controller_credentials(given: Mapping[str, str], urls: str, label: str = "") -> ControllerCredentials:
     """The credentials of a client.
 
     Args:
-        given: values by option (:data:`NAMES`); those that are not given are not there.
+        given: values by option (:data:`NAMES`), without options that are not set.
         urls: ``controller.url``, checked before.
-        shown: an option's name as messages show it.
+        label: stands before an option's name in messages.
 
     Raises:
         ConfigError: a value is wrong, two do not fit together, or secrets would go over the network unprotected.
     """
 
     def wrong(name: str, expected: str) -> ConfigError:
-        value = given.get(name)
-        return ConfigError(
-            shown(name), "********" if value is not None and name in _SECRETS else value, expected
-        )
+        return ConfigError(f"{label}{name}", shown(name, given.get(name)), expected)
 
     for name, value in given.items():
         if not value or _CONTROL.search(value) is not None:
             raise wrong(name, "text without control characters is needed")
     if TOKEN in given and USERNAME in given:
         raise wrong(TOKEN, f"{USERNAME} is set too; give one of them")
-    pairs = (
-        (USERNAME, PASSWORD),
-        (PASSWORD, USERNAME),
-        (SSL_CERTIFICATE, SSL_KEY),
-        (SSL_KEY, SSL_CERTIFICATE),
-    )
-    for name, other in (*pairs, (SSL_KEY_PASSWORD, SSL_KEY)):
-        if name in given and other not in given:
-            raise wrong(other, f"{name} needs it")
+    check_together(given, (USERNAME, PASSWORD), (SSL_CERTIFICATE, SSL_KEY), label=label)
+    if SSL_KEY_PASSWORD in given and SSL_KEY not in given:
+        raise wrong(SSL_KEY, f"{SSL_KEY_PASSWORD} needs it")
     if ":" in given.get(USERNAME, ""):
         raise wrong(USERNAME, "HTTP Basic takes no name with a colon")
     if TOKEN in given and _TOKEN.fullmatch(given[TOKEN]) is None:
         raise wrong(TOKEN, "the characters a-z A-Z 0-9 . _ ~ + / - are allowed")
-    _check_protected(given, urls, shown)
+    _check_protected(given, urls, label)
     return ControllerCredentials(
         username=given.get(USERNAME),
         password=given.get(PASSWORD),
@@ -136,7 +125,7 @@ def controller_credentials(
     )
 
 
-def _check_protected(given: Mapping[str, str], urls: str, shown: Callable[[str], str]) -> None:
+def _check_protected(given: Mapping[str, str], urls: str, label: str) -> None:
     for url in urls.split(","):
         scheme, host = url_parts(url)
         if scheme == "https":
@@ -144,9 +133,9 @@ def _check_protected(given: Mapping[str, str], urls: str, shown: Callable[[str],
         secret = next((name for name in (PASSWORD, TOKEN) if name in given), None)
         if secret is not None and not is_loopback(host):
             hint = f"{secret} would go there unencrypted: https is needed, or a loopback address"
-            raise ConfigError(shown("controller.url"), url.strip(), hint)
-    # Where no address is https they are not used: the connection would be less secure than whoever set them believes.
+            raise ConfigError(f"{label}{URL}", url.strip(), hint)
+    # Unused without an https address (D-149).
     if not any(url_parts(url)[0] == "https" for url in urls.split(",")):
         for name in _SSL:
             if name in given:
-                raise ConfigError(shown("controller.url"), urls, f"{name} is set: https is needed for it")
+                raise ConfigError(f"{label}{URL}", urls, f"{name} is set: https is needed for it")

@@ -25,11 +25,11 @@ from spark_ordered_kafka.client.schemas import (
     PartitionCountsRequest,
     TopicPartitionCount,
 )
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, refusal
 from spark_ordered_kafka.spark.datasource import FORMAT, register
 
 INPUT, OUTPUT = "demo-input", "demo-output"
-_LOOK_SECONDS = 0.2
+_POLL_INTERVAL = 0.2
 _LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
 appender.file.type = File
@@ -63,9 +63,8 @@ class DemoPlan:
 
 @dataclass
 class Progress:
-    """Where the demo stands; handed to the display again and again."""
+    """Progress of the demo; the display gets this object after each change."""
 
-    phase: str = "starting"
     written: int = 0
     copied: int = 0
     counts: dict[str, int] = field(default_factory=dict)
@@ -158,7 +157,6 @@ class Demo:
         finally:
             for query in queries:
                 query.stop()
-        self._show(phase="checking")
         return self._check()
 
     # -- the two streams ----------------------------------------------------------------------------------------
@@ -207,10 +205,10 @@ class Demo:
         written, copied = _Counter(write), _Counter(copy)
         while True:
             # Both wait for a change of state and raise the error of a query that has failed.
-            write.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type] # it takes fractions of seconds
-            copy.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type] # it takes fractions of seconds
-            rows, batches = written.look()
-            self._show(phase="running", written=min(rows, plan.records), copied=copied.look()[0])
+            write.awaitTermination(_POLL_INTERVAL)  # type: ignore[arg-type] # it takes fractions of seconds
+            copy.awaitTermination(_POLL_INTERVAL)  # type: ignore[arg-type] # it takes fractions of seconds
+            rows, batches = written.totals()
+            self._show(written=min(rows, plan.records), copied=copied.totals()[0])
             idle = self._follow_changes()
             if changes and idle and self._progress.written >= changes[0][0] * plan.records:
                 self._request(changes.pop(0))
@@ -224,11 +222,11 @@ class Demo:
         request = PartitionCountsRequest(topics=[TopicPartitionCount(topic=topic, partition_count=count)])
         result = self._controller.alter_partition_counts(request).topics[0]
         if result.error_code != ErrorCode.NONE:
-            raise RequestError(ErrorCode(result.error_code), result.error_message or f"{topic} to {count}")
+            raise refusal(result.error_code, result.error, result.error_message)
         self._following = (topic, result.change_id)
 
     def _follow_changes(self) -> bool:
-        """Look at the change in progress; True when there is none."""
+        """Check the change in progress; True when there is none."""
         if self._following is None:
             return True
         topic, change_id = self._following
@@ -248,8 +246,8 @@ class Demo:
         self._show(change=f"{topic} {last.source} → {last.target} partitions: done, {pause}")
         return True
 
-    def _show(self, **news: object) -> None:
-        for name, value in news.items():
+    def _show(self, **counts: object) -> None:
+        for name, value in counts.items():
             setattr(self._progress, name, value)
         self._on_progress(self._progress)
 
@@ -286,7 +284,7 @@ class _Counter:
         self._query = query
         self._rows: dict[int, int] = {}
 
-    def look(self) -> tuple[int, int]:
+    def totals(self) -> tuple[int, int]:
         for report in self._query.recentProgress:
             self._rows[report["batchId"]] = max(report["numInputRows"], self._rows.get(report["batchId"], 0))
         return sum(self._rows.values()), len(self._rows)

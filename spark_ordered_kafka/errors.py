@@ -7,7 +7,7 @@
     ├── RequestError                  a request was refused, with an error code of the HTTP API
     │   └── ReviewPendingError        a request waits for a second principal; nothing was done yet
     ├── UnavailableError              a server did not answer in time (retriable)
-    │   └── NoLayoutError             no controller told a writer the layout of its topic in time
+    │   └── NoLayoutError             no controller answered a writer's request for the layout in time
     ├── LayoutChangingError           a partition change is closing: wait and ask again (retriable)
     ├── FencedError                   a partition change ended this writer's transaction (retriable)
     ├── RebalancedError               the group has given a consumer's partitions to others (retriable)
@@ -16,7 +16,7 @@
     ├── MisroutedRecordError          a record lies in a partition its key does not belong to
     ├── PolicyViolationError          a topic policy refuses a request
     ├── ReplayMismatchError           a replayed Spark task has other rows than the first time
-    ├── TransitionError               the change machine was handed an event it has no row for
+    ├── TransitionError               a state machine was handed an event it has no row for
     └── LocalClusterError             an embedded server did not start or stop
 
 Codes and names are Kafka's own where Kafka has them (``org.apache.kafka.common.protocol.Errors``); the numbers from 88
@@ -45,6 +45,7 @@ class ErrorCode(IntEnum):
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
+    UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
     INVALID_REPLICATION_FACTOR = 38
@@ -70,6 +71,7 @@ class ErrorCode(IntEnum):
     REVIEW_PENDING = 1005
 
 
+_KNOWN_CODES = {int(code): code for code in ErrorCode}
 _RETRIABLE = frozenset(
     {
         ErrorCode.REQUEST_TIMED_OUT,
@@ -130,6 +132,21 @@ class RequestError(OrderedKafkaError):
         self.message = message
 
 
+def error_name(code: int) -> str:
+    """The name of an error code; that of a later version has none here."""
+    known = _KNOWN_CODES.get(code)
+    return f"ERROR_{code}" if known is None else known.name
+
+
+def refusal(code: int, name: str, message: str | None) -> RequestError:
+    """The error of a controller's result; a code of a later version becomes UNKNOWN_SERVER_ERROR and keeps its message."""
+    reason = message or "no reason given"
+    known = _KNOWN_CODES.get(code)
+    if known is None:
+        return RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} ({code}): {reason}")
+    return RequestError(known, reason)
+
+
 class ReviewPendingError(RequestError):
     """Nothing was done yet: the request waits as ``review_id`` for a second principal who approves it."""
 
@@ -149,7 +166,7 @@ class UnavailableError(OrderedKafkaError):
 
 
 class NoLayoutError(UnavailableError):
-    """No controller told a writer the layout of its topic in time."""
+    """No controller answered a writer's request for the layout of its topic in time."""
 
 
 class LayoutChangingError(OrderedKafkaError):
@@ -172,7 +189,7 @@ class FencedError(OrderedKafkaError):
 class RebalancedError(OrderedKafkaError):
     """The group has given a consumer's partitions to others before their offsets were committed.
 
-    What was processed since the last commit will be delivered again, perhaps to another member: go on polling.
+    What was processed since the last commit will be delivered again, perhaps to another member: continue to poll.
     """
 
     code = ErrorCode.ILLEGAL_GENERATION
@@ -209,7 +226,7 @@ class ReplayMismatchError(OrderedKafkaError):
 
 
 class TransitionError(OrderedKafkaError):
-    """The change machine has no row for this event in this step: a bug, with the story that led there."""
+    """A state machine has no row for this event in this state: a bug, with the story that led there."""
 
 
 class LocalClusterError(OrderedKafkaError):

@@ -11,14 +11,14 @@ from spark_ordered_kafka.errors import ConfigError
 _Partition = Annotated[int, Field(ge=0, lt=2**31)]
 _PartitionName = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")]
 _Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-_LONGS = TypeAdapter(dict[str, dict[_PartitionName, _Long]])
+_NUMBERS = TypeAdapter(dict[str, dict[_PartitionName, _Long]])
 _PARTITIONS = TypeAdapter(dict[str, Annotated[frozenset[_Partition], Field(min_length=1)]])
 _ParsedT = TypeVar("_ParsedT")
 
 
 def longs(option: str, value: str, expected: str) -> dict[str, dict[str, int]]:
     """A number of 64 bits per topic and partition; raises ConfigError saying what was ``expected``."""
-    return _parsed(_LONGS, option, value, expected)
+    return _parsed(_NUMBERS, option, value, expected)
 
 
 def partitions(option: str, value: str, expected: str) -> dict[str, frozenset[int]]:

@@ -1,6 +1,6 @@
-"""Options as given, and parsers of their values: text in, a checked value out.
+"""Flat options as given, and parsers of their values: text in, a checked value out (D-224).
 
-What is wrong raises ConfigError naming the option, its value and what would be right.
+Wrong values raise ConfigError naming the option, its value and the valid ones.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -21,99 +22,69 @@ Positions = Mapping[str, Mapping[int, int]]
 """Per topic and partition an offset, or a timestamp in milliseconds."""
 
 SERVERS_HINT = "set it to a comma-separated list of host:port"
-URLS_HINT = "set it to the controller's address, such as http://host:8090"
+URLS_HINT = "set it to the controller's address, such as http://host:8090, or several separated by commas"
 TOPICS_HINT = "set it to one topic, or several separated by commas"
 
 KAFKA_PREFIX = "kafka."
 
 HIDDEN = "********"
 """What is shown instead of a secret."""
-# In names without case and punctuation, so that ssl.key.pem, SSL_KEY_PEM and sslKeyPem are one.
+# Without case and punctuation, so that ssl.key.pem, SSL_KEY_PEM and sslKeyPem are equal.
 _SECRET = re.compile(
     "password|passphrase|passwd|secret|token|keypem|privatekey|assertion|jaasconfig|oauthbearerconfig|sslkey$"
 )
 _PUNCTUATION = re.compile(r"[^a-z0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_WHOLE = re.compile(r"[0-9]{1,18}")
+_DIGITS = re.compile(r"[0-9]{1,18}")
 # org.apache.spark.network.util.JavaUtils.timeStringAs; a number without a unit counts milliseconds.
 _DURATION = re.compile(r"([0-9]{1,18})(us|ms|s|m|min|h|d)?")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 _NameT = TypeVar("_NameT", bound=str)
-_SET_BY_SPARK = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
-_REFUSED_KAFKA = {
-    "auto.offset.reset": "startingOffsets of a read says where it begins; leave it out",
-    "enable.auto.commit": "positions are kept in the checkpoint; leave it out",
-    "enable.auto.offset.store": "positions are kept in the checkpoint; leave it out",
-    "enable.partition.eof": "it is needed to see the end of a range; leave it out",
-    "key.deserializer": "keys are read as binary; cast them in the DataFrame",
-    "value.deserializer": "values are read as binary; cast them in the DataFrame",
-    "key.serializer": "keys are written as binary or string; cast them in the DataFrame",
-    "value.serializer": "values are written as binary or string; cast them in the DataFrame",
-    "interceptor.classes": "interceptors are not supported; leave it out",
-    "transactional.id": "it is derived from topic, query and task; leave it out",
-    "enable.idempotence": "writers are transactional, hence idempotent; leave it out",
-    "acks": "transactions need acks=all; leave it out",
-    "partitioner": "the layout decides the partition of a key; leave it out",
-    "statistics.interval.ms": "nobody takes the statistics; leave it out",
-}
 
 
+@dataclass(frozen=True)
 class Given:
-    """The options as given, looked up by documented name whatever their case.
+    """Flat options as given, each taken by name and parsed. ``label`` stands before names in messages."""
 
-    ``known``: the options that ``side`` takes; ``elsewhere``: those of the format. Raises ConfigError for any other.
-    """
-
-    def __init__(
-        self, options: Mapping[str, str], known: tuple[str, ...], side: str, elsewhere: tuple[str, ...] = ()
-    ) -> None:
-        self._values = lowered(options)
-        allowed = {name.lower() for name in known}
-        # The JVM's sink has a column of that name, so it is what many try.
-        others = {name.lower() for name in (*elsewhere, "partition")}
-        for name in self._values:
-            if name in allowed or name in _SET_BY_SPARK or name.startswith(KAFKA_PREFIX):
-                continue
-            hint = f"the {side} takes {', '.join(known)} and kafka.*"
-            if elsewhere and name in others:
-                hint = f"it is not an option of the {side}; {hint}"
-            # A misspelt controller.password is one, too.
-            hidden = name.startswith("controller.") or is_like_secret(name, known)
-            shown = HIDDEN if hidden else self._values[name]
-            raise ConfigError(f"unknown option {name}", shown, hint)
+    options: Mapping[str, Any] = field(repr=False)
+    label: str = ""
 
     def text(self, name: str) -> str | None:
-        """The value as given."""
-        return self._values.get(name.lower())
+        """The value as text; None: it is not given."""
+        value = self.options.get(name)
+        return None if value is None else text(value)
 
-    def take(self, name: str, parse: Callable[[str, str], Any], default: Any = None) -> Any:
-        """The value as ``parse`` (option, value) makes it; ``default`` if it is not given."""
-        value = self.text(name)
-        return default if value is None else parse(f"option {name}", value)
+    def take(
+        self, name: str, parse: Callable[[str, str], Any], default: Any = None, alias: str | None = None
+    ) -> Any:
+        """The value as ``parse`` (option, value) makes it, by its name or ``alias``; ``default`` if it is not given."""
+        for one in (name,) if alias is None else (name, alias):
+            if (value := self.text(one)) is not None:
+                return parse(f"{self.label}{one}", value)
+        return default
 
-    def require(self, name: str, parse: Callable[[str, str], Any], hint: str) -> Any:
-        """:meth:`take` of what must be there; raises ConfigError with ``hint`` otherwise."""
-        if self.text(name) is None:
-            raise ConfigError(f"option {name}", None, hint)
-        return self.take(name, parse)
-
-    def kafka(self) -> dict[str, str]:
-        """librdkafka's properties, without the prefix; raises ConfigError for one that is not the user's to set."""
-        found = {
-            name[len(KAFKA_PREFIX) :]: value
-            for name, value in self._values.items()
-            if name.startswith(KAFKA_PREFIX)
-        }
-        for name, value in found.items():
-            if name in _REFUSED_KAFKA:
-                raise ConfigError(f"option {KAFKA_PREFIX}{name}", value, _REFUSED_KAFKA[name])
+    def require(
+        self, name: str, parse: Callable[[str, str], Any], hint: str, alias: str | None = None
+    ) -> Any:
+        """:meth:`take` of a required option; raises ConfigError with ``hint`` without it."""
+        found = self.take(name, parse, alias=alias)
+        if found is None:
+            raise ConfigError(f"{self.label}{name}", None, hint)
         return found
 
 
-def lowered(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by lower-case name, without those set to None."""
-    return {name.lower(): value for name, value in options.items() if value is not None}
+def check_together(given: Mapping[str, object], *pairs: tuple[str, str], label: str = "") -> None:
+    """Raises ConfigError for an option that is given without the other one of its pair; ``label`` stands before names."""
+    for pair in pairs:
+        for name, other in (pair, pair[::-1]):
+            if given.get(name) is not None and given.get(other) is None:
+                raise ConfigError(f"{label}{other}", None, f"{name} needs it")
+
+
+def text(value: object) -> str:
+    """A value in the notation of Kafka's property files."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def topic_name(option: str, value: str) -> str:
@@ -124,15 +95,15 @@ def topic_name(option: str, value: str) -> str:
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether Kafka takes ``name`` for a topic (``org.apache.kafka.common.internals.Topic``)."""
+    """Whether Kafka accepts ``name`` for a topic (``org.apache.kafka.common.internals.Topic``)."""
     return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def is_http_url(url: str) -> bool:
-    """Whether ``url`` is one a controller can have: http or https, with a host, without user, query and fragment.
+    """Whether ``url`` can be a controller's: http or https, with a host, without user, query and fragment.
 
-    A user and password in it would be sent instead of the client's credentials, whether protected or not, and be shown
-    wherever the URL is.
+    Clients would send a user and password in the URL instead of their own credentials, protected or not, and show them
+    wherever they show the URL.
     """
     try:
         parts = urlsplit(url)
@@ -144,7 +115,7 @@ def is_http_url(url: str) -> bool:
 
 
 def without_user(urls: str) -> str:
-    """URLs separated by commas, fit for a message: user and password in them masked."""
+    """URLs separated by commas, with user and password masked, for messages."""
     return re.sub(r"(?<=//)[^/,]*(?=@)", "********", urls)
 
 
@@ -163,7 +134,7 @@ def is_loopback(host: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """``text`` with escapes for whatever ends a line, steers a terminal or changes the direction of writing."""
+    """``text`` with escapes for characters that end a line, control a terminal or change the direction of writing."""
     if text.isprintable():
         return text
     return "".join(
@@ -175,15 +146,17 @@ def printable(text: str) -> str:
 def is_secret(name: str) -> bool:
     """Whether the value of an option or property of that name must not be shown.
 
-    A rule instead of a list, so that it holds for properties of versions to come. It hides some that are no secrets, such as
+    A rule instead of a list, so that it covers properties of later versions. It also hides some that are no secrets, such as
     ``sasl.oauthbearer.token.endpoint.url``.
     """
     return _SECRET.search(_PUNCTUATION.sub("", name.lower())) is not None
 
 
-def is_like_secret(name: str, known: Iterable[str]) -> bool:
-    """Whether ``name``, which is none of the ``known`` ones, may be that of a secret, or of one of them misspelt."""
-    return is_secret(name) or any(map(is_secret, difflib.get_close_matches(name.lower(), list(known))))
+def shown(name: str, value: object, known: Iterable[str] = ()) -> object:
+    """The value of an option or property for a message: a secret is hidden, and so is the value of a name that may be one
+    of the ``known`` ones misspelt."""
+    near = difflib.get_close_matches(name.lower(), list(known))
+    return HIDDEN if value is not None and any(map(is_secret, (name, *near))) else value
 
 
 def servers(option: str, value: str) -> str:
@@ -191,17 +164,17 @@ def servers(option: str, value: str) -> str:
     found = [server.strip() for server in value.split(",")]
     for server in found:
         host, _, port = server.rpartition(":")
-        if not host or _WHOLE.fullmatch(port) is None or not 0 < int(port) < 65536:
+        if not host or _DIGITS.fullmatch(port) is None or not 0 < int(port) < 65536:
             raise ConfigError(option, value, SERVERS_HINT)
     return ",".join(found)
 
 
 def urls(option: str, value: str) -> str:
-    """Controllers, http URLs separated by commas."""
-    for url in value.split(","):
-        if not is_http_url(url.strip()):
-            raise ConfigError(option, without_user(value), URLS_HINT)
-    return value
+    """Controllers, http URLs separated by commas, without blanks and final slashes."""
+    found = [url.strip().rstrip("/") for url in value.split(",") if url.strip()]
+    if not found or not all(map(is_http_url, found)):
+        raise ConfigError(option, without_user(value), URLS_HINT)
+    return ",".join(found)
 
 
 def topics(option: str, value: str) -> tuple[str, ...]:
@@ -257,7 +230,7 @@ def ending_offsets(option: str, value: str) -> int | Positions:
 def timestamp(option: str, value: str) -> int:
     """A time in milliseconds since 1970-01-01 UTC."""
     stripped = value.strip()
-    if _WHOLE.fullmatch(stripped) is None:
+    if _DIGITS.fullmatch(stripped) is None:
         raise ConfigError(option, value, "a whole number of milliseconds since 1970-01-01 UTC, 0 or greater")
     return int(stripped)
 
@@ -278,7 +251,7 @@ def boolean(option: str, value: str) -> bool:
 def positive(option: str, value: str) -> int:
     """A whole number of at least 1."""
     stripped = value.strip()
-    if _WHOLE.fullmatch(stripped) is None or int(stripped) == 0:
+    if _DIGITS.fullmatch(stripped) is None or int(stripped) == 0:
         raise ConfigError(option, value, "a whole number of at least 1")
     return int(stripped)
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import hypothesis
 import pytest
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
+
+SHARED_SERVERS = ("three_brokers", "secure_cluster", "spark")
+"""Fixtures that cost a test process several JVMs for as long as it lives; tests that need two of them go by the first."""
 
 # A test is judged by what it finds, not by the clock of a busy machine; a failure prints how to run it again.
 hypothesis.settings.register_profile("default-without-clock", deadline=None, print_blob=True)
@@ -27,7 +35,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def pytest_configure() -> None:
     """Let SIGTERM end the run as ctrl-C does, so that the servers are taken down; let every JVM start fast.
 
-    Brokers and Spark drivers of tests live too briefly for the second compiler to pay: it costs half their processor time.
+    Brokers and Spark drivers of tests live too briefly for the second compiler to pay: it costs half their processor
+    time (D-211).
     """
     signal.signal(signal.SIGTERM, _interrupt)
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -38,6 +47,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     repeated = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
     if repeated and hasattr(config, "workerinput"):
         raise pytest.UsageError(f"tests with the same name, of which one would run: {', '.join(repeated)}")
+
+
+class SharedServersScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist is not typed
+    """Gives all tests that share servers to one process, and the others file by file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((name for name in SHARED_SERVERS if name in _words(self.config.rootpath / file)), file)
+
+
+@cache
+def _words(file: Path) -> frozenset[str]:
+    # The process that divides the tests does not know their fixtures.
+    return frozenset(re.findall(r"\w+", file.read_text()))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedServersScheduling:
+    """How ``-n`` divides the tests, whatever ``--dist`` says."""
+    return SharedServersScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

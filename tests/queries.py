@@ -12,9 +12,9 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from spark_ordered_kafka.checker import Report, check
-from spark_ordered_kafka.config import batch_options, stream_options
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.batch import OrderedBatchReader
+from spark_ordered_kafka.spark.options import batch_options, stream_options
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
 from tests.servers import TIMEOUT
 from tests.streams import options

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
@@ -69,6 +69,22 @@ def start_spark(directory: Path) -> SparkSession:
     )
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def alter_configs(
+    admin: AdminClient, kind: ResourceType, name: str, values: Mapping[str, str | None]
+) -> None:
+    """Set configurations; None: delete."""
+    entries = [
+        ConfigEntry(
+            key,
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for key, value in values.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
 
 
 def hosted_replicas(admin: KafkaAdmin) -> dict[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.layout_answers import LayoutHistoryView
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
 from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.clients import STALE_METADATA
 from spark_ordered_kafka.kafka.pool import ProducerPool
-from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
+from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
 
@@ -215,13 +216,29 @@ def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[
         consumer.close()
 
 
+def records_in_order(cluster: LocalCluster, topic: str) -> list[Message]:
+    """All committed records of a topic, those of a key in the order of writing."""
+    history = layout_history(_layout(cluster, topic))
+
+    def place(message: Message) -> tuple[int, int]:
+        offset = message.offset() or 0
+        return history.epoch_of(message.partition() or 0, offset), offset
+
+    return sorted(raw_records(cluster, topic, history.partition_count), key=place)
+
+
+def judged(messages: Iterable[Message], written: int) -> Report:
+    """Whether numbered records are there once each, in the order of their keys."""
+    rows = [(message.value() or b"").decode().split(":") for message in messages]
+    return check(np.array([key for key, _ in rows]), np.array([int(number) for _, number in rows]), written)
+
+
 def misrouted(cluster: LocalCluster, topic: str) -> list[str]:
     """Records that lie in another partition than their key's under their segment's layout; reads the raw topic.
 
     Records without a key belong nowhere and are left out.
     """
-    with ControllerClient(cluster.controller_url) as controller:
-        answer = controller.layout(topic)
+    answer = _layout(cluster, topic)
     history = layout_history(answer)
     wrong = []
     for message in raw_records(cluster, topic, history.partition_count):
@@ -235,3 +252,8 @@ def misrouted(cluster: LocalCluster, topic: str) -> list[str]:
         if right != partition:
             wrong.append(f"{topic}-{partition}@{offset} epoch {epoch}: key {key!r} belongs to {right}")
     return wrong
+
+
+def _layout(cluster: LocalCluster, topic: str) -> LayoutHistoryView:
+    with ControllerClient(cluster.controller_url) as controller:
+        return controller.layout(topic)

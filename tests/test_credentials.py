@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from spark_ordered_kafka.client.options import consumer_options, producer_options
-from spark_ordered_kafka.config import Connection, sink_options, source_options
+from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.credentials import NAMES, ControllerCredentials, controller_credentials
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.spark.options import sink_options, source_options
 
 HTTPS = "https://c1:8090,https://c2:8090"
 BASIC = {"controller.username": "alice", "controller.password": "hunter2-hunter2"}

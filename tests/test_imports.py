@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ LAYERS = (
     "errors",
     "json_options",
     "parsing",
+    "updates",
     "credentials",
     "config",
     "checker",
@@ -25,7 +26,6 @@ LAYERS = (
     "client",
     "spark",
     "controller",
-    "bench",
     "local",
     "demo",
     "cli",
@@ -35,9 +35,11 @@ LAYERS = (
 CONTROLLER_LAYERS = (
     "settings",
     "results",
+    "shared_query",
     "zk",
     "access",
     "placement",
+    "change.protocol",
     "state",
     "policy",
     "reassign.machine",
@@ -67,6 +69,7 @@ PURE = (
     "controller/change/boundaries.py",
     "controller/change/machine.py",
     "controller/change/planning.py",
+    "controller/change/protocol.py",
     "controller/placement/**/*.py",
     "controller/reassign/log_dirs/move_checks.py",
     "controller/reassign/machine/*.py",
@@ -86,7 +89,7 @@ IMPURE_MODULES = {
 }  # fmt: skip
 # Values, without anything that asks for them.
 PURE_VALUES = tuple(f"{PACKAGE}.{name}" for name in ("kafka.values", "client.schemas"))
-IMPURE_LAYERS = {"kafka", "client", "spark", "bench", "local", "demo", "cli"}
+IMPURE_LAYERS = {"kafka", "client", "spark", "local", "demo", "cli"}
 IMPURE_CALLS = {"open", "input", "print", "exec", "eval"}
 # datetime.now(), date.today(), numpy.random, ...
 IMPURE_ATTRIBUTES = {"now", "utcnow", "today", "random"}
@@ -120,29 +123,27 @@ def controller_layer_of(name: str) -> str | None:
     return max(found, key=len, default=None) if inner != name else None
 
 
-def upward_imports_in_the_controller(source: str, module: str) -> list[str]:
-    own = controller_layer_of(module)
-    if own is None:
-        return []
-    below = CONTROLLER_LAYERS[: CONTROLLER_LAYERS.index(own) + 1]
+def upward_imports(source: str, module: str) -> list[str]:
+    """Imports of a layer above the module's own, in the package and, for a module of the controller, in the controller."""
+    assert layer_of(module) is not None
     return [
-        f"line {line}: {own} imports {name}"
-        for line, name in imports(source, module)
-        if (layer := controller_layer_of(name)) is not None and layer not in below
+        *_upward(source, module, LAYERS, layer_of),
+        *_upward(source, module, CONTROLLER_LAYERS, controller_layer_of),
     ]
 
 
-def upward_imports(source: str, module: str) -> list[str]:
-    own = layer_of(module)
-    assert own is not None
-    allowed = set(LAYERS[: LAYERS.index(own) + 1]) - {
+def _upward(
+    source: str, module: str, layers: Sequence[str], layer_in: Callable[[str], str | None]
+) -> Iterator[str]:
+    own = layer_in(module)
+    if own is None:
+        return
+    allowed = set(layers[: layers.index(own) + 1]) - {
         above for below, above in FORBIDDEN_PAIRS if below == own
     }
-    return [
-        f"line {line}: {own} imports {name}"
-        for line, name in imports(source, module)
-        if (layer := layer_of(name)) is not None and layer not in allowed
-    ]
+    for line, name in imports(source, module):
+        if (layer := layer_in(name)) is not None and layer not in allowed:
+            yield f"line {line}: {own} imports {name}"
 
 
 def impurities(source: str, module: str) -> list[str]:
@@ -180,8 +181,16 @@ def test_every_part_of_the_package_has_a_layer() -> None:
 
 @pytest.mark.parametrize("path", modules("**/*.py"), ids=shown)
 def test_imports_point_downward(path: Path) -> None:
-    source, module = path.read_text(encoding="utf-8"), module_name(path)
-    assert upward_imports(source, module) + upward_imports_in_the_controller(source, module) == []
+    assert upward_imports(path.read_text(encoding="utf-8"), module_name(path)) == []
+
+
+def test_the_package_does_without_what_is_not_installed_with_it() -> None:
+    names = {
+        name.split(".")[0]
+        for path in modules("**/*.py")
+        for _, name in imports(path.read_text(encoding="utf-8"), module_name(path))
+    }
+    assert names & {"benchmarks", "jobs", "tests"} == set()
 
 
 def test_every_part_of_the_controller_has_a_layer() -> None:
@@ -232,7 +241,7 @@ def test_the_direction_check_sees(module: str, source: str, expected: int) -> No
 )
 def test_the_direction_check_sees_into_the_controller(module: str, imported: str, expected: int) -> None:
     source = f"import {PACKAGE}.{imported}"
-    assert len(upward_imports_in_the_controller(source, f"{CONTROLLER}.{module}")) == expected
+    assert len(upward_imports(source, f"{CONTROLLER}.{module}")) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,22 @@ from dataclasses import dataclass
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Measurement
-from benchmarks.parts import clients, floor, growth, limits, micro, reads, start, writes
+from benchmarks.parts import (
+    clients,
+    floor,
+    gate,
+    growth,
+    limits,
+    micro,
+    pauses,
+    placement,
+    planning,
+    reads,
+    reassign,
+    replay,
+    start,
+    writes,
+)
 
 
 @dataclass(frozen=True)
@@ -34,12 +49,15 @@ PARTS = (
     Part("copy", writes.copy),
     Part("micro-batch", micro.small_batches),
     Part("transactions", micro.transactions),
+    Part("replay-check", replay.replay_check),
     Part("clients", clients.clients),
     Part("start", start.start),
     Part("floor-read", floor.read),
     Part("floor-micro-batch", floor.micro_batches),
     Part("limits", limits.limits),
-    Part("growth", growth.planning),
+    Part("growth", growth.growth),
+    Part("gate", gate.gate),
+    Part("placement", placement.placement),
     Part("read-partitions", reads.partitions, quick=False),
     Part("read-compression", reads.compression, quick=False),
     Part("read-headers", reads.headers, quick=False),
@@ -48,5 +66,7 @@ PARTS = (
     Part("write-partitions", writes.partitions, quick=False),
     Part("backlog", reads.backlog, quick=False),
     Part("micro-batch-partitions", micro.partitions, quick=False),
-    Part("growth-writers", growth.writers, quick=False),
+    Part("pauses", pauses.pauses, quick=False),
+    Part("planning", planning.planning, quick=False),
+    Part("reassign", reassign.reassign, quick=False),
 )

@@ -40,12 +40,12 @@ def read(bench: Bench) -> Iterator[Measurement]:
 
 def micro_batches(bench: Bench) -> Iterator[Measurement]:
     """Micro-batches whose Python source and sink do nothing, with 1, 2 and 4 tasks: the median of a query."""
-    bench.spark.dataSource.register(memory.MemorySource)
     for tasks in (1, 2, 4):
 
         def run(_: str, tasks: int = tasks) -> Sample:
-            reader = bench.spark.readStream.format(memory.FORMAT).option("tasks", tasks)
-            frame = reader.option("batches", bench.scale.micro_batches + _FIRST).load().select("key", "value")
+            frame = memory.stream(bench.spark, tasks, bench.scale.micro_batches + _FIRST).select(
+                "key", "value"
+            )
             return bench.usage.watched(
                 lambda: median(batch_milliseconds(bench.run(frame, memory.FORMAT))[_FIRST:]), 0
             )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pyspark import cloudpickle
+from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructType
 
 from benchmarks import memory
@@ -38,25 +39,22 @@ def start(bench: Bench) -> Iterator[Measurement]:
 def _first_batch(bench: Bench) -> Measurement:
     topic = bench.filled(4, _RECORDS, 100)
 
-    def run(contender: str) -> Sample:
-        frame = bench.stream(contender, topic)
-        begun = time.time()
-        return Sample(first_batch_begun(bench.run(frame, "noop")) - begun)
-
-    samples = alternate(FORMATS, run, bench.scale.rounds)
+    samples = alternate(
+        FORMATS, lambda name: _until_first_batch(bench, bench.stream(name, topic)), bench.scale.rounds
+    )
     title = "start() to the first micro-batch, warm session"
     return Measurement("start", title, "s", "less", samples, 1.5, "value")
 
 
+def _until_first_batch(bench: Bench, frame: DataFrame) -> Sample:
+    begun = time.time()
+    return Sample(first_batch_begun(bench.run(frame, "noop")) - begun)
+
+
 def _floor(bench: Bench) -> Measurement:
-    bench.spark.dataSource.register(memory.MemorySource)
-
-    def run(_: str) -> Sample:
-        frame = bench.spark.readStream.format(memory.FORMAT).option("tasks", 1).option("batches", 1).load()
-        begun = time.time()
-        return Sample(first_batch_begun(bench.run(frame, "noop")) - begun)
-
-    samples = alternate([_NOTHING], run, bench.scale.rounds)
+    samples = alternate(
+        [_NOTHING], lambda _: _until_first_batch(bench, memory.stream(bench.spark, 1, 1)), bench.scale.rounds
+    )
     return Measurement("start", "PySpark's own floor of start()", "s", "less", samples)
 
 

@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_ordered_kafka.cli.output import (
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    ReasonOption,
-    TopicOption,
-    connected,
-    exit_on_error,
-    parse_configs,
-    raise_if_refused,
-    tell,
-)
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, change_replicas, parse_assignment
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
 
@@ -33,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def alter(
-    topic: TopicOption,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
+    topic: common.TopicOption,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
     partitions: Annotated[int | None, typer.Option(help="New partition count; more or fewer.")] = None,
     replication_factor: Annotated[
         int | None, typer.Option(help="New number of replicas of each partition.")
@@ -62,19 +50,19 @@ def alter(
         bool, typer.Option("--force", help="Go on though something else writes to the topic, out of order.")
     ] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Return once the change is started.")] = False,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
+    validate_only: common.ValidateOption = False,
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Take the change in progress back instead of starting one.")
     ] = False,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Change a topic's partition count, replicas, ordered delivery or configuration, and watch until it is done.
 
-    --replica-assignment with --partitions has the replicas of all partitions, as in kafka-topics: those that are there
-    already stay as they are. Without --partitions it moves the replicas of those that are there.
+    --replica-assignment with --partitions gives the replicas of all partitions, as in kafka-topics; existing partitions
+    keep theirs. Without --partitions it moves the replicas of existing partitions.
     """
-    with exit_on_error():
+    with common.exit_on_error():
         configs = _alterations(config or [], delete_config or [])
         assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
         replicas = replication_factor is not None or (assignments is not None and partitions is None)
@@ -107,7 +95,7 @@ def alter(
         TopicReplicationFactor,
     )
 
-    with connected(controller, reason, command_config=command_config) as client:
+    with common.connected(controller, reason, command_config=command_config) as client:
         if cancel:
             _cancel(client, topic, no_wait, output)
         elif partitions is not None:
@@ -143,7 +131,7 @@ def _added(
 
 
 def _alterations(config: list[str], deleted: list[str]) -> dict[str, str | None]:
-    configs: dict[str, str | None] = dict(parse_configs(config))
+    configs: dict[str, str | None] = dict(common.parse_configs(config))
     for name in deleted:
         if configs.get(name) is not None:
             raise ConfigError("--delete-config", name, "--config sets it: give one or the other")
@@ -154,53 +142,61 @@ def _alterations(config: list[str], deleted: list[str]) -> dict[str, str | None]
 
 
 def _change_count(
-    client: ControllerClient, request: PartitionCountsRequest, no_wait: bool, output: OutputFormat
+    client: ControllerClient, request: PartitionCountsRequest, no_wait: bool, output: common.OutputFormat
 ) -> None:
     topic, count = request.topics[0].topic, request.topics[0].partition_count
     answer = client.alter_partition_counts(request)
     result = answer.topics[0]
-    raise_if_refused(result)
+    common.raise_if_refused(result)
     if result.change_id is None:
-        tell(answer, f"topic {topic} could be changed to {count} partitions", output)
+        common.report(answer, f"topic {topic} could be changed to {count} partitions", output)
     elif no_wait:
-        tell(answer, f"topic {topic} is changing to {count} partitions, change {result.change_id}", output)
+        common.report(
+            answer, f"topic {topic} is changing to {count} partitions, change {result.change_id}", output
+        )
     else:
         body, last = _await_done(client, topic, result.change_id)
         what = f"{last.source} -> {last.target} partitions"
-        tell(body, f"topic {topic}: {what}, {_cost(client, topic, last)}", output)
+        common.report(body, f"topic {topic}: {what}, {_cost(client, topic, last)}", output)
 
 
 def _alter(
-    client: ControllerClient, topic: str, request: AlterTopicRequest, no_wait: bool, output: OutputFormat
+    client: ControllerClient,
+    topic: str,
+    request: AlterTopicRequest,
+    no_wait: bool,
+    output: common.OutputFormat,
 ) -> None:
     answer = client.alter_topic(topic, request)
-    raise_if_refused(answer)
+    common.raise_if_refused(answer)
     done = [name if value is None else f"{name}={value}" for name, value in request.configs.items()]
     altered = f"configuration altered ({', '.join(done)})" if done else ""
     wanted = None if request.ordered_delivery is None else f"ordered delivery {_on(request.ordered_delivery)}"
     if request.validate_only:
-        tell(answer, f"topic {topic} could be altered", output)
+        common.report(answer, f"topic {topic} could be altered", output)
     elif wanted is None:
-        tell(answer, f"topic {topic}: {altered}", output)
+        common.report(answer, f"topic {topic}: {altered}", output)
     elif answer.change_id is None:
-        tell(answer, f"topic {topic}: {_joined(altered, f'{wanted} already')}", output)
+        common.report(answer, f"topic {topic}: {_joined(altered, f'{wanted} already')}", output)
     elif no_wait:
-        tell(answer, f"topic {topic}: {_joined(altered, f'{wanted} with change {answer.change_id}')}", output)
+        common.report(
+            answer, f"topic {topic}: {_joined(altered, f'{wanted} with change {answer.change_id}')}", output
+        )
     else:
         body, last = _await_done(client, topic, answer.change_id)
         cost = _cost(client, topic, last)
-        tell(body, f"topic {topic}: {_joined(altered, wanted)}, {cost}", output)
+        common.report(body, f"topic {topic}: {_joined(altered, wanted)}, {cost}", output)
 
 
 def _await_done(
     client: ControllerClient, topic: str, change_id: str
 ) -> tuple[TopicChange, FinishedChangeView]:
     """Watch a change to its end; raises RequestError unless it was done."""
-    from spark_ordered_kafka.cli.watch import watch
+    from spark_ordered_kafka.cli.change_progress import follow_change
 
-    body, last = watch(client, topic, change_id)
+    body, last = follow_change(client, topic, change_id)
     if last.error is not None:
-        raise_if_refused(last.error)
+        common.raise_if_refused(last.error)
     if last.outcome != "done":
         raise RequestError(
             ErrorCode.INVALID_REQUEST, f"change {last.id} of topic {topic!r} was {last.outcome}"
@@ -221,12 +217,12 @@ def _joined(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _cancel(client: ControllerClient, topic: str, no_wait: bool, output: OutputFormat) -> None:
-    from spark_ordered_kafka.cli.watch import shown, watch
+def _cancel(client: ControllerClient, topic: str, no_wait: bool, output: common.OutputFormat) -> None:
+    from spark_ordered_kafka.cli.change_progress import follow_change, shown
 
     result = client.cancel_change(topic)
     if result.change_id is None or no_wait:
-        tell(result, f"topic {topic}: change {result.change_id} is being cancelled", output)
+        common.report(result, f"topic {topic}: change {result.change_id} is being cancelled", output)
         return
-    body, last = watch(client, topic, result.change_id)
-    tell(body, f"topic {topic}: change {last.id}, {shown(last)}, {last.outcome}", output)
+    body, last = follow_change(client, topic, result.change_id)
+    common.report(body, f"topic {topic}: change {last.id}, {shown(last)}, {last.outcome}", output)

@@ -7,24 +7,14 @@ from typing import Annotated
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import (
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    ReasonOption,
-    connected,
-    print_body,
-    print_table,
-    tell,
-)
 from spark_ordered_kafka.errors import ConfigError
 
 app = command_group("brokers")
 
 _DEFAULT = "default"
-_MOST = 2**31 - 1
+_INT32_MAX = 2**31 - 1
 
 
 @app.callback()
@@ -34,23 +24,19 @@ def group() -> None:
 
 @app.command("list")
 def list_brokers(
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Brokers with their racks, hosted replicas and what they can still take."""
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         brokers = client.brokers()
-    if output is OutputFormat.JSON:
-        print_body(brokers)
-        return
-    print_table(
-        ("BROKER", "RACK", "STATE", "HOSTED", "MAX PARTITIONS", "CAPACITY", "EXCESS"),
-        [
-            (b.id, b.rack, "up" if b.alive else "down", b.hosted, b.max_partitions, b.capacity, b.excess)
-            for b in brokers.brokers
-        ],
-    )
+    columns = ("BROKER", "RACK", "STATE", "HOSTED", "MAX PARTITIONS", "CAPACITY", "EXCESS")
+    rows = [
+        (b.id, b.rack, "up" if b.alive else "down", b.hosted, b.max_partitions, b.capacity, b.excess)
+        for b in brokers.brokers
+    ]
+    common.print_rows(brokers, columns, rows, output)
 
 
 @app.command("guard-rails")
@@ -64,20 +50,20 @@ def guard_rails(
             "max.broker.partitions.",
         ),
     ],
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    validate_only: common.ValidateOption = False,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Limit how many replicas a broker may host. What it hosts beyond that stays."""
     from spark_ordered_kafka.client.schemas import GuardRailsRequest
 
-    with connected(controller, reason, command_config=command_config) as client:
+    with common.connected(controller, reason, command_config=command_config) as client:
         request = GuardRailsRequest(max_partitions=_limit(max_partitions), validate_only=validate_only)
         view = client.set_guard_rails(broker, request)
     excess = f", {view.excess} too many" if view.excess else ""
-    tell(
+    common.report(
         view,
         f"broker {view.id} {'could host' if validate_only else 'may host'} {view.max_partitions} replicas: it hosts "
         f"{view.hosted}{excess}, capacity {view.capacity}",
@@ -88,8 +74,8 @@ def guard_rails(
 def _limit(value: str) -> int | None:
     if value == _DEFAULT:
         return None
-    if re.fullmatch("[0-9]{1,10}", value) is None or int(value) > _MOST:
+    if re.fullmatch("[0-9]{1,10}", value) is None or int(value) > _INT32_MAX:
         raise ConfigError(
-            "--max-partitions", value, f"it must be a whole number from 0 to {_MOST}, or {_DEFAULT}"
+            "--max-partitions", value, f"it must be a whole number from 0 to {_INT32_MAX}, or {_DEFAULT}"
         )
     return int(value)

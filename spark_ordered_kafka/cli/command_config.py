@@ -6,17 +6,16 @@ from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from pathlib import Path
 
-from spark_ordered_kafka.credentials import NAMES, ControllerCredentials, controller_credentials
+from spark_ordered_kafka.credentials import NAMES, URL, ControllerCredentials, controller_credentials
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.parsing import is_http_url, without_user
+from spark_ordered_kafka.parsing import HIDDEN, urls
 
 _OPTION = "--command-config"
-_URL = "controller.url"
 _SECTION = "properties"
 
 
 def connection(controller: str | None, path: Path | None) -> tuple[str, ControllerCredentials]:
-    """The controllers' URLs and what they are shown.
+    """The controllers' URLs and the client's credentials.
 
     Args:
         controller: ``--controller``; it wins over ``controller.url`` of the file.
@@ -26,14 +25,12 @@ def connection(controller: str | None, path: Path | None) -> tuple[str, Controll
         ConfigError: a value is wrong, or there is no URL.
     """
     given = {} if path is None else read_properties(path)
-    in_file = given.pop(_URL, None)
-    option, urls = ("--controller", controller) if controller else (_URL, in_file)
-    if urls is None:
-        raise ConfigError("--controller", None, f"give it, or {_URL} in the file of {_OPTION}")
-    for url in urls.split(","):
-        if not is_http_url(url.strip()):
-            raise ConfigError(option, without_user(urls), "a URL such as http://host:8090 is needed")
-    return urls, controller_credentials(given, urls)
+    in_file = given.pop(URL, None)
+    option, value = ("--controller", controller) if controller else (URL, in_file)
+    if value is None:
+        raise ConfigError("--controller", None, f"give it, or {URL} in the file of {_OPTION}")
+    found = urls(option, value)
+    return found, controller_credentials(given, found)
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -55,13 +52,13 @@ def read_properties(path: Path) -> dict[str, str]:
     except OSError as error:
         raise ConfigError(_OPTION, str(path), f"the file cannot be read: {error.strerror}") from error
     except (ConfigParserError, UnicodeDecodeError) as error:
-        # Without what was found there: a line that is not understood may be a secret.
+        # Without the value, which may be a secret.
         hint = f"lines of the form name=value are needed ({type(error).__name__})"
         raise ConfigError(_OPTION, str(path), hint) from None
     found = dict(parser[_SECTION])
     for name in found:
-        if name != _URL and name not in NAMES:
+        if name != URL and name not in NAMES:
             # Without its value: it may be a misspelt password.
-            hint = f"the file may have {_URL}, {', '.join(NAMES)}"
-            raise ConfigError(f"{_OPTION}: property {name}", "********", hint)
+            hint = f"the file may have {URL}, {', '.join(NAMES)}"
+            raise ConfigError(f"{_OPTION}: property {name}", HIDDEN, hint)
     return found

@@ -11,17 +11,8 @@ from typing import Annotated
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import (
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    connected,
-    exit_on_error,
-    print_body,
-    print_table,
-)
 
 app = command_group("controller")
 
@@ -66,8 +57,8 @@ def run(
 ) -> None:
     """Serve the HTTP API and carry out partition changes until SIGTERM or ctrl-C.
 
-    Of several controllers one leads; the others answer what is asked, hand on what is to be changed, and take over when
-    it has gone. What is given here wins over the file.
+    Of several controllers one leads; the others answer reads, redirect writes to the leader, and take over when it fails.
+    Options override the file.
     """
     from spark_ordered_kafka.controller.config import controller_config, read_file
     from spark_ordered_kafka.controller.monitoring.logs import configure_logging
@@ -81,7 +72,7 @@ def run(
         "port": port,
         "retire.replication.factor": retire_replication_factor,
     }
-    with exit_on_error():
+    with common.exit_on_error():
         entries = {} if config is None else read_file(config, os.environ)
         entries |= {name: value for name, value in given.items() if value is not None}
         parsed = controller_config(entries, default_host=socket.getfqdn())
@@ -98,17 +89,15 @@ def run(
 
 @app.command("list")
 def list_controllers(
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """The controllers that live, and which of them leads."""
-    with connected(controller, command_config=command_config) as client:
+    """The running controllers, and which of them leads."""
+    with common.connected(controller, command_config=command_config) as client:
         found = client.controllers()
-    if output is OutputFormat.JSON:
-        print_body(found)
-        return
-    print_table(("ID", "URL", "ROLE"), [(one.id, one.url, one.role) for one in found.controllers])
+    rows = [(one.id, one.url, one.role) for one in found.controllers]
+    common.print_rows(found, ("ID", "URL", "ROLE"), rows, output)
 
 
 @app.command("hash-token")
@@ -119,16 +108,16 @@ def hash_token(
     from_stdin: Annotated[
         bool, typer.Option("--stdin", help="Hash the token on stdin, instead of making a new one.")
     ] = False,
-    output: OutputOption = OutputFormat.TABLE,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Make a bearer token, and the line for the file of authentication.tokens.file that lets it in."""
     from spark_ordered_kafka.controller.access.tokens import hashed, new_token
 
-    with exit_on_error():
+    with common.exit_on_error():
         token = sys.stdin.readline().strip() if from_stdin else new_token()
         entry = hashed(token, principal)
     shown = {"entry": str(entry)} if from_stdin else {"token": token, "entry": str(entry)}
-    if output is OutputFormat.JSON:
+    if output is common.OutputFormat.JSON:
         typer.echo(json.dumps(shown, indent=2))
     else:
         for name, value in shown.items():

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElap
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import exit_on_error
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.demo import DemoReport, Progress
@@ -39,7 +39,7 @@ def demo(
     Exit code 1 when a record is out of order, lost or doubled.
     """
     console = Console()
-    with exit_on_error():
+    with common.exit_on_error():
         if directory is None:
             with tempfile.TemporaryDirectory(prefix="ordered-kafka-demo-") as temporary:
                 violations = _run(console, Path(temporary), brokers, kafka_version, secure)

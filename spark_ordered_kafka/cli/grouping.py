@@ -9,10 +9,10 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-_WHOLE = 10_000
+_NO_WRAP = 10_000
 _ROOT = "ordered-kafka"
 # What a group, or a command that is in none, is for, in the order in which they are listed. Each is the ``app`` of a module of
-# this name: their imports take a second, which `ordered-kafka --help` and every other command need not pay.
+# this name: their imports take a second, which `ordered-kafka --help` and every other command need not pay (D-215).
 _ABOUT = {
     "controller": "Run a controller, and show those that run.",
     "topics": "Create, show and change topics under management.",
@@ -23,13 +23,12 @@ _ABOUT = {
     "groups": "Show how far consumer groups have read.",
     "reviews": "Decide about requests that wait for a second principal (review.required).",
     "local": "Run real ZooKeeper, Apache Kafka and a controller on this machine.",
-    "bench": "Measure the parts whose speed matters.",
     "demo": "Stream 500,000 records between two topics that grow and shrink meanwhile, and check every one.",
 }
 
 
 class _Commands(TyperGroup):
-    """Lists its commands with their whole first sentence, which goes on in the next line where it is long."""
+    """Lists its commands with their whole first sentence, wrapped where it is long."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list; Click's own cuts sentences to a line."""
@@ -40,14 +39,14 @@ class _Commands(TyperGroup):
         """Names and what they are for."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         return [
-            (name, command.get_short_help_str(_WHOLE))
+            (name, command.get_short_help_str(_NO_WRAP))
             for name, command in commands
             if command is not None and not command.hidden
         ]
 
 
 class _Imported(Mapping[str, Any]):
-    """Commands by name, each imported when it is looked up."""
+    """Commands by name; a command's module is imported on lookup."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in _ABOUT:
@@ -69,7 +68,7 @@ class _Root(_Commands):
         self.commands: Any = _Imported()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names alone; Click's own looks the commands up."""
+        """Names alone; Click's own method imports the commands."""
         return list(self.commands)
 
     def rows(self, ctx: Any) -> list[tuple[str, str]]:

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import (
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    connected,
-    print_body,
-    print_table,
-)
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import PartitionPosition
@@ -38,34 +30,34 @@ def groups() -> None:
 @app.command()
 def describe(
     group: Annotated[str, typer.Option("--group", metavar="GROUP", help="Name of the consumer group.")],
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
     topic: Annotated[
         str | None,
         typer.Option(
             "--topic", metavar="TOPIC", help="Name of the topic.", show_default="all that the group reads"
         ),
     ] = None,
-    output: OutputOption = OutputFormat.TABLE,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Positions and lag of a group in topics under management, and what its blocked partitions wait for."""
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         answer = client.group_positions(group, topic)
-    if output is OutputFormat.JSON:
-        print_body(answer)
+    if output is common.OutputFormat.JSON:
+        common.print_body(answer)
     elif not answer.topics:
         typer.echo(f"group {group} has committed nothing in topics under management")
     else:
         rows = [(group, one.topic, *row) for one in answer.topics for row in _rows(one.partitions)]
-        print_table(_COLUMNS, rows)
+        common.print_table(_COLUMNS, rows)
 
 
 def _rows(partitions: Sequence[PartitionPosition]) -> Iterator[tuple[object, ...]]:
     positions = {row.partition: row.position for row in partitions}
     for row in partitions:
         member = row.member
-        told = (None, None, None) if member is None else (member.consumer_id, member.host, member.client_id)
-        yield row.partition, row.position, row.log_end, row.lag, *told, row.status, _waits(row, positions)
+        owner = (None, None, None) if member is None else (member.consumer_id, member.host, member.client_id)
+        yield row.partition, row.position, row.log_end, row.lag, *owner, row.status, _waits(row, positions)
 
 
 def _waits(row: PartitionPosition, positions: Mapping[int, int | None]) -> str | None:
@@ -74,8 +66,8 @@ def _waits(row: PartitionPosition, positions: Mapping[int, int | None]) -> str |
     shown = []
     for one in row.waits_for[:_NAMED]:
         position = positions.get(one.partition)
-        # A member of ordered consumers that is there already may still hold the keys' state.
-        is_there = position is not None and position >= one.offset
-        shown.append(f"partition {one.partition} to {'hand over at' if is_there else 'reach'} {one.offset}")
+        # An existing member of ordered consumers may still hold the keys' state.
+        reached = position is not None and position >= one.offset
+        shown.append(f"partition {one.partition} to {'hand over at' if reached else 'reach'} {one.offset}")
     more = len(row.waits_for) - _NAMED
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

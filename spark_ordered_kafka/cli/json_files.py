@@ -16,10 +16,10 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 def read_json(kind: type[_ModelT], file: BinaryIO, option: str) -> _ModelT:
-    """What the file that ``option`` names holds.
+    """The parsed content of the file that ``option`` names.
 
     Raises:
-        ConfigError: it is no JSON (says the line), or a field is missing, unknown or of a wrong type (says which).
+        ConfigError: it is not JSON (names the line), or a field is missing, unknown or of a wrong type (names the field).
     """
     try:
         return kind.model_validate_json(file.read())

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import OutputFormat, OutputOption, exit_on_error, print_table
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.jars import KAFKA_VERSIONS
@@ -61,7 +61,7 @@ def up(
             show_default="no",
         ),
     ] = None,
-    output: OutputOption = OutputFormat.TABLE,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Start the servers; return when all are ready.
 
@@ -71,7 +71,7 @@ def up(
 
     The defaults apply to a new directory; a used one keeps what it was set up with.
     """
-    with exit_on_error():
+    with common.exit_on_error():
         cluster = LocalCluster(
             directory,
             brokers=brokers,
@@ -86,7 +86,7 @@ def up(
         exports = _exports(description)
         environment = cluster.directory / _ENVIRONMENT
         environment.write_text("".join(f"{line}\n" for line in exports))
-        if output is OutputFormat.JSON:
+        if output is common.OutputFormat.JSON:
             typer.echo(json.dumps(description))
             return
         _print_addresses(description, cluster.kafka_version)
@@ -98,7 +98,7 @@ def up(
 @app.command()
 def down(directory: DirOption = _DEFAULT_DIR) -> None:
     """End every process of the cluster; its data stays in the directory."""
-    with exit_on_error():
+    with common.exit_on_error():
         cluster = LocalCluster(directory)
         ended = cluster.down()
         if not ended:
@@ -110,17 +110,19 @@ def down(directory: DirOption = _DEFAULT_DIR) -> None:
 
 
 @app.command()
-def status(directory: DirOption = _DEFAULT_DIR, output: OutputOption = OutputFormat.TABLE) -> None:
+def status(
+    directory: DirOption = _DEFAULT_DIR, output: common.OutputOption = common.OutputFormat.TABLE
+) -> None:
     """Show what each server does.
 
     The JSON is that of `up` with `kafka_version`, `directory`, `running` (whether all run) and `servers` added.
     """
-    with exit_on_error():
+    with common.exit_on_error():
         cluster = LocalCluster(directory)
         _check_exists(cluster)
         servers = cluster.status()
-        if output is OutputFormat.TABLE:
-            print_table(
+        if output is common.OutputFormat.TABLE:
+            common.print_table(
                 ("Server", "Address", "Pid", "Status"),
                 [(server.name, server.address, server.pid, server.status) for server in servers],
             )

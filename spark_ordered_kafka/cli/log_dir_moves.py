@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_ordered_kafka.cli.output import (
-    REFUSED,
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    ReasonOption,
-    connected,
-    print_body,
-    print_table,
-)
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.errors import ConfigError, ErrorCode
 
 if TYPE_CHECKING:
@@ -64,38 +54,38 @@ def move(
     log_dir: LogDirOption = None,
     replica_log_dirs_json_file: JsonFileOption = None,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return once the moves have begun; the brokers go on.")
+        bool, typer.Option("--no-wait", help="Return once the moves have begun; the brokers continue.")
     ] = False,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    validate_only: common.ValidateOption = False,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Move replicas to other log directories of their brokers, and show how far they are: all, or none if one is refused.
 
-    To the directory in which a replica is: a move of it that goes on is cancelled.
+    Naming the directory in which a replica already is cancels a running move of it.
     """
-    from spark_ordered_kafka.cli.log_dir_progress import follow
+    from spark_ordered_kafka.cli.log_dir_progress import follow_moves
     from spark_ordered_kafka.client.schemas import ReplicaLogDirsRequest
 
-    with connected(controller, reason, command_config=command_config) as client:
+    with common.connected(controller, reason, command_config=command_config) as client:
         rows = _replicas(topic, partition, broker, log_dir, replica_log_dirs_json_file)
         request = ReplicaLogDirsRequest(replicas=rows, validate_only=validate_only)
         answer = client.alter_replica_log_dirs(request)
-        failed = _tell_refused(answer)
+        failed = _report_refused(answer)
         if failed or validate_only or no_wait:
             done = "could be moved" if validate_only else "is being moved"
-            if output is OutputFormat.JSON:
-                print_body(answer)
+            if output is common.OutputFormat.JSON:
+                common.print_body(answer)
             else:
-                for row, told in zip(rows, answer.replicas, strict=True):
-                    if told.error_code == ErrorCode.NONE:
+                for row, outcome in zip(rows, answer.replicas, strict=True):
+                    if outcome.error_code == ErrorCode.NONE:
                         typer.echo(f"{_shown(row)} {done} to {row.log_dir}")
             if failed:
-                raise typer.Exit(REFUSED)
+                raise typer.Exit(common.REFUSED)
             return
-        placements = follow(client, rows)
+        placements = follow_moves(client, rows)
     _report(placements, output)
 
 
@@ -105,14 +95,14 @@ def verify(
     broker: BrokerOption = None,
     log_dir: LogDirOption = None,
     replica_log_dirs_json_file: JsonFileOption = None,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Whether replicas are in the log directories that are named: 0 if all are, else 1."""
     from spark_ordered_kafka.cli.log_dir_progress import placements
 
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         rows = _replicas(topic, partition, broker, log_dir, replica_log_dirs_json_file)
         found = placements(client, rows)
     _report(found, output)
@@ -146,7 +136,7 @@ def _replicas(
     return [ReplicaLogDir(topic=topic, partition=partition, broker=broker, log_dir=log_dir)]
 
 
-def _tell_refused(answer: ReplicaLogDirsResult) -> bool:
+def _report_refused(answer: ReplicaLogDirsResult) -> bool:
     """Print each reason once on stderr; whether there is any."""
     reasons = dict.fromkeys(
         f"error: {row.error}: {row.error_message}"
@@ -158,10 +148,10 @@ def _tell_refused(answer: ReplicaLogDirsResult) -> bool:
     return bool(reasons)
 
 
-def _report(placements: Sequence[Placement], output: OutputFormat) -> None:
+def _report(placements: Sequence[Placement], output: common.OutputFormat) -> None:
     """Print where the replicas are; exit with 1 unless all are where they are to be."""
     complete = all(one.status == "completed" for one in placements)
-    if output is OutputFormat.JSON:
+    if output is common.OutputFormat.JSON:
         from pydantic_core import to_json
 
         rows: list[dict[str, Any]] = [
@@ -170,15 +160,15 @@ def _report(placements: Sequence[Placement], output: OutputFormat) -> None:
         ]
         typer.echo(to_json({"complete": complete, "replicas": rows}, indent=2))
     else:
-        print_table(
+        common.print_table(
             _COLUMNS,
             [
-                (one.wanted.topic, one.wanted.partition, one.wanted.broker, one.wanted.log_dir, one.told)
+                (one.wanted.topic, one.wanted.partition, one.wanted.broker, one.wanted.log_dir, one.text)
                 for one in placements
             ],
         )
     if not complete:
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(common.REFUSED)
 
 
 def _shown(row: ReplicaLogDir) -> str:

@@ -1,4 +1,4 @@
-"""``ordered-kafka log-dirs``: log directories of brokers, with the options and output of ``kafka-log-dirs``."""
+"""``ordered-kafka log-dirs``: log directories of brokers, with the options of ``kafka-log-dirs``."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.lists import parse_ids, parse_texts
 from spark_ordered_kafka.cli.log_dir_moves import move, verify
-from spark_ordered_kafka.cli.output import (
-    REFUSED,
-    CommandConfigOption,
-    ControllerOption,
-    connected,
-    print_body,
-    print_table,
-)
 from spark_ordered_kafka.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -35,7 +28,7 @@ _REPLICAS = ("BROKER", "LOG DIR", "TOPIC", "PARTITION", "SIZE", "OFFSET LAG", "T
 
 
 class LogDirsOutput(StrEnum):
-    """How log directories are printed; ``kafka``: byte for byte as ``kafka-log-dirs --describe`` does."""
+    """How log directories are printed; ``kafka``: the JSON of ``kafka-log-dirs --describe``."""
 
     TABLE = "table"
     JSON = "json"
@@ -68,17 +61,19 @@ def describe(
             show_default="all",
         ),
     ] = "",
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
     output: Annotated[
         LogDirsOutput,
         typer.Option(
-            "--output", help="How to print the result on stdout; kafka: just as kafka-log-dirs --describe."
+            "--output",
+            help="How to print the result on stdout; kafka: the JSON of kafka-log-dirs --describe, "
+            "with brokers, log directories and partitions sorted.",
         ),
     ] = LogDirsOutput.TABLE,
 ) -> None:
     """Log directories and the replicas in them: sizes, lags, temporary replicas, and which directories are offline."""
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         brokers, paths = parse_ids("--broker-list", broker_list), parse_texts(log_dirs)
         topics = parse_texts(topic_list)
         if output is LogDirsOutput.KAFKA:
@@ -98,9 +93,9 @@ def _print_as_kafka(
 ) -> None:
     from spark_ordered_kafka.cli.kafka_log_dirs import QUERYING, answered
 
-    # Of everything, since what Kafka's tool leaves out has its part in the order of the rest.
+    # Ask for everything: unknown topics and paths are only a warning here.
     found = client.log_dirs(brokers=brokers)
-    # Kafka's tool does not know of brokers that are down, unless they are named.
+    # Kafka's tool leaves out brokers that are down, unless they are named.
     rows = [row for row in found.brokers if brokers or row.error_code != ErrorCode.BROKER_NOT_AVAILABLE]
     typer.echo(QUERYING)
     _end_if_failed(rows)
@@ -117,7 +112,7 @@ def _print_as_kafka(
 
 def _print_json(found: LogDirList, *, single: bool) -> None:
     if not single:
-        print_body(found)
+        common.print_body(found)
         return
     from pydantic_core import to_json
 
@@ -158,10 +153,10 @@ def _print_tables(found: LogDirList) -> None:
         for one in row.log_dirs
         for replica in sorted(one.partitions, key=lambda replica: (replica.topic, replica.partition))
     ]
-    print_table(_DIRECTORIES, directories)
+    common.print_table(_DIRECTORIES, directories)
     if replicas:
         typer.echo()
-        print_table(_REPLICAS, replicas)
+        common.print_table(_REPLICAS, replicas)
 
 
 def _directories(rows: Sequence[BrokerLogDirs]) -> Iterator[LogDirView]:
@@ -170,7 +165,7 @@ def _directories(rows: Sequence[BrokerLogDirs]) -> Iterator[LogDirView]:
 
 
 def _end_if_missing(rows: Sequence[BrokerLogDirs], paths: Collection[str]) -> None:
-    """Tell which of ``paths`` no broker has, and exit if there are any."""
+    """Report the ``paths`` that no broker has, and exit if there are any."""
     by_path: dict[str, list[LogDirView]] = defaultdict(list)
     for row in _directories(rows):
         by_path[row.path].append(row)
@@ -181,13 +176,13 @@ def _end_if_missing(rows: Sequence[BrokerLogDirs], paths: Collection[str]) -> No
     for first, *_ in missing:
         typer.echo(f"error: {first.error}: {first.error_message}", err=True)
     if missing:
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(common.REFUSED)
 
 
 def _end_if_failed(rows: Sequence[BrokerLogDirs]) -> None:
-    """Tell which brokers gave no answer, and exit if there are any."""
+    """Report the brokers that gave no answer, and exit if there are any."""
     failed = [row for row in rows if row.error_code != ErrorCode.NONE]
     for row in failed:
         typer.echo(f"error: broker {row.broker}: {row.error}: {row.error_message}", err=True)
     if failed:
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(common.REFUSED)

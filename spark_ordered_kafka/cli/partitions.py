@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_ordered_kafka.cli.output import (
-    REFUSED,
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    ReasonOption,
-    TopicOption,
-    connected,
-    print_body,
-    print_table,
-)
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.errors import OrderedKafkaError
 
 if TYPE_CHECKING:
@@ -29,22 +18,22 @@ _NAMED_GROUPS = 3
 
 
 def describe(
-    topic: TopicOption,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    topic: common.TopicOption,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """A topic's counts, change and partitions, and what removed partitions wait for.
 
     OFFSETS counts from the log's start to its end: the records, the markers that end transactions, and what was aborted. The
     SIZE, in bytes, is that of the leader's log.
     """
-    from spark_ordered_kafka.cli.watch import shown
+    from spark_ordered_kafka.cli.change_progress import shown
 
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         view = _view(client, topic)
-    if output is OutputFormat.JSON:
-        print_body(view)
+    if output is common.OutputFormat.JSON:
+        common.print_body(view)
         return
     typer.echo(
         f"topic {view.topic}  id {view.topic_id}  partitions {view.undeleted_partition_count}  "
@@ -67,13 +56,13 @@ def describe(
             "delivered as misrouted"
         )
     columns = ("PARTITION", "STATUS", "LEADER", "REPLICAS", "ISR", "OFFSETS", "SIZE", "WAITS FOR")
-    print_table(columns, [_row(partition) for partition in view.partitions])
+    common.print_table(columns, [_row(partition) for partition in view.partitions])
 
 
 def delete_records(
-    topic: TopicOption,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
+    topic: common.TopicOption,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
     partition: Annotated[
         list[int] | None,
         typer.Option(
@@ -84,9 +73,9 @@ def delete_records(
         bool, typer.Option("--force", help="Delete though consumer groups have not read all of it.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    validate_only: common.ValidateOption = False,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Delete what partitions that a shrink removed still hold."""
     from spark_ordered_kafka.client.schemas import DeleteRecordsRequest
@@ -96,14 +85,12 @@ def delete_records(
             "all removed partitions" if partition is None else f"partition {', '.join(map(str, partition))}"
         )
         typer.confirm(f"Delete all records of {which} of {topic}?", abort=True, err=True)
-    with connected(controller, reason, command_config=command_config) as client:
+    with common.connected(controller, reason, command_config=command_config) as client:
         request = DeleteRecordsRequest(partitions=partition, force=force, validate_only=validate_only)
         answer = client.delete_records(topic, request)
-    failed = [row for row in answer.partitions if row.error_code != 0]
-    for row in failed:
-        typer.echo(f"error: {row.error}: {row.error_message}", err=True)
-    if output is OutputFormat.JSON:
-        print_body(answer)
+    failed = common.print_errors(answer.partitions, lambda row: "")
+    if output is common.OutputFormat.JSON:
+        common.print_body(answer)
     elif not answer.partitions:
         typer.echo(f"topic {topic} has no removed partitions")
     else:
@@ -112,7 +99,7 @@ def delete_records(
             if row not in failed:
                 typer.echo(f"topic {topic} partition {row.partition}: {done}, log start {row.log_start}")
     if failed:
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(common.REFUSED)
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -125,7 +112,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _view(client: ControllerClient, topic: str) -> TopicView:
-    """With details; without them when a broker that would have to tell them does not answer."""
+    """With details; without them when a broker that has them does not answer."""
     try:
         return client.topic(topic, details=True)
     except OrderedKafkaError as error:

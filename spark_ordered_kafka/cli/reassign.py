@@ -7,31 +7,21 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import (
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    ReasonOption,
-    connected,
-    exit_on_error,
-    print_body,
-    tell,
-)
 from spark_ordered_kafka.cli.reassign_altering import alter_throttle, cancel
 from spark_ordered_kafka.cli.reassign_options import (
-    MOST_BYTES,
-    MOST_REQUESTS,
+    INT32_MAX,
+    MAX_BYTES,
     REASSIGNMENT_JSON_FILE,
     JsonFileOption,
     NoWaitOption,
-    ValidateOption,
 )
 from spark_ordered_kafka.cli.reassign_outcomes import follow_to_end, raise_unless_accepted
 from spark_ordered_kafka.cli.reassign_plan import plan
 from spark_ordered_kafka.cli.reassign_reading import list_reassignments, status, verify
 from spark_ordered_kafka.errors import ConfigError, UnavailableError
+from spark_ordered_kafka.updates import updated
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
@@ -44,7 +34,7 @@ if TYPE_CHECKING:
     )
 
 _ANY = "any"
-"""In Kafka's JSON: whichever log directory."""
+"""In Kafka's JSON: any log directory."""
 
 app = command_group("reassign")
 
@@ -57,7 +47,7 @@ def execute(
         typer.Option(
             metavar="ID",
             min=1,
-            max=MOST_REQUESTS,
+            max=INT32_MAX,
             help="Instead of a plan: undo this request, so that its partitions are where they were before it.",
         ),
     ] = None,
@@ -66,7 +56,7 @@ def execute(
         typer.Option(
             metavar="B",
             min=1,
-            max=MOST_BYTES,
+            max=MAX_BYTES,
             help="Bytes per second that each broker may send and receive.",
             show_default="no limit",
         ),
@@ -76,13 +66,13 @@ def execute(
         typer.Option(
             metavar="B",
             min=1,
-            max=MOST_BYTES,
+            max=MAX_BYTES,
             help="Bytes per second that each broker may copy between its log directories.",
             show_default="no limit",
         ),
     ] = None,
     additional: Annotated[
-        bool, typer.Option("--additional", help="Begin though other reassignments go on.")
+        bool, typer.Option("--additional", help="Begin though other reassignments are in progress.")
     ] = False,
     allow_replication_factor_change: Annotated[
         bool,
@@ -100,17 +90,17 @@ def execute(
         ),
     ] = None,
     no_wait: NoWaitOption = False,
-    validate_only: ValidateOption = False,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    validate_only: common.ValidateOption = False,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Reassign partitions as a plan says, and show the progress until all are in place.
 
-    Nothing is begun if part of the plan is refused. Ctrl-C ends the watching; the reassignment goes on.
+    Begins nothing if part of the plan is refused. Ctrl-C stops watching; the reassignment continues.
     """
-    with exit_on_error():
+    with common.exit_on_error():
         partitions = _plan(reassignment_json_file, rollback)
     from spark_ordered_kafka.client.schemas import ReassignmentRequest
 
@@ -125,15 +115,15 @@ def execute(
         validate_only=validate_only,
         timeout_ms=timeout,
     )
-    with connected(controller, reason, command_config=command_config) as client:
+    with common.connected(controller, reason, command_config=command_config) as client:
         if validate_only:
             answer = _asked(client, request, output)
             count = len(answer.partitions)
-            tell(answer, f"{count} partition{'' if count == 1 else 's'} could be reassigned", output)
+            common.report(answer, f"{count} partition{'' if count == 1 else 's'} could be reassigned", output)
             return
         answer = _begin(client, request, output)
-        if no_wait and output is OutputFormat.JSON:
-            print_body(answer)
+        if no_wait and output is common.OutputFormat.JSON:
+            common.print_body(answer)
         elif not no_wait and answer.request_id is not None:
             follow_to_end(client, answer.request_id, output)
 
@@ -159,27 +149,27 @@ def _plan(file: BinaryIO | None, rollback: int | None) -> list[PartitionReassign
 
 
 def _begin(
-    client: ControllerClient, request: ReassignmentRequest, output: OutputFormat
+    client: ControllerClient, request: ReassignmentRequest, output: common.OutputFormat
 ) -> ReassignmentResult:
     """Start it, and print what kafka-reassign-partitions does; on stderr if stdout is for JSON."""
     from spark_ordered_kafka.cli.reassign_texts import current_assignment, started
 
-    aside = output is OutputFormat.JSON
+    to_stderr = output is common.OutputFormat.JSON
     before = current_assignment(_as_it_is(client, request, output))
     try:
         answer = _asked(client, request, output)
     except (UnavailableError, KeyboardInterrupt):
-        # It may have begun all the same, and then nobody could tell any more how it was before.
-        typer.echo(before, err=aside)
+        # The reassignment may have begun, and then this is the only copy of the former assignment.
+        typer.echo(before, err=to_stderr)
         raise
-    typer.echo(before, err=aside)
-    typer.echo(started((row.topic, row.partition) for row in answer.partitions), err=aside)
-    typer.echo(f"Request id: {answer.request_id}", err=aside)
+    typer.echo(before, err=to_stderr)
+    typer.echo(started((row.topic, row.partition) for row in answer.partitions), err=to_stderr)
+    typer.echo(f"Request id: {answer.request_id}", err=to_stderr)
     return answer
 
 
 def _asked(
-    client: ControllerClient, request: ReassignmentRequest, output: OutputFormat
+    client: ControllerClient, request: ReassignmentRequest, output: common.OutputFormat
 ) -> ReassignmentResult:
     answer = client.reassign(request)
     raise_unless_accepted(answer, output)
@@ -189,14 +179,14 @@ def _asked(
 
 
 def _as_it_is(
-    client: ControllerClient, request: ReassignmentRequest, output: OutputFormat
+    client: ControllerClient, request: ReassignmentRequest, output: common.OutputFormat
 ) -> list[PartitionAssignment]:
     """Where the replicas of its partitions are, preferred leader first."""
     from spark_ordered_kafka.client.schemas import PartitionAssignment
 
     places = [(row.topic, row.partition) for row in request.partitions or ()]
     if request.partitions is None:
-        checked = client.reassign(request.model_copy(update={"validate_only": True}))
+        checked = client.reassign(updated(request, validate_only=True))
         raise_unless_accepted(checked, output)
         places = [(row.topic, row.partition) for row in checked.partitions]
     replicas = {
@@ -224,7 +214,7 @@ def _verified(
     from spark_ordered_kafka.client.schemas import PartitionReassignment, VerifyRequest
 
     rows = [
-        # In which directory a replica is, is told where one is asked for, whichever.
+        # The answer has a directory only for replicas whose directory is asked for; any will do.
         PartitionReassignment(
             topic=topic, partition=partition, replicas=brokers, log_dirs=["/"] * len(brokers)
         )

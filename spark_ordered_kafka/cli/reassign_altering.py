@@ -1,4 +1,4 @@
-"""``ordered-kafka reassign cancel`` and ``throttle``: of a request that goes on."""
+"""``ordered-kafka reassign cancel`` and ``throttle``, for a running request."""
 
 from __future__ import annotations
 
@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_ordered_kafka.cli.output import (
-    REFUSED,
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    ReasonOption,
-    connected,
-    exit_on_error,
-    print_body,
-    tell,
-)
-from spark_ordered_kafka.cli.reassign_options import MOST_BYTES, NoWaitOption, RequestOption, ValidateOption
+from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.reassign_options import MAX_BYTES, NoWaitOption, RequestOption
 from spark_ordered_kafka.cli.reassign_outcomes import followed, refusals
 from spark_ordered_kafka.errors import ConfigError, ErrorCode
 
@@ -34,42 +23,42 @@ _NONE = "none"
 def cancel(
     request: RequestOption = None,
     no_wait: NoWaitOption = False,
-    validate_only: ValidateOption = False,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    validate_only: common.ValidateOption = False,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Take a reassignment back, and wait until nothing of it goes on; partitions that are in place already stay there."""
-    with connected(controller, reason, command_config=command_config) as client:
+    """Cancel a reassignment and wait until it has ended; partitions that are in place already stay there."""
+    with common.connected(controller, reason, command_config=command_config) as client:
         answer = client.cancel_reassignment(
             "latest" if request is None else request, validate_only=validate_only
         )
         _raise_if_ended(answer, output)
         if no_wait or validate_only or answer.request_id is None:
-            told = "could be cancelled" if validate_only else "is being cancelled"
+            message = "could be cancelled" if validate_only else "is being cancelled"
             ended = {(row.topic, row.partition): row.error_message for row in answer.partitions}
-            _tell_each(answer, {place: why or told for place, why in ended.items()}, output)
+            _report_each(answer, {partition: why or message for partition, why in ended.items()}, output)
             return
         view = followed(client, answer.request_id)
     outcomes = {(row.topic, row.partition): _outcome(row) for row in view.replicas}
-    _tell_each(view, outcomes, output)
+    _report_each(view, outcomes, output)
     if view.cancelled == 0:
         typer.echo(
             f"error: request {view.request_id} was {view.state} before it could be cancelled", err=True
         )
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(common.REFUSED)
 
 
-def _raise_if_ended(answer: ReassignmentResult, output: OutputFormat) -> None:
+def _raise_if_ended(answer: ReassignmentResult, output: common.OutputFormat) -> None:
     """End the command if there is nothing to cancel; else what has ended stays as it is, which is no error."""
     if any(row.error_code == ErrorCode.NONE for row in answer.partitions):
         return
-    if output is OutputFormat.JSON:
-        print_body(answer)
+    if output is common.OutputFormat.JSON:
+        common.print_body(answer)
     for line in refusals(answer.partitions):
         typer.echo(f"error: {line}", err=True)
-    raise typer.Exit(REFUSED)
+    raise typer.Exit(common.REFUSED)
 
 
 def _outcome(row: ReplicaProgress) -> str:
@@ -80,12 +69,14 @@ def _outcome(row: ReplicaProgress) -> str:
     return f"{row.error}: {row.error_message}"
 
 
-def _tell_each(body: BaseModel, outcomes: Mapping[tuple[str, int], str], output: OutputFormat) -> None:
-    if output is OutputFormat.JSON:
-        print_body(body)
+def _report_each(
+    body: BaseModel, outcomes: Mapping[tuple[str, int], str], output: common.OutputFormat
+) -> None:
+    if output is common.OutputFormat.JSON:
+        common.print_body(body)
         return
-    for (topic, partition), told in outcomes.items():
-        typer.echo(f"{topic}-{partition}: {told}")
+    for (topic, partition), message in outcomes.items():
+        typer.echo(f"{topic}-{partition}: {message}")
 
 
 def alter_throttle(
@@ -106,15 +97,15 @@ def alter_throttle(
             show_default="as it is",
         ),
     ] = None,
-    validate_only: ValidateOption = False,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    validate_only: common.ValidateOption = False,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Change how fast a reassignment that goes on may copy."""
+    """Change how fast a running reassignment may copy."""
     options = {"throttle": throttle, "replica_alter_log_dirs_throttle": replica_alter_log_dirs_throttle}
-    with exit_on_error():
+    with common.exit_on_error():
         # A limit that is left out stays, so those given alone are sent.
         limits = {name: _limit(name, value) for name, value in options.items() if value is not None}
         if not limits:
@@ -123,9 +114,9 @@ def alter_throttle(
     from spark_ordered_kafka.client.schemas import ReassignmentThrottleRequest
 
     body = ReassignmentThrottleRequest(**limits, validate_only=validate_only)
-    with connected(controller, reason, command_config=command_config) as client:
+    with common.connected(controller, reason, command_config=command_config) as client:
         view = client.alter_reassignment_throttle("latest" if request is None else request, body)
-    tell(
+    common.report(
         view,
         f"request {view.request_id} {'could have' if validate_only else 'has'} throttle {shown_rate(view.throttle)}, "
         f"log dirs throttle {shown_rate(view.replica_alter_log_dirs_throttle)}",
@@ -136,8 +127,8 @@ def alter_throttle(
 def _limit(name: str, value: str) -> int | None:
     if value == _NONE:
         return None
-    limit = int(value) if value.isascii() and value.isdecimal() and len(value) <= len(str(MOST_BYTES)) else 0
-    if not 0 < limit <= MOST_BYTES:
+    limit = int(value) if value.isascii() and value.isdecimal() and len(value) <= len(str(MAX_BYTES)) else 0
+    if not 0 < limit <= MAX_BYTES:
         option = f"--{name.replace('_', '-')}"
-        raise ConfigError(option, value, f"bytes per second are needed, from 1 to {MOST_BYTES}, or {_NONE}")
+        raise ConfigError(option, value, f"bytes per second are needed, from 1 to {MAX_BYTES}, or {_NONE}")
     return limit

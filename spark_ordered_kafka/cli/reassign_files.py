@@ -13,7 +13,7 @@ from spark_ordered_kafka.client.schemas.base import Request
 class _Reassignment(Request):
     version: Literal[1] = 1
     partitions: list[PartitionReassignment]
-    # What `reassign plan` tells beside it.
+    # Additional members of `reassign plan`.
     current: Any = None
     bytes_to_move: Any = None
     replicas_to_move: Any = None
@@ -23,9 +23,8 @@ class _Reassignment(Request):
 
 
 def read_partitions(file: BinaryIO) -> list[PartitionReassignment]:
-    """The partitions of a file in Kafka's JSON, in its order; what ``reassign plan --output json`` prints will do too.
+    """The partitions of a file in Kafka's JSON, in its order; also accepts the output of ``reassign plan --output json``.
 
-    Whether there are such partitions, brokers and directories is for the controller to say. Raises ConfigError as
-    :func:`read_json` does.
+    The controller checks that the partitions, brokers and directories exist. Raises ConfigError as :func:`read_json` does.
     """
     return read_json(_Reassignment, file, REASSIGNMENT_JSON_FILE).partitions

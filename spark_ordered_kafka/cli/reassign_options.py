@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 REASSIGNMENT_JSON_FILE = "--reassignment-json-file"
-MOST_REQUESTS = 2**31 - 1
-MOST_BYTES = 2**63 - 1
+INT32_MAX = 2**31 - 1
+MAX_BYTES = 2**63 - 1
 
 JsonFileOption = Annotated[
     typer.FileBinaryRead | None,
@@ -24,10 +24,9 @@ RequestOption = Annotated[
         "--request",
         metavar="ID",
         min=1,
-        max=MOST_REQUESTS,
+        max=INT32_MAX,
         help="Id of the request, as reassign execute printed it.",
         show_default="the latest",
     ),
 ]
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Return once it has begun.")]
-ValidateOption = Annotated[bool, typer.Option("--validate-only", help="Only check the request.")]

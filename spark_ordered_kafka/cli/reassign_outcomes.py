@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from spark_ordered_kafka.cli.output import REFUSED, OutputFormat, print_body
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ _SHOWN = 20
 """Errors of a refused request that are shown."""
 
 
-def raise_unless_accepted(answer: ReassignmentResult, output: OutputFormat) -> None:
+def raise_unless_accepted(answer: ReassignmentResult, output: common.OutputFormat) -> None:
     """End the command if a partition was refused, with each error and the partitions that have it."""
     lines = refusals(answer.partitions)
     if not lines:
         return
-    if output is OutputFormat.JSON:
-        print_body(answer)
+    if output is common.OutputFormat.JSON:
+        common.print_body(answer)
     for line in lines:
         typer.echo(f"error: {line}", err=True)
-    raise typer.Exit(REFUSED)
+    raise typer.Exit(common.REFUSED)
 
 
 def refusals(rows: Iterable[PartitionResult]) -> list[str]:
@@ -43,20 +43,20 @@ def refusals(rows: Iterable[PartitionResult]) -> list[str]:
     return lines if more <= 0 else [*lines[:_SHOWN], f"{more} more, which --output json has"]
 
 
-def follow_to_end(client: ControllerClient, request_id: int | None, output: OutputFormat) -> None:
+def follow_to_end(client: ControllerClient, request_id: int | None, output: common.OutputFormat) -> None:
     """Show a request's progress until it has ended, then how; None: the latest. Ends the command unless all is done."""
     view = followed(client, request_id)
-    _tell_end(view, output)
+    _report_end(view, output)
     if view.state != "done":
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(common.REFUSED)
 
 
 def followed(client: ControllerClient, request_id: int | None) -> ReassignmentView:
     """Show a request's progress until it has ended; the request as it is then. Ctrl-C ends the command, but not the request."""
-    from spark_ordered_kafka.cli.reassign_progress import follow
+    from spark_ordered_kafka.cli.reassign_progress import follow_request
 
     try:
-        return follow(client, "latest" if request_id is None else request_id)
+        return follow_request(client, "latest" if request_id is None else request_id)
     except KeyboardInterrupt:
         option = "" if request_id is None else f" --request {request_id}"
         name = "the latest request" if request_id is None else f"request {request_id}"
@@ -68,15 +68,15 @@ def followed(client: ControllerClient, request_id: int | None) -> ReassignmentVi
         raise typer.Exit(_INTERRUPTED) from None
 
 
-def _tell_end(view: ReassignmentView, output: OutputFormat) -> None:
+def _report_end(view: ReassignmentView, output: common.OutputFormat) -> None:
     """How a request ended; the error of each partition that was not reassigned on stderr."""
     from spark_ordered_kafka.cli.reassign_progress import counts, overall
     from spark_ordered_kafka.cli.units import shown_seconds
 
     for line in failures(view):
         typer.echo(f"error: {line}", err=True)
-    if output is OutputFormat.JSON:
-        print_body(view)
+    if output is common.OutputFormat.JSON:
+        common.print_body(view)
         return
     took = "" if view.ended_at is None else f" in {shown_seconds(view.ended_at - view.created_at)}"
     typer.echo(f"request {view.request_id} {view.state}: {counts(view)}; {overall(view)}{took}")

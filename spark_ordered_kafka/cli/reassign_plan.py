@@ -7,23 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.lists import parse_ids, parse_texts
-from spark_ordered_kafka.cli.output import (
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    connected,
-    exit_on_error,
-    print_table,
-)
 from spark_ordered_kafka.cli.units import shown_bytes
 from spark_ordered_kafka.errors import ConfigError
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import ReassignmentPlan, ReassignmentPlanRequest
 
-_MOST_REPLICAS = 32767
+_MAX_REPLICAS = 32767
 _Fields = dict[str, Any]
 
 
@@ -49,7 +41,7 @@ def plan(
     ] = False,
     replication_factor: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=_MOST_REPLICAS, help="Give partitions N replicas."),
+        typer.Option(metavar="N", min=1, max=_MAX_REPLICAS, help="Give partitions N replicas."),
     ] = None,
     empty_log_dir: Annotated[
         list[str] | None,
@@ -68,16 +60,16 @@ def plan(
         str | None,
         typer.Option(metavar="TOPIC,TOPIC,...", help="Look at these topics alone.", show_default="all"),
     ] = None,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Propose what to reassign for one goal, moving as little as possible; nothing is changed.
 
-    The proposed configuration is for reassign execute, or for kafka-reassign-partitions. What it would move is told on
-    stderr. With --output json it is all that is printed on stdout.
+    The proposed configuration is for reassign execute, or for kafka-reassign-partitions. A summary of the moves goes to
+    stderr. With --output json, stdout gets the plan alone.
     """
-    with exit_on_error():
+    with common.exit_on_error():
         goals = {
             "--drain": _ids("drain", "--drain", drain),
             "--spread-onto": _ids("spread", "--spread-onto", spread_onto),
@@ -88,7 +80,7 @@ def plan(
             "--balance-log-dirs": _ids("balance_log_dirs", "--balance-log-dirs", balance_log_dirs),
         }
         request = _request(goals, brokers, topics)
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         _show(client.plan_reassignment(request), output)
 
 
@@ -146,18 +138,18 @@ def _log_dirs(values: list[str]) -> _Fields | None:
     return {"goal": "empty_log_dirs", "brokers": sorted(brokers), "log_dirs": paths}
 
 
-def _show(found: ReassignmentPlan, output: OutputFormat) -> None:
+def _show(found: ReassignmentPlan, output: common.OutputFormat) -> None:
     from spark_ordered_kafka.cli.reassign_texts import assignment
 
     for warning in found.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    if output is OutputFormat.JSON:
+    if output is common.OutputFormat.JSON:
         typer.echo(assignment(found.partitions))
     elif found.partitions:
         typer.echo(f"Current partition replica assignment\n{assignment(found.current.partitions)}\n")
         typer.echo(f"Proposed partition reassignment configuration\n{assignment(found.partitions)}")
     if not found.partitions:
-        typer.echo("Nothing is to be done: all is as asked.", err=output is OutputFormat.JSON)
+        typer.echo("Nothing is to be done: all is as asked.", err=output is common.OutputFormat.JSON)
         return
     size = "an unknown number of bytes" if found.bytes_to_move < 0 else shown_bytes(found.bytes_to_move)
     typer.echo(
@@ -173,7 +165,7 @@ def _show(found: ReassignmentPlan, output: OutputFormat) -> None:
         )
         for row in found.brokers
     ]
-    print_table(columns, rows, err=True)
+    common.print_table(columns, rows, err=True)
 
 
 def _counted(count: int, what: str) -> str:

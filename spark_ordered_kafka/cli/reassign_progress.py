@@ -8,35 +8,26 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from spark_ordered_kafka.cli.follow import WAITING, Show, follow, lines
 from spark_ordered_kafka.cli.units import shown_bytes, shown_rate, shown_seconds
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import ReassignmentSummary, ReassignmentView
-from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 
-_POLL = 0.25
-_POLL_SHARE = 4.0
-"""An answer that took long is asked for less often: after so many times the time that it took."""
-_SILENCE = 600.0
-_LINE_INTERVAL = 5.0
 _OTHER_LINES = 4
 """Lines of a terminal that bars of brokers leave free."""
 _BAR_WIDTH = 30
-_WAITING = "waiting for a controller"
 
 RequestId = int | Literal["latest"]
-Show = Callable[[ReassignmentView | None], None]
-"""Shows the request as it is; None: no controller answered."""
 
 
 @dataclass(frozen=True)
 class Copied:
-    """Bytes that are there, and bytes that there will be; None: not known of some replica."""
+    """Bytes copied, and bytes in all; None: the size of some replica is not known."""
 
     done: int
     total: int | None
@@ -51,48 +42,37 @@ class Copied:
         return f"{shown_bytes(self.done)} of {total}"
 
 
-def follow(client: ControllerClient, request_id: RequestId) -> ReassignmentView:
-    """Show the request until it has ended; the request as it is then.
-
-    A controller that is away meanwhile is waited for. Raises UnavailableError when none answers for 10 minutes.
-    """
-    asked = views(client, request_id)
-    with display() as show:
-        while True:
-            view = next(asked)
-            show(view)
-            if view is not None and has_ended(view):
-                return view
-
-
-def views(
+def follow_request(
     client: ControllerClient,
     request_id: RequestId,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[ReassignmentView | None]:
-    """The request as it is, again and again; None where no controller answered."""
-    answered = clock()
-    while True:
-        asked, view = clock(), None
-        try:
-            view = client.reassignment(request_id)
-        except OrderedKafkaError as error:
-            if not error.retriable:
-                raise
-            if clock() - answered > _SILENCE:
-                raise UnavailableError(f"{error}; request {request_id} goes on") from error
-        else:
-            # Another may come after it: the one that is the latest now is meant.
-            request_id, answered = view.request_id, clock()
-        took = clock() - asked
-        yield view
-        sleep(max(_POLL, _POLL_SHARE * took))  # the controller has no call that tells progress by itself
+) -> ReassignmentView:
+    """Show the request until it has ended; the request as it is then.
+
+    Raises as ``follow`` does, but waits for as long as a controller answers: a broker may be away for hours.
+    """
+
+    def ask() -> ReassignmentView:
+        nonlocal request_id
+        view = client.reassignment(request_id)
+        request_id = view.request_id  # stay with the request that is the latest now
+        return view
+
+    return follow(
+        ask,
+        _display(),
+        lambda _, view: has_ended(view),
+        unfinished=f"request {request_id} is still in progress",
+        progressed=lambda before, now: True,
+        clock=clock,
+        sleep=sleep,
+    )
 
 
 def has_ended(view: ReassignmentSummary) -> bool:
     """Whether nothing is left to do for a request."""
-    return view.state not in ("running", "cancelling")
+    return view.complete
 
 
 def overall(view: ReassignmentSummary) -> Copied:
@@ -104,10 +84,10 @@ def by_broker(view: ReassignmentView) -> dict[int, Copied]:
     """Of each broker that receives, in the order of their ids."""
     found: dict[int, Copied] = {}
     for row in view.replicas:
-        sofar = found.get(row.broker, Copied(0, 0))
-        known = sofar.total is not None and row.denominator >= 0
-        total = sofar.total + row.denominator if known and sofar.total is not None else None
-        found[row.broker] = Copied(sofar.done + row.numerator, total)
+        so_far = found.get(row.broker, Copied(0, 0))
+        known = so_far.total is not None and row.denominator >= 0
+        total = so_far.total + row.denominator if known and so_far.total is not None else None
+        found[row.broker] = Copied(so_far.done + row.numerator, total)
     return dict(sorted(found.items()))
 
 
@@ -120,8 +100,8 @@ def counts(view: ReassignmentSummary) -> str:
     return ", ".join([done, *shown])
 
 
-def pace(view: ReassignmentSummary) -> str:
-    """Rate and estimated time, as far as they are known; nothing of a request that has ended."""
+def rate_and_eta(view: ReassignmentSummary) -> str:
+    """Rate and estimated time left, as far as known; empty for a request that has ended."""
     if has_ended(view):
         return ""
     left = "" if view.eta_seconds is None else f", about {shown_seconds(view.eta_seconds)} left"
@@ -132,50 +112,29 @@ def line(view: ReassignmentView) -> str:
     """All of it in one line."""
     copied = overall(view)
     percent = "" if copied.percent is None else f" ({int(copied.percent)} %)"
-    told = f"request {view.request_id}: {counts(view)}; {copied}{percent}"
-    return ", ".join(filter(None, [told, pace(view)]))
+    summary = f"request {view.request_id}: {counts(view)}; {copied}{percent}"
+    return ", ".join(filter(None, [summary, rate_and_eta(view)]))
 
 
-def display() -> AbstractContextManager[Show]:
+def _display() -> AbstractContextManager[Show[ReassignmentView]]:
     """Bars where stderr is a terminal that can show them, else lines."""
     console = Console(stderr=True)
-    return _bars(console) if console.is_terminal and not console.is_dumb_terminal else lines()
+    return _bars(console) if console.is_terminal and not console.is_dumb_terminal else lines(line)
 
 
 @contextmanager
-def lines(
-    write: Callable[[str], None] = lambda text: typer.echo(text, err=True),
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Show]:
-    """A line at the beginning and the end, and every few seconds where something has changed."""
-    last, told_at = "", clock() - _LINE_INTERVAL
-
-    def show(view: ReassignmentView | None) -> None:
-        nonlocal last, told_at
-        ended = view is not None and has_ended(view)
-        if not ended and clock() - told_at < _LINE_INTERVAL:
-            return
-        told = _WAITING if view is None else line(view)
-        if told != last:
-            write(told)
-            last, told_at = told, clock()
-
-    yield show
-
-
-@contextmanager
-def _bars(console: Console) -> Iterator[Show]:
+def _bars(console: Console) -> Iterator[Show[ReassignmentView]]:
     bars = Bars(most_brokers=max(1, console.height - _OTHER_LINES))
-    with Live(console=console, get_renderable=lambda: bars.drawn, transient=True):
+    with Live(console=console, get_renderable=lambda: bars.renderable, transient=True):
         yield bars.show
 
 
 class Bars:
-    """A bar of all and one of each broker that receives, as many as there is room for; those that are done give way."""
+    """A bar for all and one for each receiving broker, as many as fit; completed ones make room."""
 
     def __init__(self, most_brokers: int) -> None:
         self._most = most_brokers
-        self._header = Text(_WAITING)
+        self._header = Text(WAITING)
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=_BAR_WIDTH),
@@ -186,21 +145,21 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
 
     @property
-    def drawn(self) -> RenderableType:
+    def renderable(self) -> RenderableType:
         """What is on the terminal."""
         return Group(self._header, self._progress)
 
     def show(self, view: ReassignmentView | None) -> None:
-        """Bring the bars up to date."""
+        """Update the bars."""
         if view is None:
-            self._header = Text(_WAITING)
+            self._header = Text(WAITING)
             return
         brokers = by_broker(view)
         ended = [broker for broker, copied in brokers.items() if copied.done == copied.total]
         shown = [*(broker for broker in brokers if broker not in ended), *ended][: self._most]
         hidden = len(brokers) - len(shown)
         more = f"; brokers not shown: {hidden}" if hidden else ""
-        self._header = Text(f"request {view.request_id}: {counts(view)}\n{pace(view)}{more}")
+        self._header = Text(f"request {view.request_id}: {counts(view)}\n{rate_and_eta(view)}{more}")
         self._update("all", overall(view), visible=True)
         for broker, copied in brokers.items():
             self._update(f"broker {broker}", copied, visible=broker in shown)

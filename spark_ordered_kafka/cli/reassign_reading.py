@@ -6,17 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_ordered_kafka.cli.output import (
-    REFUSED,
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    connected,
-    exit_on_error,
-    print_body,
-    print_table,
-)
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.reassign_options import REASSIGNMENT_JSON_FILE, JsonFileOption, RequestOption
 from spark_ordered_kafka.cli.reassign_outcomes import follow_to_end
 from spark_ordered_kafka.errors import ConfigError
@@ -33,21 +23,21 @@ def status(
     follow: Annotated[
         bool, typer.Option("--follow", help="Show the progress until all are in place.")
     ] = False,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """How far a reassignment is. With --follow, ends with 0 only if every partition was reassigned."""
-    with exit_on_error():
+    with common.exit_on_error():
         if progress and follow:
             raise ConfigError("--progress", True, "cannot be combined with --follow")
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         if follow:
             follow_to_end(client, request, output)
             return
         view = client.reassignment("latest" if request is None else request)
-    if output is OutputFormat.JSON:
-        print_body(view)
+    if output is common.OutputFormat.JSON:
+        common.print_body(view)
     elif progress:
         _print_replicas(view)
     else:
@@ -56,16 +46,15 @@ def status(
 
 def verify(
     reassignment_json_file: JsonFileOption = None,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Whether partitions and log directories are as a plan says: 0 if all are, else 1.
 
-    Prints what kafka-reassign-partitions --verify does. Throttles are left alone: those of requests are taken back by the
-    controller.
+    Prints what kafka-reassign-partitions --verify does. Leaves throttles alone: the controller removes those of requests.
     """
-    with exit_on_error():
+    with common.exit_on_error():
         if reassignment_json_file is None:
             raise ConfigError(REASSIGNMENT_JSON_FILE, None, "give it")
         from spark_ordered_kafka.cli.reassign_files import read_partitions
@@ -74,31 +63,31 @@ def verify(
     from spark_ordered_kafka.cli.reassign_texts import verification
     from spark_ordered_kafka.client.schemas import VerifyRequest
 
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         found = client.verify_reassignment(VerifyRequest(partitions=partitions))
-    if output is OutputFormat.JSON:
-        print_body(found)
+    if output is common.OutputFormat.JSON:
+        common.print_body(found)
     else:
         typer.echo(verification(found))
     if not found.complete:
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(common.REFUSED)
 
 
 def list_reassignments(
     requests: Annotated[
         bool, typer.Option("--requests", help="The controller's requests instead, the newest first.")
     ] = False,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Reassignments that Kafka is busy with, whoever asked for them, as kafka-reassign-partitions --list prints them."""
+    """List Kafka's ongoing reassignments, including those of other tools, as kafka-reassign-partitions --list does."""
     from spark_ordered_kafka.cli.reassign_texts import ongoing
 
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         found = client.reassignments()
-    if output is OutputFormat.JSON:
-        print_body(found)
+    if output is common.OutputFormat.JSON:
+        common.print_body(found)
     elif requests:
         _print_requests(found.requests)
     else:
@@ -106,7 +95,7 @@ def list_reassignments(
 
 
 def _print_summary(view: ReassignmentView) -> None:
-    from spark_ordered_kafka.cli.reassign_progress import counts, overall, pace
+    from spark_ordered_kafka.cli.reassign_progress import counts, overall, rate_and_eta
     from spark_ordered_kafka.cli.units import shown_rate, shown_time
 
     copied = overall(view)
@@ -114,7 +103,7 @@ def _print_summary(view: ReassignmentView) -> None:
         ("state", view.state),
         ("partitions", counts(view)),
         ("bytes", f"{copied}" if copied.percent is None else f"{copied} ({int(copied.percent)} %)"),
-        ("rate", pace(view) or None),
+        ("rate", rate_and_eta(view) or None),
         ("throttle", shown_rate(view.throttle)),
         ("log dirs throttle", shown_rate(view.replica_alter_log_dirs_throttle)),
         ("requested by", f"{view.principal or '-'}, {shown_time(view.created_at)}"),
@@ -122,7 +111,7 @@ def _print_summary(view: ReassignmentView) -> None:
         ("rollback of", view.rollback_of),
         *(("warning", warning) for warning in view.warnings),
     ]
-    print_table(("REQUEST", str(view.request_id)), rows)
+    common.print_table(("REQUEST", str(view.request_id)), rows)
 
 
 def _print_replicas(view: ReassignmentView) -> None:
@@ -137,7 +126,7 @@ def _print_replicas(view: ReassignmentView) -> None:
         shown = None if percent is None else f"{int(percent)} %"
         place = (row.topic, row.partition, row.broker, row.log_dir)
         rows.append((*place, shown_bytes(row.numerator), total, shown, row.error))
-    print_table(("TOPIC", "PARTITION", "BROKER", "LOG DIR", "COPIED", "OF", "PERCENT", "ERROR"), rows)
+    common.print_table(("TOPIC", "PARTITION", "BROKER", "LOG DIR", "COPIED", "OF", "PERCENT", "ERROR"), rows)
 
 
 def _print_requests(requests: list[ReassignmentSummary]) -> None:
@@ -155,4 +144,4 @@ def _print_requests(requests: list[ReassignmentSummary]) -> None:
         )
         for one in requests
     ]
-    print_table(("REQUEST", "STATE", "PARTITIONS", "BYTES", "REQUESTED BY", "AT"), rows)
+    common.print_table(("REQUEST", "STATE", "PARTITIONS", "BYTES", "REQUESTED BY", "AT"), rows)

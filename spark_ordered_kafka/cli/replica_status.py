@@ -6,18 +6,9 @@ from typing import Annotated
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.lists import parse_ids, parse_texts
-from spark_ordered_kafka.cli.output import (
-    REFUSED,
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    connected,
-    print_body,
-    print_table,
-)
 from spark_ordered_kafka.errors import ErrorCode
 
 app = command_group("replica-status")
@@ -36,36 +27,32 @@ def replica_status(
     broker: Annotated[
         str, typer.Option("--broker", metavar="ID,ID,...", help="Ids of the brokers.", show_default="all")
     ] = "",
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """How many records replicas are behind their leaders, and as of when."""
     from spark_ordered_kafka.cli.units import shown_time
 
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         found = client.replica_status(
             topics=parse_texts(topic),
             partitions=parse_ids("--partition", partition),
             brokers=parse_ids("--broker", broker),
         )
-    failed = [row for row in found.replicas if row.error_code != ErrorCode.NONE]
-    for row in failed:
-        place = f"{row.topic}-{row.partition} on broker {row.broker}"
-        typer.echo(f"error: {place}: {row.error}: {row.error_message}", err=True)
-    if output is OutputFormat.JSON:
-        print_body(found)
-    else:
-        rows = [
-            (
-                row.topic,
-                row.partition,
-                row.broker,
-                row.lag if row.error_code == ErrorCode.NONE else None,
-                shown_time(row.status_time / 1000),
-            )
-            for row in found.replicas
-        ]
-        print_table(_COLUMNS, rows)
+    failed = common.print_errors(
+        found.replicas, lambda row: f"{row.topic}-{row.partition} on broker {row.broker}: "
+    )
+    rows = [
+        (
+            row.topic,
+            row.partition,
+            row.broker,
+            row.lag if row.error_code == ErrorCode.NONE else None,
+            shown_time(row.status_time / 1000),
+        )
+        for row in found.replicas
+    ]
+    common.print_rows(found, _COLUMNS, rows, output)
     if failed:
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(common.REFUSED)

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_ordered_kafka.cli.output import OutputFormat, raise_if_refused, tell
-from spark_ordered_kafka.errors import ConfigError, UnavailableError
+from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.errors import ConfigError
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.schemas import PartitionView, ReplicationFactorsRequest, TopicView
-
-_POLL = 0.2
-_TIMEOUT = 600.0
 
 ReplicaAssignmentOption = Annotated[
     str | None,
@@ -43,19 +40,19 @@ def parse_assignment(value: str) -> dict[int, list[int]]:
 
 
 def change_replicas(
-    client: ControllerClient, request: ReplicationFactorsRequest, no_wait: bool, output: OutputFormat
+    client: ControllerClient, request: ReplicationFactorsRequest, no_wait: bool, output: common.OutputFormat
 ) -> None:
-    """Ask for one topic's new replicas, and unless ``no_wait`` watch until all are in place."""
+    """Request one topic's new replicas; unless ``no_wait``, watch until all are in place."""
     (item,) = request.topics
     topic, factor, assignments = item.topic, item.replication_factor, item.assignments or {}
     answer = client.alter_replication_factors(request)
-    raise_if_refused(answer.topics[0])
+    common.raise_if_refused(answer.topics[0])
     what = f"replication factor {factor}" if factor is not None else "the replicas asked for"
     if request.validate_only:
-        tell(answer, f"topic {topic} could have {what}", output)
+        common.report(answer, f"topic {topic} could have {what}", output)
         return
     if no_wait:
-        tell(answer, f"topic {topic} is getting {what}", output)
+        common.report(answer, f"topic {topic} is getting {what}", output)
         return
 
     def done(row: PartitionView) -> bool:
@@ -64,35 +61,26 @@ def change_replicas(
         # One that was removed and is empty may keep fewer (retire.replication.factor).
         return len(row.replicas) == factor or (row.status == "deleted" and len(row.replicas) < factor)
 
-    view = watch_replicas(client, topic, done)
-    tell(view, f"topic {topic} has {what}", output)
+    view = _follow_replicas(client, topic, done)
+    common.report(view, f"topic {topic} has {what}", output)
 
 
-def watch_replicas(
-    client: ControllerClient,
-    topic: str,
-    done: Callable[[PartitionView], bool],
-    timeout: float = _TIMEOUT,
+def _follow_replicas(
+    client: ControllerClient, topic: str, done: Callable[[PartitionView], bool]
 ) -> TopicView:
-    """Show on stderr how many partitions are ``done``, with all replicas in sync, until all are; the topic then.
+    """Show on stderr how many partitions are ``done``, with all replicas in sync, until all are; the topic then."""
+    from rich.progress import MofNCompleteColumn
 
-    A controller that is away meanwhile is waited for. Raises UnavailableError after ``timeout`` seconds.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from spark_ordered_kafka.cli.follow import Extent, bar, follow
 
-    from spark_ordered_kafka.cli.watch import answers
+    text = f"{topic}: replicas in place"
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(f"{topic}: replicas in place", total=None)
-        for view in answers(lambda: client.topic(topic), timeout, _POLL):
-            if view is None:
-                continue
-            ready = sum(1 for row in view.partitions if done(row) and set(row.isr) == set(row.replicas))
-            progress.update(bar, completed=ready, total=len(view.partitions))
-            if ready == len(view.partitions):
-                return view
-    raise UnavailableError(
-        f"the replicas of topic {topic!r} are not all in place and in sync after {timeout:g} s; Kafka goes on with it"
+    def ready(view: TopicView) -> int:
+        return sum(1 for row in view.partitions if done(row) and set(row.isr) == set(row.replicas))
+
+    return follow(
+        lambda: client.topic(topic),
+        bar(lambda view: Extent(text, ready(view), len(view.partitions)), MofNCompleteColumn()),
+        lambda _, view: ready(view) == len(view.partitions),
+        unfinished=f"the replicas of topic {topic!r} are not all in place and in sync; Kafka completes it in the background",
     )

@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import (
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    ReasonOption,
-    connected,
-    print_body,
-    print_table,
-    tell,
-)
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, error_name, refusal
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import ReviewView
@@ -33,40 +23,34 @@ _ReviewArgument = Annotated[
 
 @app.command("list")
 def list_reviews(
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Requests that wait, and those decided about lately; the newest first."""
-    with connected(controller, command_config=command_config) as client:
-        found = client.reviews()
-    if output is OutputFormat.JSON:
-        print_body(found)
-        return
+    """Pending requests, and those decided recently; the newest first."""
     from spark_ordered_kafka.cli.units import shown_time
 
+    with common.connected(controller, command_config=command_config) as client:
+        found = client.reviews()
     rows = [
         (r.review_id, r.status, r.requested_by, shown_time(r.requested_at), f"{r.method} {r.path}", r.reason)
         for r in found.reviews
     ]
-    print_table(("REVIEW", "STATUS", "REQUESTED BY", "AT", "REQUEST", "REASON"), rows)
+    common.print_rows(found, ("REVIEW", "STATUS", "REQUESTED BY", "AT", "REQUEST", "REASON"), rows, output)
 
 
 @app.command()
 def show(
     review: _ReviewArgument,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """A request, and what became of it."""
-    with connected(controller, command_config=command_config) as client:
-        found = client.review(review)
-    if output is OutputFormat.JSON:
-        print_body(found)
-        return
+    """A request and its outcome."""
     from spark_ordered_kafka.cli.units import shown_time
 
+    with common.connected(controller, command_config=command_config) as client:
+        found = client.review(review)
     query = f"?{found.query}" if found.query else ""
     rows = [
         ("status", found.status),
@@ -81,36 +65,37 @@ def show(
             None if found.answer_status is None else f"{found.answer_status} {json.dumps(found.answer)}",
         ),
     ]
-    print_table(("REVIEW", str(review)), rows)
+    common.print_rows(found, ("REVIEW", str(review)), rows, output)
 
 
 @app.command()
 def approve(
     review: _ReviewArgument,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Have a request of somebody else carried out, and show its answer."""
-    with connected(controller, reason, command_config=command_config) as client:
+    """Approve another principal's request: carry it out and show its answer."""
+    with common.connected(controller, reason, command_config=command_config) as client:
         done = client.approve_review(review)
         _raise_if_failed(done)
-    tell(done, f"review {review} is approved, and carried out: {json.dumps(done.answer)}", output)
+    what = "approved, and carried out" if done.status == "done" else done.status
+    common.report(done, f"review {review} is {what}: {json.dumps(done.answer)}", output)
 
 
 @app.command()
 def discard(
     review: _ReviewArgument,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Give a request up: it is not carried out."""
-    with connected(controller, reason, command_config=command_config) as client:
+    """Discard a request: it is not carried out."""
+    with common.connected(controller, reason, command_config=command_config) as client:
         done = client.discard_review(review)
-    tell(done, f"review {review} is discarded", output)
+    common.report(done, f"review {review} is discarded", output)
 
 
 def _raise_if_failed(done: ReviewView) -> None:
@@ -119,6 +104,8 @@ def _raise_if_failed(done: ReviewView) -> None:
     answer = done.answer if isinstance(done.answer, dict) else {}
     results: list[dict[str, Any]] = answer.get("topics", [answer])
     first: dict[str, Any] = next((one for one in results if one.get("error_code")), {})
-    code = ErrorCode(first.get("error_code", ErrorCode.UNKNOWN_SERVER_ERROR))
-    reason = first.get("error_message") or "no reason given"
-    raise RequestError(code, f"review {done.review_id} is approved, but its request was refused: {reason}")
+    code = first.get("error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+    error = refusal(code, first.get("error") or error_name(code), first.get("error_message"))
+    raise RequestError(
+        error.code, f"review {done.review_id} is approved, but its request was refused: {error.message}"
+    )

@@ -6,23 +6,10 @@ from typing import Annotated
 
 import typer
 
+from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.alter import alter
 from spark_ordered_kafka.cli.deletion import delete
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.output import (
-    CommandConfigOption,
-    ControllerOption,
-    OutputFormat,
-    OutputOption,
-    ReasonOption,
-    TopicOption,
-    connected,
-    exit_on_error,
-    parse_configs,
-    print_body,
-    print_table,
-    tell,
-)
 from spark_ordered_kafka.cli.partitions import delete_records, describe
 from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, parse_assignment
 from spark_ordered_kafka.errors import ConfigError
@@ -32,9 +19,9 @@ app = command_group("topics")
 
 @app.command()
 def create(
-    topic: TopicOption,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
+    topic: common.TopicOption,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
     partitions: Annotated[
         int | None, typer.Option(help="Partitions; the count can never go below it.", show_default="1")
     ] = None,
@@ -56,14 +43,14 @@ def create(
     config: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Topic configuration; may be repeated.")
     ] = None,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    validate_only: common.ValidateOption = False,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Create a topic whose partition count can grow and shrink with every key in order."""
     from spark_ordered_kafka.client.schemas import CreateTopicRequest
 
-    with exit_on_error():
+    with common.exit_on_error():
         assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
         if assignments is not None and (partitions is not None or replication_factor is not None):
             raise ConfigError(
@@ -73,7 +60,7 @@ def create(
             )
     if partitions is None:
         partitions = 1 if assignments is None else len(assignments)
-    with connected(controller, reason, command_config=command_config) as client:
+    with common.connected(controller, reason, command_config=command_config) as client:
         request = CreateTopicRequest(
             topic=topic,
             partitions=partitions if assignments is None else None,
@@ -81,23 +68,21 @@ def create(
             assignments=assignments,
             hash=hash_name,
             ordered_delivery=ordered_delivery,
-            configs=parse_configs(config or []),
+            configs=common.parse_configs(config or []),
             validate_only=validate_only,
         )
         result = client.create_topic(request)
-    if output is OutputFormat.JSON:
-        print_body(result)
-    elif validate_only:
-        typer.echo(f"topic {topic} could be created with {partitions} partitions")
-    else:
-        typer.echo(f"created topic {topic} with {partitions} partitions, hash {hash_name}")
+    line = f"created topic {topic} with {partitions} partitions, hash {hash_name}"
+    if validate_only:
+        line = f"topic {topic} could be created with {partitions} partitions"
+    common.report(result, line, output)
 
 
 @app.command()
 def adopt(
-    topic: TopicOption,
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
+    topic: common.TopicOption,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
     hash_name: Annotated[
         str,
         typer.Option(
@@ -109,34 +94,31 @@ def adopt(
     force: Annotated[
         bool, typer.Option("--force", help="Adopt it though its records lie elsewhere than the hash says.")
     ] = False,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
-    reason: ReasonOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    validate_only: common.ValidateOption = False,
+    reason: common.ReasonOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Take a topic that exists in Kafka, with its data, under management."""
     from spark_ordered_kafka.client.schemas import AdoptTopicRequest
 
-    with connected(controller, reason, command_config=command_config) as client:
+    with common.connected(controller, reason, command_config=command_config) as client:
         request = AdoptTopicRequest(hash=hash_name, force=force, validate_only=validate_only)
         result = client.adopt_topic(topic, request)
     done = "could be adopted" if validate_only else "is under management"
-    tell(result, f"topic {topic} {done} with hash {hash_name}", output)
+    common.report(result, f"topic {topic} {done} with hash {hash_name}", output)
 
 
 @app.command("list")
 def list_topics(
-    controller: ControllerOption = None,
-    command_config: CommandConfigOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """All topics under management."""
-    from spark_ordered_kafka.cli.watch import shown
+    from spark_ordered_kafka.cli.change_progress import shown
 
-    with connected(controller, command_config=command_config) as client:
+    with common.connected(controller, command_config=command_config) as client:
         topics = client.topics()
-    if output is OutputFormat.JSON:
-        print_body(topics)
-        return
     rows = [
         (
             t.topic,
@@ -149,7 +131,8 @@ def list_topics(
         )
         for t in topics.topics
     ]
-    print_table(("TOPIC", "PARTITIONS", "INITIAL", "EPOCH", "HASH", "ORDERED", "CHANGE"), rows)
+    columns = ("TOPIC", "PARTITIONS", "INITIAL", "EPOCH", "HASH", "ORDERED", "CHANGE")
+    common.print_rows(topics, columns, rows, output)
 
 
 app.command()(describe)

@@ -9,34 +9,36 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spark_ordered_kafka.client.committing import Commits
-from spark_ordered_kafka.client.delivery import Delivery, Place
-from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, tell_lost
+from spark_ordered_kafka.client.delivery import Delivery
+from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, report_lost
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.losses import Losses
+from spark_ordered_kafka.client.misrouted import report_misrouted
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
-from spark_ordered_kafka.client.strays import tell_strays
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, refresh_metadata, translate
+from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.kafka.segments import offset_of
-from spark_ordered_kafka.kafka.strays import StrayCounter
+from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.native.messages import fetch, runs
 
 _LOG = logging.getLogger(__name__)
 
-# Seconds between two questions to the controller for layouts: at least this, and this many times what one takes, so that
-# a busy controller is asked less often.
+# Seconds between two questions for layouts: at least this, and this many times what one takes (D-097).
 _LEAST_INTERVAL, _SHARE = 0.05, 20
 _IDLE_INTERVAL = 1.0
 _RETRY_INTERVAL = 0.5
 # Seconds between two looks at the group's offsets while a partition is blocked.
 _BLOCKED_INTERVAL = 0.1
+# Seconds between two looks at a transaction that is being committed while partitions are taken up.
+_COMMIT_INTERVAL = 0.01
 # Records in hand beyond which the layout is asked for at once.
 _MOST_HELD = 10_000
 # Seconds in which members take up new partitions before they call for another rebalance; each time twice as many.
 _FIRST_CLAIM, _LAST_CLAIM = 1.0, 16.0
-_STRAYS_INTERVAL = 60.0
+_REPORT_INTERVAL = 60.0
 
 
 class Assignment:
@@ -51,7 +53,7 @@ class Assignment:
         directory: layouts of topics.
         subscription: the topics.
         options: the consumer's configuration.
-        listener: is told of keys that come and go.
+        listener: called when keys come and go.
         rejoin: makes the group assign its partitions anew.
         clock: seconds, monotonic.
     """
@@ -79,16 +81,16 @@ class Assignment:
         self._topics: dict[str, TopicProgress] = {}
         self._unsettled: dict[str, list[int]] = {}
         # Of which the listener let go, and whose records come again all the same.
-        self._let_go: set[Place] = set()
-        self._out_of_range: set[Place] = set()
+        self._let_go: set[PartitionId] = set()
+        self._out_of_range: set[PartitionId] = set()
         self._range_at = 0.0
         # Whose end was met before a record that was dropped came again.
-        self._doubtful: set[Place] = set()
-        self._strays = StrayCounter("warn")
-        self.delivery = Delivery(self._topics, self._strays)
+        self._doubtful: set[PartitionId] = set()
+        self._filter = MisroutedFilter("warn")
+        self.delivery = Delivery(self._topics, self._filter)
         self._losses = Losses(consumer, directory, self._topics, options.reset, clock)
         self._layout_at = self._group_at = self._settle_at = clock()
-        self._strays_at = clock() + _STRAYS_INTERVAL
+        self._report_at = clock() + _REPORT_INTERVAL
         self.commits = Commits(self._topics, offsets, listener, self._look_at_group)
         self._claim_at = 0.0
         self._claim_interval = _FIRST_CLAIM
@@ -96,7 +98,7 @@ class Assignment:
 
     # -- the group's decisions ----------------------------------------------------------------------------------
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[PartitionId]:
         """The assigned partitions."""
         settled = [(name, p) for name, topic in self._topics.items() for p in topic.own]
         return settled + [(name, p) for name, partitions in self._unsettled.items() for p in partitions]
@@ -104,7 +106,7 @@ class Assignment:
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions in place of those before; where to begin is found by :meth:`advance`."""
         self.clear()
-        # Whoever has no partition of a topic follows it all the same: it may be the one that assigns new ones.
+        # Also topics of which it has no partition: it may be the member that assigns new ones (D-100).
         self._unsettled = {name: [] for name in self._subscription}
         for one in partitions:
             self._unsettled[one.topic].append(one.partition)
@@ -138,7 +140,7 @@ class Assignment:
 
     def take(self, count: int) -> list[Message]:
         """Up to ``count`` records; they count as delivered."""
-        return self.delivery.take(count, self._tell_assigned)
+        return self.delivery.take(count, self._on_opened)
 
     def advance(self, most: int, wait: float) -> None:
         """Fetch up to ``most`` records, waiting ``wait`` seconds for the first, and make ready what may be delivered."""
@@ -161,8 +163,8 @@ class Assignment:
             self._patiently(self._check_group)
         if now >= self._losses.look_at:
             self._patiently(self._look_for_losses)
-        if now >= self._strays_at:
-            self.tell_strays()
+        if now >= self._report_at:
+            self.report_misrouted()
 
     def _patiently(self, step: Callable[[], None]) -> None:
         """Run a step; when a server does not answer, nothing is delivered meanwhile and it is tried again later."""
@@ -179,6 +181,10 @@ class Assignment:
             self._is_stalled = False
 
     def _settle(self) -> None:
+        if self.commits.is_under_way():
+            # Before it is known how that ends, the group's offsets may be those of before it: records would come twice.
+            self._settle_at = self._clock() + _COMMIT_INTERVAL
+            return
         for name in list(self._unsettled):
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
             refresh_metadata(self._consumer, name, TIMEOUT)
@@ -229,7 +235,7 @@ class Assignment:
                 self.delivery.event(message)
         elif error.code() in OUT_OF_RANGE:
             if progress is not None:
-                # Behind it in the same batch may lie records of other partitions: where those go on is known after them.
+                # Records of other partitions may follow in this batch: their positions are known after those (D-115).
                 self._out_of_range.add((cast(str, message.topic()), cast(int, message.partition())))
         elif error.code() in STALE_METADATA and message.topic() is not None:
             name = message.topic()
@@ -241,7 +247,7 @@ class Assignment:
             _LOG.warning("%s", translated)
 
     def _find_range(self) -> None:
-        """Go on where the logs begin whose start has overtaken what was read of them, or end before it."""
+        """Move positions that a log does not hold to its start, or back to its end, and fetch from there."""
         self._range_at = self._clock() + _RETRY_INTERVAL
         found = {place for place in sorted(self._out_of_range) if self._losses.find_range(*place)}
         self._out_of_range -= found
@@ -252,7 +258,7 @@ class Assignment:
         """Fetch anew where the log's end was met although a record that was there is to come again.
 
         The end may be that of before the record was dropped, or compaction has removed the record meanwhile. After an
-        assignment it can only be the end.
+        assignment it can only be the end (D-098).
         """
         doubtful, self._doubtful = self._doubtful, set()
         for name, p in doubtful:
@@ -295,7 +301,7 @@ class Assignment:
         self._layout_at = now + max(_LEAST_INTERVAL, _SHARE * (now - begun))
 
     def _skip_folded(self, name: str) -> None:
-        """Go on behind what was deleted, and its layouts folded, while the controller was not asked."""
+        """Move positions before the first known layout to its start: what lay there was deleted (D-008)."""
         topic = self._topics[name]
         missed = {
             p: begin
@@ -307,7 +313,7 @@ class Assignment:
         self.delivery.drop([(name, p) for p in missed])
         for p, begin in missed.items():
             progress = topic.own[p]
-            tell_lost(name, p, progress.position, begin, self._options.reset)
+            report_lost(name, p, progress.position, begin, self._options.reset)
             progress.forget_pending()
             progress.received, progress.dropped = begin, None
         self._assign()
@@ -337,7 +343,7 @@ class Assignment:
                 progress.paused = False
                 place = TopicPartition(name, p, progress.received)
                 try:
-                    # In this order: otherwise it would first fetch from where it was stopped, and meet the log's end.
+                    # In this order: otherwise it would first fetch from where it was stopped, and meet the end (D-098).
                     self._consumer.seek(place)
                     self._consumer.resume([place])
                 except KafkaException:
@@ -355,18 +361,17 @@ class Assignment:
         if not topic.unclaimed():
             self._claim_interval = _FIRST_CLAIM
             return
-        # The member that assigns partitions goes by what it knows of the topic, and that may be any of them: so all find
-        # out first, and where one was too late, the next rebalance has them.
+        # Any member may be the one that assigns partitions, by its own metadata: so all refresh theirs (D-100).
         refresh_metadata(self._consumer, name, TIMEOUT)
         self._claim_at = self._clock() + self._claim_interval
         self._claim_interval = min(2 * self._claim_interval, _LAST_CLAIM)
         self._rejoin()
 
-    def tell_strays(self) -> None:
+    def report_misrouted(self) -> None:
         """Report misrouted records."""
-        self._strays_at = self._clock() + _STRAYS_INTERVAL
-        tell_strays(self._options.connection, self._strays.take())
+        self._report_at = self._clock() + _REPORT_INTERVAL
+        report_misrouted(self._options.connection, self._filter.take())
 
-    def _tell_assigned(self, topic: str, partition: int) -> None:
+    def _on_opened(self, topic: str, partition: int) -> None:
         if self._listener is not None:
             self._listener.on_partition_key_assigned([TopicPartition(topic, partition)])

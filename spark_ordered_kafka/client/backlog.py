@@ -18,7 +18,7 @@ _STEP = 1_000
 
 @dataclass(frozen=True)
 class Extra:
-    """In place of its value: a record that has more than key and value. ``size`` is that of the more, in bytes."""
+    """Stands for the value of a record that has more than key and value. ``size``: bytes of what it has beside them."""
 
     value: bytes | None
     row: Row
@@ -57,12 +57,12 @@ class Chunk:
 
 
 class Queue:
-    """Records of one topic that nobody has begun to send.
+    """Records of one topic that no transaction has taken yet.
 
     ``records`` alternates keys and values, so that one operation of the list, during which no other thread runs, adds
     a record. Callers add small ones without the lock while ``limit`` is not 0, and look at the limit again
-    afterwards: 0, or one that is reached, means that the lane has to look. ``limit`` counts keys and values. All
-    methods want the lock.
+    afterwards: 0, or one that is reached, means that the sender has to look. ``limit`` counts keys and values.
+    Callers of every method hold the lock.
     """
 
     __slots__ = ("_counted", "_has_extras", "_size", "limit", "records", "since")
@@ -101,7 +101,7 @@ class Queue:
         """Empty the queue; the next caller has to take the lock."""
         self.limit = 0
         records = self.records[:]
-        # What a caller adds from here on without the lock stays; the list is the same for ever.
+        # What a caller adds from here on without the lock stays; the list object is never replaced.
         del self.records[: len(records)]
         self._count(records[self._counted :])
         values = records[1::2]
@@ -129,7 +129,7 @@ def _sizes(contents: Iterable[bytes | Extra | None]) -> Iterable[int]:
 
 @dataclass(eq=False)
 class CommitRequest:
-    """A caller's wish that all accepted so far be committed, with ``read`` if given; ``error``: why it was not."""
+    """A caller's request to commit all accepted so far, with ``read`` if given; ``error``: why it was not done."""
 
     read: tuple[TransactionOffsets, ...] = ()
     done: bool = False
@@ -138,7 +138,7 @@ class CommitRequest:
 
 @dataclass
 class Backlog:
-    """Counts of all topics together, under the one lock of the producer; all methods want it.
+    """Counts of all topics together, under the one lock of the producer, which callers of every method hold.
 
     ``progress`` is notified whenever something was committed or given up. ``manual``: nothing is committed unless a
     caller asks. Threads that add to one queue at the same instant may go beyond a bound by a record each.

@@ -26,8 +26,8 @@ class Commits:
     Args:
         topics: the progress of the current assignment, by topic.
         offsets: the group's committed offsets.
-        listener: is told which keys may go.
-        on_committed: is called after each commit, which may open partitions.
+        listener: called before keys may go.
+        on_committed: called after each commit, which may open partitions.
     """
 
     def __init__(
@@ -41,8 +41,18 @@ class Commits:
         self._offsets = offsets
         self._listener = listener
         self._on_committed = on_committed
-        # Partitions of which the listener was told that keys may go, in a commit that is not done yet.
+        # Partitions whose keys the listener was asked to let go, for a commit that is not done yet.
         self._leaving: set[tuple[str, int]] = set()
+        # Of transactions whose commit was begun: whether it is done.
+        self._begun: list[Callable[[], bool]] = []
+
+    def begun(self, is_done: Callable[[], bool]) -> None:
+        """A transaction commits offsets of these partitions until ``is_done()``."""
+        self._begun = [*(one for one in self._begun if not one()), is_done]
+
+    def is_under_way(self) -> bool:
+        """Whether a transaction is being committed, so that what the group has committed may be about to change."""
+        return not all(is_done() for is_done in self._begun)
 
     def is_dirty(self) -> bool:
         """Whether something was delivered and not committed."""
@@ -73,11 +83,11 @@ class Commits:
                 self._check_wanted(one)
                 found[one.topic][one.partition] = self._topics[one.topic].release(one.partition, one.offset)
             return self._in_order(found)
-        # A successor that goes on behind all that was delivered goes on in order.
+        # A successor that begins behind all that was delivered gets every key in order (D-104).
         return {name: topic.uncommitted() for name, topic in self._topics.items()}
 
     def let_go(self, releases: Releases) -> list[TopicPartition]:
-        """What is to be committed, after the listener was told which keys may go."""
+        """Have the listener let keys go that ``releases`` gives up; the offsets to commit."""
         leaving = [
             TopicPartition(name, p)
             for name, wanted in releases.items()
@@ -141,7 +151,7 @@ class AutoCommit:
     """Commits what others wait for at once, and from time to time everything that is processed.
 
     Args:
-        interval: seconds between two commits of everything; None: only others' needs are seen to.
+        interval: seconds between two commits of everything; None: only what others wait for is committed.
         clock: seconds, monotonic.
     """
 
@@ -155,7 +165,7 @@ class AutoCommit:
         """Whether what was delivered counts as processed at the next call."""
         return self._interval is not None
 
-    def see_to(self, commits: Commits) -> None:
+    def commit_due(self, commits: Commits) -> None:
         """Commit what is due."""
         due = commits.due(processed=self.is_on)
         if self._interval is not None and self._clock() - self._committed_at >= self._interval:
@@ -166,7 +176,7 @@ class AutoCommit:
         self._commit_or_wait(commits, due)
 
     def processed(self, commits: Commits) -> None:
-        """Commit everything delivered, if that is this object's to do."""
+        """Commit everything delivered, with ``enable.auto.commit``."""
         if self.is_on:
             self._commit_or_wait(commits, commits.releases(None))
 

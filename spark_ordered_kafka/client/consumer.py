@@ -23,13 +23,13 @@ from spark_ordered_kafka.parsing import topic_name
 OnRebalance = Callable[["OrderedConsumer", list[TopicPartition]], Any]
 
 _FOREVER = float("inf")
-# A round of a longer wait, so that signals and what is due are seen to.
+# Seconds of one round of a longer wait: signals are handled, and due commits made, between rounds.
 _ROUND = 0.1
 _LEAST_FETCH, _MOST_FETCH = 500, 10_000
-# Seconds after which a consumer with records in hand serves the group, lest it be taken for dead.
+# Seconds after which a consumer with records in hand serves the group, which would take it for dead otherwise.
 _SERVE_INTERVAL = 1.0
 _DEFAULTS = {
-    # Members learn of a rebalance, which every expansion brings, by a heartbeat.
+    # The reasons are in D-102. Members learn of a rebalance, which every expansion brings, by a heartbeat.
     "heartbeat.interval.ms": "1000",
     # The end of a partition is known when a fetch comes back empty; others may wait for that.
     "fetch.wait.max.ms": "100",
@@ -44,7 +44,7 @@ class OrderedConsumer:
 
     Each key's records reach the group's members in the order of writing, through expansions and shrinks. A member does
     not deliver a record before all earlier records of its key are processed: by itself, or by the member that has them,
-    which its committed offsets tell. Until then the partition is paused.
+    as its committed offsets show. Until then the partition is paused (D-094).
 
     Delivery is at least once with offsets committed after processing. With ``enable.auto.commit`` (the default) a
     record counts as processed when the next call of :meth:`poll`, :meth:`consume` or :meth:`close` begins, unless
@@ -74,7 +74,7 @@ class OrderedConsumer:
                 auto_offset_reset="error",
             )
         )
-        # A poll comes again soon, and must not take longer than it was told to.
+        # The next poll asks again; this one must keep to its timeout.
         self._directory = TopicDirectory(self._options.connection, retry_for=0.0)
         self._subscription: list[str] = []
         self._assignment = self._new_assignment(None)
@@ -108,7 +108,7 @@ class OrderedConsumer:
         """Join the group for these topics, in place of those before. Partitions are assigned round-robin.
 
         The callbacks are those of ``confluent_kafka.Consumer.subscribe`` and get this consumer and the partitions;
-        they may call :meth:`commit` and :meth:`position`. ``partition_key_listener`` is told of keys that come and go
+        they may call :meth:`commit` and :meth:`position`. ``partition_key_listener`` is called when keys come and go
         without a rebalance (KIP-253).
 
         Raises:
@@ -160,10 +160,10 @@ class OrderedConsumer:
     # -- records ------------------------------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = None) -> Message | None:
-        """The next record, or None if there is none within ``timeout`` seconds (None, or negative: wait for ever).
+        """The next record, or None if there is none within ``timeout`` seconds (None, or negative: wait without limit).
 
         Raises:
-            OrderedKafkaError: the consumer cannot go on: DataLossError, RequestError, or what a listener raised. Every
+            OrderedKafkaError: this ends the consumer: DataLossError, RequestError, or what a listener raised. Every
                 later call raises it again; records that were not returned will be delivered to the group again.
         """
         found = self._take(1, timeout)
@@ -182,7 +182,7 @@ class OrderedConsumer:
     def _take(self, count: int, timeout: float | None) -> list[Message]:
         self._check_usable()
         try:
-            self._auto_commit.see_to(self._assignment.commits)
+            self._auto_commit.commit_due(self._assignment.commits)
             now = self._clock()
             if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
                 self._await(count, _FOREVER if timeout is None or timeout < 0 else now + timeout)
@@ -202,7 +202,7 @@ class OrderedConsumer:
             if self._assignment.delivery.ready >= count or self._clock() >= deadline:
                 return
             # Positions have moved without a record being delivered: the ends of partitions, a new layout.
-            self._auto_commit.see_to(self._assignment.commits)
+            self._auto_commit.commit_due(self._assignment.commits)
 
     # -- offsets ------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class OrderedConsumer:
         """Commit what is processed: everything delivered, or up to ``message``, or ``offsets``.
 
         Always waits for the answer, since others rely on what is committed; ``asynchronous`` only leaves it out of
-        the result. A listener is told before that keys may go. What would let a successor get a key's later records
+        the result (D-103). The listener is called before. What would let a successor get a key's later records
         before its earlier ones is not committed yet.
 
         Raises:
@@ -280,7 +280,7 @@ class OrderedConsumer:
     # -- transactions -------------------------------------------------------------------------------------------
 
     def transaction_offsets(self, oldest: float | None = None) -> TransactionOffsets:
-        """What :meth:`OrderedProducer.send_offsets` commits: everything delivered. A listener is told before.
+        """What :meth:`OrderedProducer.send_offsets` commits: everything delivered. The listener is called before.
 
         Raises RebalancedError when a transaction whose ``oldest`` record was produced then (``time.monotonic()``) is to be
         ended by :meth:`transaction_aborted`: something delivered belongs to others by now, or comes again since.
@@ -298,12 +298,16 @@ class OrderedConsumer:
             self._end_with(error)
             raise
         group = self._consumer.consumer_group_metadata()
-        # Asked last: a broker need not refuse offsets that come without a member's id.
+        # Asked last: a broker need not refuse offsets that come without a member's id (D-089).
         if offsets and not self._consumer.memberid():
             raise RebalancedError(
                 "the group has taken this consumer for dead and given its partitions to others"
             )
         return TransactionOffsets(offsets, group)
+
+    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
+        """A transaction with offsets of :meth:`transaction_offsets` is being committed until ``is_done()``."""
+        self._assignment.commits.begun(is_done)
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """The transaction with these offsets is committed."""
@@ -317,7 +321,7 @@ class OrderedConsumer:
     # -- the group ----------------------------------------------------------------------------------------------
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        # Where to begin takes questions that may fail: they are asked outside of librdkafka's callback.
+        # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.
         self._consumer.assign([])
         # Of topics that were unsubscribed from meanwhile nothing is read; the group assigns anew.
         wanted = [one for one in partitions if one.topic in self._subscription]
@@ -346,7 +350,7 @@ class OrderedConsumer:
         self._consumer.unassign()
 
     def _give_up_assignment(self) -> None:
-        """Before another subscription takes its place."""
+        """Commit what is processed before another subscription takes the place of this one."""
         self._commit_processed()
         self._is_lost = self._is_lost or self._assignment.commits.is_dirty()
 
@@ -370,11 +374,11 @@ class OrderedConsumer:
             self._consumer.close()
         finally:
             self._is_closed = True
-            self._assignment.tell_strays()
+            self._assignment.report_misrouted()
             self._directory.close()
 
     def _end_with(self, error: Exception) -> None:
-        """Whatever is neither retriable nor a wrong argument ends the consumer: later calls raise it again."""
+        """An error that is neither retriable nor about an argument ends the consumer: later calls raise it again."""
         retriable = isinstance(error, OrderedKafkaError) and error.retriable
         if not retriable and not isinstance(error, ConfigError):
             self._failure = error

@@ -18,6 +18,7 @@ from spark_ordered_kafka.client.waits import DRAIN_TIMEOUT, patience_of
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.credentials import NO_CREDENTIALS, ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.updates import updated
 
 
 class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
@@ -116,7 +117,7 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
         patience, key = patience_of(request.timeout_ms), new_key()
 
         def ask(items: Sequence[int], _: float | None) -> list[schemas.TopicResult]:
-            some = request.model_copy(update={"topics": [request.topics[index] for index in items]})
+            some = updated(request, topics=[request.topics[index] for index in items])
             return self._call(
                 schemas.TopicResults, "POST", "/v1/topics", body=some, extra_timeout=patience, key=key
             ).topics
@@ -193,12 +194,12 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
     # -- writers ------------------------------------------------------------------------------------------------
 
     def take_writer_name(self, topic: str | None) -> schemas.WriterName:
-        """A name for a one-off writer to ``topic`` (None: to several); asked for once, since nobody has to have one."""
+        """A name for a one-off writer to ``topic`` (None: to several). Asked for once: a writer can do without (D-075)."""
         body = schemas.WriterNameRequest(topic=topic)
         return self._call(schemas.WriterName, "POST", "/v1/writer-names", body=body, retry_for=0.0)
 
     def release_writer_name(self, topic: str | None, writer: str, nonce: str) -> None:
-        """Give the name back, once nobody writes under it any more."""
+        """Give the name back, after the last write under it."""
         body = schemas.WriterNameRelease(topic=topic, writer=writer, nonce=nonce)
         self._call(schemas.Result, "POST", "/v1/writer-names/release", body=body, retry_for=0.0)
 
@@ -207,12 +208,12 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
     def alter_partition_counts(
         self, request: schemas.PartitionCountsRequest, *, wait: float | None = None
     ) -> schemas.TopicResults:
-        """Start partition changes; a result per topic. ``wait`` (seconds) waits for their end, also that of changes with
-        which another controller goes on."""
+        """Start partition changes; a result per topic. ``wait`` (seconds) waits for their end, also when another
+        controller takes them over."""
         key = new_key()
 
         def ask(items: Sequence[int], seconds: float | None) -> list[schemas.TopicResult]:
-            some = request.model_copy(update={"topics": [request.topics[index] for index in items]})
+            some = updated(request, topics=[request.topics[index] for index in items])
             return self._call(
                 schemas.TopicResults,
                 "POST",
@@ -282,12 +283,12 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
         return self._call(schemas.ReviewView, "GET", f"/v1/reviews/{review_id}")
 
     def approve_review(self, review_id: int) -> schemas.ReviewView:
-        """Have a request of somebody else carried out; its ``answer`` says with what result."""
+        """Approve another principal's request, which is then carried out; its ``answer`` has the result."""
         path = f"/v1/reviews/{review_id}/approve"
         return self._call(schemas.ReviewView, "POST", path, extra_timeout=DRAIN_TIMEOUT)
 
     def discard_review(self, review_id: int) -> schemas.ReviewView:
-        """Give a request up."""
+        """Discard a request that waits: it is not carried out."""
         return self._call(schemas.ReviewView, "POST", f"/v1/reviews/{review_id}/discard")
 
     # -- health -------------------------------------------------------------------------------------------------
@@ -297,11 +298,11 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
         return self._call(schemas.Result, "GET", "/healthz")
 
     def readyz(self) -> schemas.Readiness:
-        """Whether a controller serves that reaches Kafka and ZooKeeper, and as what; raises the reason if not."""
+        """The role of a controller that reaches Kafka and ZooKeeper; raises the reason if none does."""
         return self._call(schemas.Readiness, "GET", "/readyz")
 
     def controllers(self) -> schemas.ControllerList:
-        """The controllers that live, and which of them leads."""
+        """The live controllers, and which of them leads."""
         return self._call(schemas.ControllerList, "GET", "/v1/controllers")
 
     def metrics(self) -> str:

@@ -11,14 +11,12 @@ from typing import cast
 from confluent_kafka import Message
 
 from spark_ordered_kafka.client.progress import TopicProgress, progress_of
+from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
-from spark_ordered_kafka.kafka.strays import StrayCounter
-
-Place = tuple[str, int]
-"""Topic and partition."""
+from spark_ordered_kafka.kafka.values import PartitionId
 
 OnOpened = Callable[[str, int], None]
-"""Is told topic and partition before the first record is delivered whose key may be new there."""
+"""Called with topic and partition before the first record is delivered whose key may be new there."""
 
 
 class _Run:
@@ -27,7 +25,7 @@ class _Run:
     Those before ``at`` are delivered already.
     """
 
-    def __init__(self, place: Place, messages: list[Message], epoch: int | None = None) -> None:
+    def __init__(self, place: PartitionId, messages: list[Message], epoch: int | None = None) -> None:
         self.place = place
         self.messages = messages
         self.epoch = epoch
@@ -43,9 +41,9 @@ class Delivery:
     ``topics``: the topics of the current assignment, by name; whatever is of none of them is dropped.
     """
 
-    def __init__(self, topics: Mapping[str, TopicProgress], strays: StrayCounter) -> None:
+    def __init__(self, topics: Mapping[str, TopicProgress], misrouted: MisroutedFilter) -> None:
         self._topics = topics
-        self._strays = strays
+        self._filter = misrouted
         self._held: deque[_Run] = deque()
         self._ready: deque[_Run] = deque()
         self.ready = 0
@@ -64,14 +62,14 @@ class Delivery:
         """Take an event to be delivered after what was received before it, such as the end of a partition."""
         self._hold(_Run(_place(message), [message]))
 
-    def sort(self) -> set[Place]:
+    def sort(self) -> set[PartitionId]:
         """Make ready what may be delivered; the partitions whose next record is beyond a closed gate.
 
         What is beyond the gate is dropped, to be fetched again; what lies in a layout that is not known yet is kept.
         """
-        closed: dict[Place, int] = {}
+        closed: dict[PartitionId, int] = {}
         held, self._held, self.held = self._held, deque(), 0
-        unknown: set[Place] = set()
+        unknown: set[PartitionId] = set()
         for run in held:
             progress = progress_of(self._topics, *run.place)
             if progress is None or run.place in closed:
@@ -112,7 +110,7 @@ class Delivery:
             taken += self._deliver(self._ready[0], count - len(taken))
         return taken
 
-    def drop(self, places: Collection[Place]) -> None:
+    def drop(self, places: Collection[PartitionId]) -> None:
         """Forget what is of these partitions."""
         self._held = deque(run for run in self._held if run.place not in places)
         self._ready = deque(run for run in self._ready if run.place not in places)
@@ -147,7 +145,7 @@ class Delivery:
                 low, high = (bisect_left(messages, at, key=offset_of) for at in (start, end))
                 messages = messages[low:high]
             segment = Segment(name, partition, epoch, start, end, layouts.routing(epoch))
-            kept = self._strays.judge_messages(messages, segment)
+            kept = self._filter.judge_messages(messages, segment)
             self._topics[name].own[partition].pending -= len(messages) - len(kept)
             if kept:
                 yield _Run(run.place, kept, epoch)
@@ -189,5 +187,5 @@ class Delivery:
         return 0
 
 
-def _place(message: Message) -> Place:
+def _place(message: Message) -> PartitionId:
     return cast(str, message.topic()), cast(int, message.partition())

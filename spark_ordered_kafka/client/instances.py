@@ -1,4 +1,4 @@
-"""The two transactional ids that a lane alternates between."""
+"""The two transactional ids that a topic's sender alternates between."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ _REST = 0.1
 class Instances:
     """Producer instances of one writer and topic, each with an id of its own.
 
-    After a commit the broker writes the transaction's markers, during which a next one on the same id is turned away
-    and retried. The other instance carries the next transaction meanwhile, which begins only after the commit, so that
-    the order is kept. While transactions are rare one instance is enough.
+    While the broker writes the markers of a transaction it turns away a next one on the same id, so the other instance
+    carries that one (D-082). While transactions are rare one instance is enough.
     """
 
     def __init__(
@@ -39,31 +38,52 @@ class Instances:
         self._clock = clock
         self._idle: dict[int, TransactionalProducer] = {}
         self._groups: dict[int, Any] = {}
-        # Which was used last, and until when.
+        # The one that carries the transaction; which was used last, and until when.
+        self._number: int | None = None
         self._last, self._used_until = 0, float("-inf")
 
-    def take(self) -> tuple[int, TransactionalProducer]:
-        """An instance fit for another transaction, with its number."""
-        number = self._last if self._clock() >= self._used_until + _REST else 1 - self._last
-        producer = self._idle.pop(number, None)
-        if producer is not None and not producer.is_clean():
-            producer.discard()
-            producer = None
-        return number, self.fresh(number) if producer is None else producer
+    def take(self, *, in_doubt: bool, await_others: Callable[[], object] | None) -> TransactionalProducer:
+        """An instance for the transaction: an idle one if it has had none, else a fresh one of the same id.
 
-    def fresh(
-        self, number: int, *, in_doubt: bool = False, await_others: Callable[[], object] | None = None
-    ) -> TransactionalProducer:
-        """A new instance of that id; what a predecessor left open is aborted.
-
-        ``in_doubt``: it also reads from the ledger what the predecessor committed, since nobody else has this ledger.
-        ``await_others``: see TransactionalProducer.
+        ``in_doubt``: its predecessor may have committed the transaction, which the instance reads from the ledger, which
+        no other producer has (D-093). ``await_others``: see TransactionalProducer.
         """
-        name = transactional_id(self._topic, self._name.writer, number)
+        if self._number is None:
+            self._number = self._last if self._clock() >= self._used_until + _REST else 1 - self._last
+            if (idle := self._idle.pop(self._number, None)) is not None:
+                if idle.is_clean():
+                    return idle
+                idle.discard()
+        return self._fresh(self._number, in_doubt, await_others)
+
+    def give_back(self, producer: TransactionalProducer) -> None:
+        """Keep the instance of a transaction that was committed."""
+        self._last, self._used_until = self._number or 0, self._clock()
+        self._idle[self._last] = producer
+
+    def end(self) -> None:
+        """The transaction has ended: another one may have any instance."""
+        self._number = None
+
+    def serve(self) -> None:
+        """Serve the events of idle instances: without the kernel, many statistics."""
+        for number, producer in list(self._idle.items()):
+            if retriable_failure(producer.serve) is not None:
+                self._idle.pop(number).discard()
+
+    def discard(self) -> None:
+        """Give up all idle instances: a change that fenced one has fenced the other."""
+        while self._idle:
+            self._idle.popitem()[1].discard()
+
+    def _fresh(
+        self, number: int, in_doubt: bool, await_others: Callable[[], object] | None
+    ) -> TransactionalProducer:
+        """A new instance of that id; what a predecessor left open is aborted."""
         producer = TransactionalProducer(
             self._connection,
             self._topic,
-            name,
+            transactional_id(self._topic, self._name.writer, number),
             self._timeout,
             predecessors=in_doubt,
             group=self._groups.get(number),
@@ -73,19 +93,3 @@ class Instances:
         )
         self._groups[number] = producer.group
         return producer
-
-    def give_back(self, number: int, producer: TransactionalProducer) -> None:
-        """Keep an instance whose transaction was committed."""
-        self._last, self._used_until = number, self._clock()
-        self._idle[number] = producer
-
-    def serve(self) -> None:
-        """Take what librdkafka reports to idle instances, without the kernel many statistics."""
-        for number, producer in list(self._idle.items()):
-            if retriable_failure(producer.serve) is not None:
-                self._idle.pop(number).discard()
-
-    def discard(self) -> None:
-        """Give up all idle instances: a change that fenced one has fenced the other."""
-        while self._idle:
-            self._idle.popitem()[1].discard()

@@ -68,11 +68,11 @@ class GroupOffsets:
         return done or []
 
 
-def tell_lost(topic: str, partition: int, position: int, begin: int, reset: Reset) -> None:
+def report_lost(topic: str, partition: int, position: int, begin: int, reset: Reset) -> None:
     """Warn that ``[position, begin)`` is gone unread; raises DataLossError where ``auto.offset.reset`` is ``error``."""
     lost = f"offsets {position} to {begin - 1} of {topic}-{partition} are gone before they were read"
     if reset == "error":
-        raise DataLossError(f"{lost} (set auto.offset.reset to earliest to go on without them)")
+        raise DataLossError(f"{lost} (set auto.offset.reset to earliest to continue without them)")
     _LOG.warning("%s; going on at offset %d", lost, begin)
 
 
@@ -106,7 +106,7 @@ class Joining:
             epoch = layouts.history.current.epoch
             claims = {p: Release(at, epoch, since, _lost_to(group, p)) for p, at in begun.items()}
             self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
-            # An end that was taken under another layout than other members' ends leaves a gap inside a key.
+            # An end that was taken under another layout than other members' ends leaves a gap inside a key (D-053).
             if self._reset != "latest" or not log.ends or self._directory.refresh(topic) is layouts:
                 own = {
                     p: Progress.starting(claim.offset, claim, opened_before(layouts, p, claim.offset))
@@ -127,7 +127,7 @@ class Joining:
         absent = set(partitions) - log.ends.keys()
         if self._reset != "latest":
             self._directory.require(layouts, absent, {})
-        # Nothing that a writer was held to lies behind the last start of a removed partition.
+        # No ordered writer has written behind the last start of a removed partition.
         begin = {p: layouts.history.current.start(p) for p in absent}
         return replace(log, starts={**log.starts, **begin}, ends={**log.ends, **begin})
 
@@ -135,7 +135,7 @@ class Joining:
         """The position, or where the first known layout begins if that is later: what lay before it was deleted."""
         begin = layouts.history.first_offset(partition)
         if position < begin:
-            tell_lost(layouts.topic, partition, position, begin, self._reset)
+            report_lost(layouts.topic, partition, position, begin, self._reset)
         return max(position, begin)
 
     def _starts(
@@ -146,7 +146,7 @@ class Joining:
         log_starts = {p: max(at, history.first_offset(p)) for p, at in log.starts.items()}
         if self._reset != "latest":
             return log_starts
-        # What a layout has added since the group began is read from its start: nothing of it may be missed.
+        # What a layout has added since the group began is read from its start (D-101).
         known = history.initial_count
         if since >= history.first_epoch:
             layout = history.layouts[since - history.first_epoch]

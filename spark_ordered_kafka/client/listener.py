@@ -6,11 +6,11 @@ from confluent_kafka import TopicPartition
 
 
 class PartitionKeyRebalanceListener:
-    """Told of keys that come and go while a partition stays assigned, because the topic's partition count changed.
+    """Called when keys come and go while a partition stays assigned, because the topic's partition count changed.
 
-    Partitions that come and go by a rebalance of the group are told to ``on_assign`` and ``on_revoke`` of
-    :meth:`OrderedConsumer.subscribe` instead. Of topics without ordered delivery nothing is told. Runs in the thread that calls the consumer. What a method raises ends the
-    consumer: nothing is committed and nothing delivered beyond it.
+    For partitions that come and go by a rebalance of the group there are ``on_assign`` and ``on_revoke`` of
+    :meth:`OrderedConsumer.subscribe`. Not called for topics without ordered delivery (D-096). Runs in the thread that
+    calls the consumer. What a method raises ends the consumer: nothing is committed and nothing delivered beyond it.
     """
 
     def on_partition_key_maybe_revoked(self, partitions: list[TopicPartition]) -> None:

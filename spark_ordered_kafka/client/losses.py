@@ -1,4 +1,4 @@
-"""What the logs have lost of what an ordered consumer or its group still needs, and where it goes on without that."""
+"""What the logs have lost of what an ordered consumer or its group still needs, and the positions behind that."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from spark_ordered_kafka.client.delivery import Place
-from spark_ordered_kafka.client.joining import TIMEOUT, tell_lost
+from spark_ordered_kafka.client.joining import TIMEOUT, report_lost
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.clients import refresh_metadata, translate
+from spark_ordered_kafka.kafka.values import PartitionId
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ INTERVAL = 10.0
 class Losses:
     """Finds out why what is waited for does not come, and follows ``auto.offset.reset``: ``error`` raises DataLossError.
 
-    With any other value reading goes on without what is gone. Of a log that was truncated the rest counts as read,
-    so that nobody waits for it; what is written in its place is read.
+    With any other value what is gone is skipped. Of a log that was truncated the rest counts as read, so that no member
+    waits for it; what is written in its place is read (D-099).
 
     ``look_at`` is when to call :meth:`look` again.
 
@@ -52,15 +52,15 @@ class Losses:
         self._clock = clock
         self.look_at = clock() + INTERVAL
         # Since when a log ends before what was read of it; what was waited for at the last look.
-        self._short_since: dict[Place, float] = {}
+        self._short_since: dict[PartitionId, float] = {}
         self._waits: dict[str, dict[int, list[tuple[int, int]]]] = {}
 
     # -- positions out of range ---------------------------------------------------------------------------------
 
     def find_range(self, name: str, partition: int) -> bool:
-        """Find where to go on with a position that the log does not hold; False: it is not known yet."""
+        """Move a position that the log does not hold into it; False: it is not known yet where to."""
         progress = self._topics[name].own[partition]
-        # What an old leader says of its log is no news; brokers that know better are heard first.
+        # A former leader may answer: the brokers are asked first who leads.
         refresh_metadata(self._consumer, name, TIMEOUT)
         low, high = self._log_range(name, partition)
         place = (name, partition)
@@ -68,15 +68,15 @@ class Losses:
             return False
         self._short_since.pop(place, None)
         if progress.received > high:
-            self._tell_truncated(name, partition, high, progress.received)
+            self._report_truncated(name, partition, high, progress.received)
             progress.cut(high)
         elif progress.received < low:
             if self._topics[name].layouts.may_hold(partition, progress.received, low):
-                tell_lost(name, partition, progress.received, low, self._reset)
+                report_lost(name, partition, progress.received, low, self._reset)
             progress.received, progress.dropped = low, None
         return True
 
-    def _since(self, place: Place, progress: Progress, high: int) -> float:
+    def _since(self, place: PartitionId, progress: Progress, high: int) -> float:
         if place not in self._short_since:
             self._short_since[place] = self._clock()
             _LOG.warning(
@@ -97,7 +97,7 @@ class Losses:
     # -- boundaries that will not be reached --------------------------------------------------------------------
 
     def look(self) -> bool:
-        """Say what is waited for, and give up what was lost; whether something was. To be called at ``look_at``."""
+        """Log what is waited for, and give up what was lost; whether anything was. To be called at ``look_at``."""
         self.look_at = self._clock() + INTERVAL
         given_up = False
         for name, topic in self._topics.items():
@@ -105,7 +105,7 @@ class Losses:
             short = {p for p, progress in topic.own.items() if _is_short(topic, p, progress)}
             if awaited or short:
                 given_up |= self._give_up(name, short, awaited)
-            self._tell_waiting(name, topic)
+            self._report_waiting(name, topic)
         return given_up
 
     def _give_up(self, name: str, short: Collection[int], awaited: Collection[int]) -> bool:
@@ -120,25 +120,25 @@ class Losses:
         }
         given_up = False
         for p, one in lost.items():
-            # Of an awaited partition the owner goes on without what is lost.
+            # In an awaited partition the owner skips what is lost.
             if p in short or (p in awaited and self._reset == "error"):
-                self._tell_truncated(name, p, one.end_offset, one.offset)
+                self._report_truncated(name, p, one.end_offset, one.offset)
             if p in short:
                 self._topics[name].own[p].lost_to = one.offset
                 given_up = True
         return given_up
 
-    def _tell_truncated(self, name: str, partition: int, end: int, before: int) -> None:
+    def _report_truncated(self, name: str, partition: int, end: int, before: int) -> None:
         lost = f"offsets {end} to {before - 1} of {name}-{partition}, which are waited for or were read, were lost"
         if self._reset == "error":
             raise DataLossError(
                 f"{lost} with their log's end (an unclean leader election, or a disk): set auto.offset.reset to earliest"
-                " to go on without them"
+                " to continue without them"
             )
         _LOG.warning("%s with their log's end; going on without them", lost)
 
-    def _tell_waiting(self, name: str, topic: TopicProgress) -> None:
-        """Of what was waited for at the last look already."""
+    def _report_waiting(self, name: str, topic: TopicProgress) -> None:
+        """Warn of each partition that waits, if all waited for the same at the last call."""
         waits, before = topic.waits(), self._waits.get(name)
         self._waits[name] = waits
         if waits != before:

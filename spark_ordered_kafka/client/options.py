@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from spark_ordered_kafka import credentials, parsing
-from spark_ordered_kafka.config import Connection, masked
-from spark_ordered_kafka.credentials import controller_credentials
+from spark_ordered_kafka.config import Connection, connection
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import client_properties
+from spark_ordered_kafka.parsing import HIDDEN, Given, shown, text
 
 Reset = Literal["earliest", "latest", "error"]
 
@@ -31,7 +31,7 @@ _RESETS: Mapping[str, Reset] = {
     "error": "error",
 }
 _REFUSED = {
-    "statistics.interval.ms": "nobody takes the statistics; leave it out",
+    "statistics.interval.ms": "statistics are not delivered; leave it out",
     "stats_cb": "the client's own threads would call it; leave it out",
     "key.serializer": "serialize keys before they are produced; leave it out",
     "value.serializer": "serialize values before they are produced; leave it out",
@@ -47,7 +47,12 @@ _REFUSED_BY_CONSUMER = _REFUSED | {
     "enable.auto.offset.store": "a record counts as processed at the next poll() or commit(); leave it out",
     "group.remote.assignor": "partitions are assigned round-robin by the members; leave it out",
 }
-_CONTROLLER_URL = "controller.url"
+_CONTROLLER = (credentials.URL, *credentials.NAMES)
+_GROUP_HINT = "set it to the name of the consumer group"
+_BROKER_LIST = "metadata.broker.list"
+# Not passed to librdkafka.
+_OF_PRODUCER = ("commit.interval.ms", "commit.max.records")
+_OF_CONSUMER = ("auto.commit.interval.ms", "enable.auto.commit", "auto.offset.reset", "enable.partition.eof")
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,8 @@ class ConsumerOptions:
     Attributes:
         connection: the cluster and its controller, with librdkafka's properties, ``group.id`` included.
         group: ``group.id``.
-        reset: where a group that has committed nothing begins, and whether reading goes on when records are gone
-            (``auto.offset.reset``).
+        reset: where a group that has committed nothing begins, and whether records that are gone are an error or
+            skipped (``auto.offset.reset``).
         commit_interval: seconds between commits of what is processed (``auto.commit.interval.ms``); None: only by
             ``commit()`` or with a producer's transaction (``enable.auto.commit`` false).
         show_ends: whether the end of a partition is delivered as a message (``enable.partition.eof``).
@@ -95,68 +100,21 @@ class ConsumerOptions:
     show_ends: bool
 
 
-class _Conf:
-    """A configuration as given, of which options are taken one by one; the rest is librdkafka's."""
-
-    def __init__(self, conf: Mapping[str, Any], refused: Mapping[str, str]) -> None:
-        if not isinstance(conf, Mapping):
-            raise ConfigError("conf", conf, "a mapping of configuration names to values")
-        self._rest = {name: value for name, value in conf.items() if value is not None}
-        for name, value in self._rest.items():
-            if not isinstance(name, str):
-                raise ConfigError("conf", name, "configuration names are strings")
-            if name in refused:
-                raise ConfigError(name, value, refused[name])
-
-    def connection(self) -> Connection:
-        """The rest, with what is needed to connect; raises ConfigError for an address that is missing or malformed."""
-        url = self._require(_CONTROLLER_URL, parsing.urls, parsing.URLS_HINT)
-        alias = self._rest.pop("metadata.broker.list", None)
-        if alias is not None:
-            self._rest.setdefault("bootstrap.servers", alias)
-        servers = self._require("bootstrap.servers", parsing.servers, parsing.SERVERS_HINT)
-        for name in self._rest:
-            if name.startswith(credentials.PREFIX) and name not in credentials.NAMES:
-                hint = f"the options of controllers are controller.url, {', '.join(credentials.NAMES)}"
-                raise ConfigError(f"unknown option {name}", "********", hint)
-        own = {name: text(self._rest.pop(name)) for name in credentials.NAMES if name in self._rest}
-        shown = controller_credentials(own, url)
-        kafka = {name: value if callable(value) else text(value) for name, value in self._rest.items()}
-        return Connection(kafka | {"bootstrap.servers": servers}, url, shown)
-
-    def take(self, name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
-        """An option of ours, not librdkafka's to see."""
-        value = self._rest.pop(name, None)
-        return default if value is None else parse(name, text(value))
-
-    def see(self, names: tuple[str, ...], parse: Callable[[str, str], Any], default: Any) -> Any:
-        """An option of librdkafka's, under its name or an alias, that we heed too."""
-        for name in names:
-            if name in self._rest:
-                return parse(name, text(self._rest[name]))
-        return default
-
-    def _require(self, name: str, parse: Callable[[str, str], Any], hint: str) -> Any:
-        if name not in self._rest:
-            raise ConfigError(name, None, hint)
-        return self.take(name, parse, None)
-
-
 def producer_options(conf: Mapping[str, Any]) -> ProducerOptions:
     """Parse and check the configuration of a producer; raises ConfigError for the first wrong option."""
-    given = _Conf(conf, _REFUSED_BY_PRODUCER)
-    given.see(("enable.idempotence",), _only("true"), None)
-    given.see(("acks", "request.required.acks"), _only("all", "-1"), None)
+    given = _given(conf, _REFUSED_BY_PRODUCER)
+    given.take("enable.idempotence", _only("true"))
+    given.take("acks", _only("all", "-1"), alias="request.required.acks")
     interval = given.take("commit.interval.ms", _natural, 100)
     options = ProducerOptions(
         commit_interval=None if interval == 0 else interval / 1000,
         commit_records=given.take("commit.max.records", parsing.positive, 100_000),
-        max_messages=given.see(("queue.buffering.max.messages",), _natural, 100_000) or 2**31 - 1,
-        max_bytes=given.see(("queue.buffering.max.kbytes",), parsing.positive, 1_048_576) * 1024,
-        max_message_bytes=given.see(("message.max.bytes",), parsing.positive, 1_000_000),
-        message_timeout=given.see(("message.timeout.ms", "delivery.timeout.ms"), parsing.positive, 300_000)
+        max_messages=given.take("queue.buffering.max.messages", _natural, 100_000) or 2**31 - 1,
+        max_bytes=given.take("queue.buffering.max.kbytes", parsing.positive, 1_048_576) * 1024,
+        max_message_bytes=given.take("message.max.bytes", parsing.positive, 1_000_000),
+        message_timeout=given.take("message.timeout.ms", parsing.positive, 300_000, "delivery.timeout.ms")
         / 1000,
-        connection=given.connection(),
+        connection=_connection(given, _OF_PRODUCER),
     )
     _judge(Producer, options.connection.kafka)
     return options
@@ -164,13 +122,11 @@ def producer_options(conf: Mapping[str, Any]) -> ProducerOptions:
 
 def consumer_options(conf: Mapping[str, Any]) -> ConsumerOptions:
     """Parse and check the configuration of a consumer; raises ConfigError for the first wrong option."""
-    given = _Conf(conf, _REFUSED_BY_CONSUMER)
-    given.see(("partition.assignment.strategy",), _only("roundrobin"), None)
-    given.see(("group.protocol",), _only("classic"), None)
-    given.see(("isolation.level",), _one_of("read_committed", "read_uncommitted"), None)
-    group = given.see(("group.id",), _group, None)
-    if group is None:
-        raise ConfigError("group.id", None, "set it to the name of the consumer group")
+    given = _given(conf, _REFUSED_BY_CONSUMER)
+    given.take("partition.assignment.strategy", _only("roundrobin"))
+    given.take("group.protocol", _only("classic"))
+    given.take("isolation.level", _one_of("read_committed", "read_uncommitted"))
+    group = given.require("group.id", _group, _GROUP_HINT)
     interval = given.take("auto.commit.interval.ms", parsing.positive, 5_000)
     commits = given.take("enable.auto.commit", parsing.boolean, True)
     options = ConsumerOptions(
@@ -178,15 +134,35 @@ def consumer_options(conf: Mapping[str, Any]) -> ConsumerOptions:
         reset=given.take("auto.offset.reset", _reset, "latest"),
         commit_interval=interval / 1000 if commits else None,
         show_ends=given.take("enable.partition.eof", parsing.boolean, False),
-        connection=given.connection(),
+        connection=_connection(given, _OF_CONSUMER),
     )
     _judge(Consumer, options.connection.kafka)
     return options
 
 
-def text(value: Any) -> str:
-    """A value as librdkafka takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _given(conf: Mapping[str, Any], refused: Mapping[str, str]) -> Given:
+    if not isinstance(conf, Mapping):
+        raise ConfigError("conf", conf, "a mapping of configuration names to values")
+    given = {name: value for name, value in conf.items() if value is not None}
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise ConfigError("conf", name, "configuration names are strings")
+        if name in refused:
+            raise ConfigError(name, value, refused[name])
+        if name.startswith(credentials.PREFIX) and name not in _CONTROLLER:
+            hint = f"the options of controllers are {', '.join(_CONTROLLER)}"
+            raise ConfigError(f"unknown option {name}", HIDDEN, hint)
+    return Given(given)
+
+
+def _connection(given: Given, own: tuple[str, ...]) -> Connection:
+    """The connection, with all but this client's ``own`` options as librdkafka's properties."""
+    kafka = {
+        name: value if callable(value) else text(value)
+        for name, value in given.options.items()
+        if name not in (*own, *_CONTROLLER, _BROKER_LIST)
+    }
+    return connection(given, "bootstrap.servers", kafka, alias=_BROKER_LIST)
 
 
 def _judge(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) -> None:
@@ -197,7 +173,7 @@ def _judge(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) ->
     # One by one, since librdkafka names an alias by the name it stands for.
     for name, value in kafka.items():
         if (own := _refusal(client, {"group.id": "judge", name: value})) is not None:
-            raise ConfigError(name, masked({name: value})[name], f"librdkafka says: {own}")
+            raise ConfigError(name, shown(name, value), f"librdkafka says: {own}")
     raise ConfigError("conf", ", ".join(sorted(kafka)), f"librdkafka says: {said}")
 
 
@@ -223,7 +199,7 @@ def _reset(option: str, value: str) -> Reset:
 
 def _group(option: str, value: str) -> str:
     if not value:
-        raise ConfigError(option, value, "set it to the name of the consumer group")
+        raise ConfigError(option, value, _GROUP_HINT)
     return value
 
 

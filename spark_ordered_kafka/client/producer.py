@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import sys
 import threading
-import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any
 
 from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.options import ProducerOptions, producer_options
+from spark_ordered_kafka.client.options import producer_options
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras, too_large
 from spark_ordered_kafka.client.reports import Outbox
-from spark_ordered_kafka.client.sending import LaneSettings, commit_offsets
+from spark_ordered_kafka.client.sending import commit_offsets, sender_settings
 from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
-from spark_ordered_kafka.config import topic_name
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
@@ -32,17 +29,8 @@ from spark_ordered_kafka.errors import (
 )
 from spark_ordered_kafka.kafka.attempts import retriable_failure
 from spark_ordered_kafka.kafka.ranges import LogRanges
+from spark_ordered_kafka.parsing import topic_name
 
-_REQUEST_TIMEOUT = 30.0
-_OURS = frozenset(
-    {
-        "queue.buffering.max.messages",
-        "queue.buffering.max.kbytes",
-        "message.timeout.ms",
-        "delivery.timeout.ms",
-    }
-)
-_TRANSACTION_TIMEOUT_MS = "60000"
 _FOREVER = -1
 
 
@@ -68,8 +56,8 @@ class OrderedProducer:
         self._backlog = Backlog(options.max_messages, options.max_bytes, options.commit_interval is None)
         self._max_message_bytes = options.max_message_bytes
         self._outbox = Outbox()
-        self._settings = _settings(options, self._controller)
-        self._lanes: dict[str, TopicSender] = {}
+        self._settings = sender_settings(options, self._controller)
+        self._senders: dict[str, TopicSender] = {}
         self._names: list[LeasedName] = []
         self._opening = threading.Lock()
         self._cluster_id: str | None = None
@@ -92,28 +80,28 @@ class OrderedProducer:
         The first record of a topic asks the controller whether it is under management. ``on_delivery(err, msg)``, or
         its alias ``callback``, is called by :meth:`poll` or :meth:`flush` once the record is committed, with its
         partition and offset, or given up. str is encoded as UTF-8; ``timestamp`` is in milliseconds since 1970-01-01
-        UTC, 0 means the time of sending; ``headers`` is a list of (str, bytes, str or None), or a dict.
+        UTC, 0 means the time of sending (D-090); ``headers`` is a list of (str, bytes, str or None), or a dict.
 
         Raises ConfigError for a wrong argument, ``partition`` above all, since the layout decides; BufferError when
         ``queue.buffering.max.messages`` or ``queue.buffering.max.kbytes`` of records wait for their commit;
         RequestError for a topic that is not under management; UnavailableError when no controller answers;
         ClosedError; and the error that ended the topic's transactions for good.
         """
-        lane: TopicSender | None
+        sender: TopicSender | None
         try:
-            lane = self._lanes[topic]
+            sender = self._senders[topic]
         except (KeyError, TypeError):
-            lane = None
-        if lane is None:
-            lane = self._open_lane(topic)
+            sender = None
+        if sender is None:
+            sender = self._open_sender(topic)
         if type(value) is not bytes:
             value = content("value", value)
         if type(key) is not bytes:
             key = content("key", key)
         size = len(value or b"") + len(key or b"")
-        queue = lane.queue
+        queue = sender.queue
         if (
-            size <= lane.small
+            size <= sender.small
             and queue.limit
             and on_delivery is None
             and callback is None
@@ -124,14 +112,14 @@ class OrderedProducer:
             records = queue.records
             records += (key, value)
             if len(records) >= queue.limit:
-                lane.look()
+                sender.look()
             return
         check_partition(partition)
         more, extra_size = extras(on_delivery or callback, timestamp, headers)
         size += extra_size
         if size > self._max_message_bytes:
             raise too_large(size, self._max_message_bytes)
-        if not lane.accept(key, Extra(value, more, extra_size) if more else value, size):
+        if not sender.accept(key, Extra(value, more, extra_size) if more else value, size):
             with self._backlog.lock:
                 self._hurry()
                 raise self._backlog.refusal()
@@ -139,8 +127,8 @@ class OrderedProducer:
     def poll(self, timeout: float = 0) -> int:
         """Serve delivery reports in this thread; how many callbacks were called.
 
-        Waits up to ``timeout`` seconds (-1: for ever) for one, or for room in the queue. What a callback raises is raised; the
-        other reports are served by the next call.
+        Waits up to ``timeout`` seconds (-1: without limit) for one, or for room in the queue. What a callback raises is raised;
+        the other reports are served by the next call.
         """
         self._check_open()
         if timeout != 0:
@@ -152,18 +140,24 @@ class OrderedProducer:
     def flush(self, timeout: float = _FOREVER) -> int:
         """Commit all records produced so far, with the offsets given so far, and serve their reports; how many are left.
 
-        Waits up to ``timeout`` seconds (-1: until done). Raises the error that ended a topic's transactions.
+        Waits up to ``timeout`` seconds (-1: until done). Raises the error that ended a topic's transactions. With
+        ``commit.interval.ms`` 0, what no :meth:`send_offsets` has followed waits for its :meth:`commit` once a consumer
+        was given to :meth:`send_offsets`, and while an exception is on its way: see :meth:`close`.
         """
         self._check_open()
-        self._commit(timeout)
+        if self._is_unfinished():
+            self._finish(self._reads.requests(), timeout)
+        else:
+            self._commit(timeout)
         return len(self)
 
     def commit(self, timeout: float = _FOREVER) -> None:
         """Commit all records produced so far, and the offsets of :meth:`send_offsets`.
 
-        Waits up to ``timeout`` seconds (-1: until done), raises UnavailableError then: the commit goes on, and a
+        Waits up to ``timeout`` seconds (-1: until done), raises UnavailableError then: the commit continues, and a
         further call waits for it. Raises RebalancedError when the group of the offsets has given what was read to
-        others: as after :meth:`abort`, go on with the consumer. Raises the error that ended a topic's transactions.
+        others: as after :meth:`abort`, it is delivered again (D-087). Raises the error that ended a topic's
+        transactions.
         """
         self._check_open()
         if not self._commit(timeout):
@@ -185,10 +179,10 @@ class OrderedProducer:
         That is exactly-once processing (KIP-98, KIP-447): call it after producing what was made of the records read,
         then :meth:`commit`. ``consumer`` is an OrderedConsumer, or a Consumer of confluent-kafka, whose positions
         count. Several consumers may be given, one after the other. Without records the offsets are committed on their
-        own.
+        own (D-085).
 
-        Raises ConfigError unless ``commit.interval.ms`` is 0; RequestError when records went to several topics
-        since the last commit, as an atomic transaction spans one topic; RebalancedError as :meth:`commit` does, also
+        Raises ConfigError unless ``commit.interval.ms`` is 0; RequestError when records went to several topics since
+        the last commit, as an atomic transaction spans one topic (D-080); RebalancedError as :meth:`commit` does, also
         for records that were produced before the consumer's ``rewind()``, for what they were made of comes again.
         """
         self._check_open()
@@ -200,8 +194,8 @@ class OrderedProducer:
             raise ConfigError("commit.interval.ms", f"{(interval or 0) * 1000:g}", hint)
         source = offset_source(consumer)
         # Whatever comes of it, an abort concerns the consumer from here on.
-        self._reads.meet(source)
-        self._only_lane()
+        self._reads.add(source)
+        self._only_sender()
         failure = retriable_failure(partial(self._ask, source))
         if isinstance(failure, RebalancedError):
             # Made of what others have by now, or of what comes again: never to be committed.
@@ -212,16 +206,17 @@ class OrderedProducer:
     def close(self) -> None:
         """Commit all, and end. Raises the error of records that could not be committed, once all is ended.
 
-        With ``commit.interval.ms`` 0, what was produced since the last :meth:`send_offsets` is dropped as by :meth:`abort`,
-        and so is everything while an exception is on its way. Before the first, call :meth:`abort` to end in the middle.
+        With ``commit.interval.ms`` 0, what was produced since the last :meth:`send_offsets` is dropped as by
+        :meth:`abort`, and so is everything while an exception is on its way (D-088). Before the first, call
+        :meth:`abort` to end in the middle.
         """
         if self._closed:
             return
         try:
             if self._is_unfinished():
-                self._await([request for _, request in self._reads.committing], _FOREVER)
+                self._await(self._reads.requests(), _FOREVER)
                 self._abort()
-            self._commit(_FOREVER, tell_again=False)
+            self._commit(_FOREVER, report_again=False)
         finally:
             if self._reads.sent:
                 # They were refused, and the records must not be committed without them.
@@ -245,93 +240,99 @@ class OrderedProducer:
     def __len__(self) -> int:
         """Records that are not committed yet."""
         with self._backlog.lock:
-            return sum(lane.pending for lane in self._lanes.values())
+            return sum(sender.pending for sender in self._senders.values())
 
     def __bool__(self) -> bool:
         return True
 
-    # -- lanes --------------------------------------------------------------------------------------------------
+    # -- senders --------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the producer is closed; make a new one")
 
-    def _open_lane(self, topic: Any) -> TopicSender:
+    def _open_sender(self, topic: Any) -> TopicSender:
         self._check_open()
         if not isinstance(topic, str):
             raise ConfigError("topic", topic, "the topic's name, a str")
         topic_name("topic", topic)
         connection = self._settings.connection
         with self._opening:
-            if (lane := self._lanes.get(topic)) is not None:
-                return lane
+            if (sender := self._senders.get(topic)) is not None:
+                return sender
             managed = self._controller.topic(topic).cluster_id
             if self._cluster_id is None:
                 self._cluster_id = LogRanges(connection).cluster_id()
             check_cluster(connection, managed, self._cluster_id)
             self._check_open()
             name = lease_name(self._controller, topic)
-            lane = TopicSender(topic, name, self._settings, self._backlog, self._outbox)
+            sender = TopicSender(topic, name, self._settings, self._backlog, self._outbox)
             self._names.append(name)
             # Replaced, not changed: other threads look into it without a lock.
-            self._lanes = {**self._lanes, topic: lane}
-            return lane
+            self._senders = {**self._senders, topic: sender}
+            return sender
 
     def _hurry(self) -> None:
         if not self._backlog.manual:
-            for lane in self._lanes.values():
-                lane.hurry()
+            for sender in self._senders.values():
+                sender.hurry()
 
-    def _only_lane(self) -> TopicSender | None:
-        """The lane that offsets are committed with: that of the records since the last commit, else any."""
+    def _only_sender(self) -> TopicSender | None:
+        """The sender that offsets are committed with: that of the records since the last commit, else any."""
         with self._backlog.lock:
-            busy = [lane for lane in self._lanes.values() if lane.pending]
+            busy = [sender for sender in self._senders.values() if sender.pending]
         if len(busy) > 1:
-            topics = ", ".join(sorted(lane.topic for lane in busy))
+            topics = ", ".join(sorted(sender.topic for sender in busy))
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
                 f"since the last commit records went to {topics}, but an atomic transaction spans one topic:"
                 " use a transactional producer per topic",
             )
-        return busy[0] if busy else next(iter(self._lanes.values()), None)
+        return busy[0] if busy else next(iter(self._senders.values()), None)
 
     def _ask(self, source: OffsetSource) -> None:
         with self._backlog.lock:
-            times = [lane.oldest for lane in self._lanes.values()]
+            times = [sender.oldest for sender in self._senders.values()]
         oldest = min((time for time in times if time is not None), default=None)
         self._reads.sent[source] = source.transaction_offsets(oldest)
 
     def _is_unfinished(self) -> bool:
         """Whether what was produced last must not be committed: its offsets are missing."""
         in_exception = sys.exc_info()[0] is not None
-        return self._backlog.manual and not self._reads.sent and (self._reads.has_met or in_exception)
+        return self._backlog.manual and not self._reads.sent and (self._reads.has_any or in_exception)
 
     # -- commits ------------------------------------------------------------------------------------------------
 
-    def _commit(self, timeout: float, *, tell_again: bool = True) -> bool:
-        """Whether all is committed; raises the first error, one that was raised before only if ``tell_again``."""
+    def _commit(self, timeout: float, *, report_again: bool = True) -> bool:
+        """Whether all is committed; raises the first error, one that was raised before only if ``report_again``."""
         with_read = None
-        if self._reads.sent and (with_read := self._only_lane()) is None:
+        if self._reads.sent and (with_read := self._only_sender()) is None:
             self._commit_offsets()
         with self._backlog.lock:
-            lanes = [lane for lane in self._lanes.values() if tell_again or not lane.told]
-            requests = [self._request(lane, with_offsets=lane is with_read) for lane in lanes]
-        requests += [request for _, request in self._reads.committing if request not in requests]
+            senders = [sender for sender in self._senders.values() if report_again or not sender.reported]
+            requests = [self._request(sender, with_offsets=sender is with_read) for sender in senders]
+        requests += [request for request in self._reads.requests() if request not in requests]
+        try:
+            return self._finish(requests, timeout)
+        finally:
+            for sender in senders:
+                sender.reported = sender.error is not None
+
+    def _finish(self, requests: list[CommitRequest], timeout: float) -> bool:
+        """Whether all of ``requests`` are done within ``timeout`` seconds; raises the first error of one."""
         done = self._await(requests, timeout)
         if self._reads.conclude():
             # What was produced meanwhile was made of what comes again.
             self._abort()
-        for lane in lanes:
-            lane.told = lane.error is not None
         for request in requests:
             if request.error is not None:
                 raise request.error
         return done
 
-    def _request(self, lane: TopicSender, *, with_offsets: bool) -> CommitRequest:
+    def _request(self, sender: TopicSender, *, with_offsets: bool) -> CommitRequest:
         if not with_offsets:
-            return lane.request_commit()
-        request = lane.request_commit(self._reads.offsets())
+            return sender.request_commit()
+        request = sender.request_commit(self._reads.offsets())
         self._reads.begin(request)
         return request
 
@@ -364,7 +365,7 @@ class OrderedProducer:
 
     def _abort(self) -> None:
         with self._backlog.lock:
-            requests = [lane.request_abort() for lane in self._lanes.values()]
+            requests = [sender.request_abort() for sender in self._senders.values()]
             while not all(request.done for request in requests):
                 self._backlog.progress.wait()
         # A commit in doubt was settled before the rest was dropped.
@@ -374,32 +375,11 @@ class OrderedProducer:
     def _end(self) -> None:
         self._closed = True
         with self._backlog.lock:
-            lanes, self._lanes = self._lanes, {}
-            for lane in lanes.values():
-                lane.stop()
-        for lane in lanes.values():
-            lane.join()
+            senders, self._senders = self._senders, {}
+            for sender in senders.values():
+                sender.stop()
+        for sender in senders.values():
+            sender.join()
         for name in self._names:
             return_name(self._controller, name)
         self._controller.close()
-
-
-def _settings(options: ProducerOptions, controller: ControllerClient) -> LaneSettings:
-    connection = options.connection
-    inner = {name: value for name, value in connection.kafka.items() if name not in _OURS}
-    # Our own queue bounds what librdkafka is given, and a record outlives a transaction that times out.
-    lifetime = min(
-        options.message_timeout, int(inner.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)) / 1000
-    )
-    inner["message.timeout.ms"] = str(max(1, int(lifetime * 1000)))
-    return LaneSettings(
-        connection=replace(connection, kafka=inner),
-        writer=uuid.uuid4().hex,
-        layout_of=controller.wait_for_layout,
-        commit_interval=options.commit_interval,
-        # Callers go on while a transaction is committed, if half of the queue is left to them.
-        commit_records=max(1, min(options.commit_records, options.max_messages // 2)),
-        message_timeout=options.message_timeout,
-        timeout=min(_REQUEST_TIMEOUT, options.message_timeout),
-        max_message_bytes=options.max_message_bytes,
-    )

@@ -50,7 +50,7 @@ class Progress:
 
     @classmethod
     def starting(cls, position: int, committed: Release, opened: int) -> Progress:
-        """Nothing is delivered yet."""
+        """Of a partition from which nothing was delivered yet."""
         return cls(
             position,
             committed,
@@ -73,7 +73,7 @@ class Progress:
         return self.pending == 0 and self.end >= self.received and not self.paused
 
     def cut(self, end: int) -> None:
-        """The log was truncated to ``end``, below what was received of it: go on there."""
+        """The log was truncated to ``end``, below what was received of it: continue there (D-099)."""
         self.lost_to = max(self.lost_to, self.received)
         self.position, self.received, self.end = min(self.position, end), end, -1
         self.committed = replace(self.committed, offset=min(self.committed.offset, end))
@@ -106,8 +106,8 @@ class TopicProgress:
         own: the assigned partitions.
         group: what the group has committed, by partition.
         since: the newest layout epoch when the group began to read the topic.
-        keeps_state: whether the application is told of keys that come and go. Then even its own partitions wait for
-            each other's commits; otherwise what was delivered to it came in order, committed or not.
+        keeps_state: whether the application has a listener for keys that come and go. Then even its own partitions
+            wait for each other's commits; otherwise what was delivered to it came in order (D-095).
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class TopicProgress:
         return self.layouts.history.current.epoch
 
     def follow(self, layouts: TopicLayouts) -> None:
-        """Go on with newer layouts."""
+        """Use newer layouts from now on."""
         self.layouts = layouts
         self._is_open = False
         self._unreleased = {p for p in self.own if self._is_unreleased(p)}
@@ -205,7 +205,7 @@ class TopicProgress:
         committed = {p: release.reached for p, release in self._group.items()}
         committed |= {p: progress.committed.reached for p, progress in self.own.items()}
         while True:
-            # As a reader would go on from what is committed: each round may open what the next one reads.
+            # As a reader would read on from what is committed: each round may open what the next one reads.
             ends = {p: max(release.reached, committed[p]) for p, release in releases.items()}
             reached = readable(self.layouts.history, committed, ends)
             if all(committed[p] == offset for p, offset in reached.items()):
@@ -275,9 +275,9 @@ def progress_of(
 
 
 def opened_before(layouts: TopicLayouts, partition: int, position: int) -> int:
-    """The layout epoch whose keys whoever starts at ``position`` has been told of by its assignment.
+    """The layout epoch whose keys an application that starts at ``position`` learns of by its assignment.
 
-    At the very start of a segment nobody has read a record of it: it is still to be opened.
+    At the very start of a segment no record of it has been read: it is still to be opened.
     """
     history = layouts.history
     epoch = history.epoch_of(partition, position)

@@ -32,7 +32,7 @@ class ReassignmentCalls:
         )
 
     def reassignments(self) -> schemas.ReassignmentList:
-        """The requests that are kept, newest first, and all that Kafka is busy with, whoever asked for it."""
+        """The requests that are kept, newest first, and all that Kafka is busy with, also what other tools began."""
         return self._transport.ask(schemas.ReassignmentList, "GET", _PATH, extra_timeout=DRAIN_TIMEOUT)
 
     def reassignment(self, request_id: int | Literal["latest"] = "latest") -> schemas.ReassignmentView:
@@ -42,7 +42,7 @@ class ReassignmentCalls:
     def alter_reassignment_throttle(
         self, request_id: int | Literal["latest"], request: schemas.ReassignmentThrottleRequest
     ) -> schemas.ReassignmentSummary:
-        """Change how fast a request that goes on may copy."""
+        """Change how fast a request that has not ended may copy."""
         path = f"{_PATH}/{request_id}"
         return self._transport.ask(
             schemas.ReassignmentSummary,

@@ -1,4 +1,4 @@
-"""Why a controller was not even asked: connections that TLS ends, named by the option that is to blame."""
+"""Connections to a controller that fail in TLS, and the option that is the cause."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def tls_refusal(error: BaseException, url: str, credentials: ControllerCredentia
     if found is None:
         return None
     if isinstance(found, ssl.SSLCertVerificationError):
-        told = found.verify_message
+        reason = found.verify_message
         if found.verify_code in _OTHER_HOST:
-            hint = f"its certificate is for another host ({told}): use a name that the certificate has"
+            hint = f"its certificate is for another host ({reason}): use a name that the certificate has"
             return ConfigError("controller.url", url, hint)
-        hint = f"the certificate of {url} is not to be trusted ({told}): give the authority that signed it"
+        hint = f"the certificate of {url} is not to be trusted ({reason}): give the authority that signed it"
         return ConfigError(SSL_CA, credentials.ca_location, hint)
-    told = found.reason or str(found)
-    if "ALERT" in told:
-        hint = f"{url} ended the TLS connection ({told}): give a certificate that it trusts"
+    reason = found.reason or str(found)
+    if "ALERT" in reason:
+        hint = f"{url} ended the TLS connection ({reason}): give a certificate that it trusts"
         return ConfigError(SSL_CERTIFICATE, credentials.certificate_location, hint)
-    return ConfigError("controller.url", url, f"no TLS connection can be made ({told}); is it http?")
+    return ConfigError("controller.url", url, f"no TLS connection can be made ({reason}); is it http?")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -18,7 +18,7 @@ _KAFKAS_OWN = range(0, 1000)
 class Attempt:
     """The reports of one attempt to commit a transaction; of no use when it is aborted.
 
-    An object of its own, which librdkafka's callbacks may know: it does not lead back to the producer.
+    An object of its own, so that librdkafka's callbacks make no reference cycle with the producer.
     """
 
     def __init__(self) -> None:

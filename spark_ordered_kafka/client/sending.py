@@ -1,33 +1,44 @@
-"""The open transaction of a lane: its rows, kept for a replay, and the producer instance that carries it."""
+"""The open transaction of a topic: its rows, kept for a replay, and the producer instance that carries it."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from spark_ordered_kafka.client.backlog import Chunk, Queue
+from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.instances import Instances
+from spark_ordered_kafka.client.options import ProducerOptions
 from spark_ordered_kafka.client.reports import Attempt
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError
 from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry
-from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, Places, check_layout
 from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer
 from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
+from spark_ordered_kafka.kafka.writer import LayoutOf, Places, TopicWriter
 from spark_ordered_kafka.native.contents import Records
 
-_LOG = logging.getLogger(__name__)
 # Of rows with callbacks, headers and the like, which go to librdkafka one by one.
 _PART_ROWS = 2_000
+_REQUEST_TIMEOUT = 30.0
+_OURS = frozenset(
+    {
+        "queue.buffering.max.messages",
+        "queue.buffering.max.kbytes",
+        "message.timeout.ms",
+        "delivery.timeout.ms",
+    }
+)
+_TRANSACTION_TIMEOUT_MS = "60000"
 
 
 @dataclass(frozen=True)
-class LaneSettings:
-    """What all lanes of a producer share.
+class SenderSettings:
+    """What the topic senders of a producer share.
 
     ``writer`` names what belongs to no topic.
     ``commit_interval``: seconds from a transaction's first record to its commit; None: on request only.
@@ -45,6 +56,28 @@ class LaneSettings:
     max_message_bytes: int
 
 
+def sender_settings(options: ProducerOptions, controller: ControllerClient) -> SenderSettings:
+    """The settings that follow from a producer's options."""
+    connection = options.connection
+    inner = {name: value for name, value in connection.kafka.items() if name not in _OURS}
+    # Our own queue bounds what librdkafka is given, and a record outlives a transaction that times out.
+    lifetime = min(
+        options.message_timeout, int(inner.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)) / 1000
+    )
+    inner["message.timeout.ms"] = str(max(1, int(lifetime * 1000)))
+    return SenderSettings(
+        connection=replace(connection, kafka=inner),
+        writer=uuid.uuid4().hex,
+        layout_of=controller.wait_for_layout,
+        commit_interval=options.commit_interval,
+        # While a transaction is committed, callers need the other half of the queue.
+        commit_records=max(1, min(options.commit_records, options.max_messages // 2)),
+        message_timeout=options.message_timeout,
+        timeout=min(_REQUEST_TIMEOUT, options.message_timeout),
+        max_message_bytes=options.max_message_bytes,
+    )
+
+
 class OpenTransaction:
     """Rows that are not committed yet, in their order, and how far an attempt to commit them has come.
 
@@ -53,139 +86,112 @@ class OpenTransaction:
     commit, so only the ledger knows whether it succeeded.
     """
 
-    def __init__(self, topic: str, name: LeasedName, settings: LaneSettings) -> None:
+    def __init__(self, topic: str, name: LeasedName, settings: SenderSettings) -> None:
         self.chunks: list[Chunk] = []
         self.in_doubt = False
         self._topic = topic
         self._settings = settings
         self._instances = Instances(settings.connection, topic, name, settings.timeout)
-        self._number: int | None = None
-        self._producer: TransactionalProducer | None = None
+        self._writer = TopicWriter(topic, settings.connection, settings.layout_of, settings.timeout)
         self._attempt = Attempt()
         self._sent = 0
         self._fenced = False
         self._sequence = 0
-        self._placer = Placer()
 
     @property
     def is_open(self) -> bool:
         """Whether a transaction has begun."""
-        return self._producer is not None
+        return self._writer.producer is not None
 
     def takes(self, chunk: Queue) -> bool:
         """Whether :meth:`send` would send one more chunk without waiting for a server."""
+        producer = self._writer.producer
         return (
-            self._producer is not None
+            producer is not None
             and self._sent == len(self.chunks)
-            and self._producer.has_headroom(len(chunk), chunk.size)
+            and producer.has_headroom(len(chunk), chunk.size)
         )
 
     def send(self) -> None:
         """Begin, if need be, and send the chunks that were not sent yet."""
-        self._send_by(self._producer or self._begin())
+        if self._writer.producer is None:
+            self._begin()
+        self._send_unsent()
 
     def commit(self, read: Sequence[TransactionOffsets]) -> Attempt:
         """Commit, with the offsets ``read``; the delivery reports.
 
         Raises RebalancedError when a group of ``read`` has moved on: :meth:`abort` then.
         """
-        producer = self._producer
-        if producer is None:
-            producer = self._settled() if self.in_doubt else self._begin()
-        if producer is not None:
-            self._send_by(producer)
-            entry = LedgerEntry(self._sequence, Fingerprint(sum(map(len, self.chunks))))
-            try:
-                producer.commit(entry, read)
-            finally:
-                self.in_doubt = producer.in_doubt
-            self._instances.give_back(self._number or 0, producer)
+        committed = self._begin() if self._writer.producer is None else None
+        if committed is None:
+            self._send_unsent()
+            rows = Fingerprint(sum(map(len, self.chunks)))
+            committed = self._writer.commit(LedgerEntry(self._sequence, rows), read)
+        self._instances.give_back(committed)
         attempt = self._attempt
         self._forget()
         return attempt
 
     def start_over(self, failure: OrderedKafkaError) -> None:
         """Give up the instance that failed."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.discard()
-        if isinstance(failure, FencedError):
-            self._instances.discard()
+        if (producer := self._writer.producer) is not None:
+            self.in_doubt = producer.in_doubt
+            self._writer.discard()
         self._fenced = isinstance(failure, FencedError)
+        if self._fenced:
+            self._instances.discard()
 
     def abort(self) -> list[Chunk]:
-        """Drop the rows, and give them back; what was sent of them is never seen."""
-        producer, self._producer = self._producer, None
+        """Abort the transaction, and return its rows."""
         dropped = self.chunks
         self._forget()
-        if producer is not None:
-            producer.abort()
+        self._writer.abort()
         return dropped
 
     def serve(self) -> None:
         """Take what librdkafka reports while nothing is sent."""
         self._instances.serve()
-        if self._producer is not None:
-            self._producer.serve()
+        if (producer := self._writer.producer) is not None:
+            producer.serve()
 
     def close(self) -> None:
         """Give up all instances."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.discard()
+        self._writer.discard()
         self._instances.discard()
 
     def _forget(self) -> None:
         self.chunks, self._sent, self._attempt = [], 0, Attempt()
-        self._producer, self._number, self.in_doubt = None, None, False
+        self.in_doubt = self._fenced = False
+        self._instances.end()
         self._sequence += 1
 
-    def _begin(self) -> TransactionalProducer:
-        """An instance with an open and empty transaction."""
-        if self._number is None:
-            self._number, producer = self._instances.take()
-        else:
-            producer = self._instances.fresh(self._number, await_others=self._change)
-        return self._begin_by(producer)
-
-    @property
-    def _change(self) -> Callable[[], object] | None:
-        """To wait for a change that may have fenced the last instance, and goes on fencing."""
+    def _begin(self) -> TransactionalProducer | None:
+        """Open the transaction; instead an instance whose ledger shows that the attempt in doubt was committed."""
         settings = self._settings
-        return partial(settings.layout_of, self._topic, settings.timeout) if self._fenced else None
-
-    def _settled(self) -> TransactionalProducer | None:
-        """As :meth:`_begin`; None when the ledger shows that the attempt in doubt was committed."""
-        number = self._number or 0
-        producer = self._instances.fresh(number, in_doubt=True, await_others=self._change)
+        # A change that has fenced the last instance would fence the next one, too (D-092).
+        change = partial(settings.layout_of, self._topic, settings.timeout) if self._fenced else None
+        producer = self._instances.take(in_doubt=self.in_doubt, await_others=change)
         if producer.last is not None and producer.last.sequence >= self._sequence:
-            self._instances.give_back(number, producer)
-            return None
+            return producer
         self.in_doubt = False
-        return self._begin_by(producer)
-
-    def _begin_by(self, producer: TransactionalProducer) -> TransactionalProducer:
-        settings = self._settings
-        # From here on it is to be discarded after a failure.
-        self._producer = producer
         self._sent, self._attempt = 0, Attempt()
-        check_layout(producer, self._topic, settings.connection, settings.layout_of, settings.timeout)
-        producer.begin()
-        return producer
+        self._writer.begin(producer)
+        return None
 
-    def _send_by(self, producer: TransactionalProducer) -> None:
+    def _send_unsent(self) -> None:
         for chunk in self.chunks[self._sent :]:
             if chunk.extras:
-                self._send_rows(producer, chunk)
+                self._send_rows(chunk)
             else:
-                self._placer.send(producer, Records(chunk.keys, chunk.values))
+                self._writer.send(Records(chunk.keys, chunk.values))
             self._sent += 1
 
-    def _send_rows(self, producer: TransactionalProducer, chunk: Chunk) -> None:
+    def _send_rows(self, chunk: Chunk) -> None:
         for start in range(0, len(chunk), _PART_ROWS):
             keys = chunk.keys[start : start + _PART_ROWS]
             size = chunk.size * len(keys) // len(chunk)
-            self._placer.send_rows(producer, keys, partial(self._rows, chunk, start), size)
+            self._writer.send_rows(keys, partial(self._rows, chunk, start), size)
 
     def _rows(self, chunk: Chunk, start: int, places: Places) -> list[Row]:
         rows = chunk.rows((places + start).tolist())
@@ -194,10 +200,11 @@ class OpenTransaction:
         return rows
 
 
-def commit_offsets(settings: LaneSettings, read: Sequence[TransactionOffsets]) -> Exception | None:
+def commit_offsets(settings: SenderSettings, read: Sequence[TransactionOffsets]) -> Exception | None:
     """Commit nothing but offsets, in a transaction of its own; the error if that failed.
 
-    No partition change minds such a transaction, hence the other prefix of its id. An attempt in doubt may be repeated.
+    No partition change fences such a transaction, hence the other prefix of its id (D-085). An attempt in doubt may be
+    repeated.
     """
     topic, name = read[0].offsets[0].topic, f"ordered-offsets:{settings.writer}"
     producer = TransactionalProducer(settings.connection, topic, name, settings.timeout, predecessors=False)
@@ -209,6 +216,6 @@ def commit_offsets(settings: LaneSettings, read: Sequence[TransactionOffsets]) -
     failure = failure_of(attempt)
     if failure is None:
         producer.discard()
-    elif (more := failure_of(producer.abort)) is not None:
-        _LOG.warning("aborting %s: %s", name, more)
+    else:
+        producer.abort()
     return failure

@@ -24,8 +24,8 @@ def settled(
 ) -> list[TopicResult]:
     """Results of ``count`` items; those that a controller left to the next one are those of the next one.
 
-    A controller that steps down says NOT_CONTROLLER of what it has begun, and the next one goes on with it. Asked again
-    with the same key, that one begins nothing anew, and waits. Raises what the first question raises.
+    A controller that steps down answers NOT_CONTROLLER for what it has begun, and the next one continues it. Asked again
+    with the same key, that one begins nothing anew, and waits (D-139). Raises what the first question raises.
     """
     deadline = clock() + (TAKE_OVER if wait is None else wait)
     results = list(ask(range(count), wait))
@@ -37,7 +37,7 @@ def settled(
         try:
             again = ask(left, None if wait is None else max(_PAUSE, deadline - clock()))
         except UnavailableError:
-            # What is known says that the change goes on, and its id.
+            # These results have the id of the change, which continues.
             return results
         for index, item in zip(left, again, strict=True):
             results[index] = item

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError
 
 from spark_ordered_kafka.client.backlog import SMALL_BYTES, Backlog, Chunk, CommitRequest, Extra, Queue
 from spark_ordered_kafka.client.reports import Outbox, kafka_error
-from spark_ordered_kafka.client.sending import LaneSettings, OpenTransaction
+from spark_ordered_kafka.client.sending import OpenTransaction, SenderSettings
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.errors import (
     ClosedError,
@@ -52,17 +52,17 @@ class TopicSender:
     """The transactions of one topic.
 
     Callers add records of at most ``small`` bytes to ``queue`` as that says, and call :meth:`look` at its limit;
-    others by :meth:`accept`. ``error``: what ended the lane for good; ``told``: it was raised to a caller.
+    others by :meth:`accept`. ``error``: what ended this for good; ``reported``: it was raised to a caller.
     """
 
     def __init__(
-        self, topic: str, name: LeasedName, settings: LaneSettings, backlog: Backlog, outbox: Outbox
+        self, topic: str, name: LeasedName, settings: SenderSettings, backlog: Backlog, outbox: Outbox
     ) -> None:
         self.topic = topic
         self.small = min(SMALL_BYTES, settings.max_message_bytes)
         self.queue = Queue()
         self.error: BaseException | None = None
-        self.told = False
+        self.reported = False
         self._settings = settings
         self._backlog = backlog
         self._outbox = outbox
@@ -71,10 +71,12 @@ class TopicSender:
         self._wake_at = 1
         self._work = threading.Condition(backlog.lock)
         self._requests: list[CommitRequest] = []
+        # What those requests are for, until a transaction takes it: what is produced later belongs to the next one.
+        self._asked: list[Chunk] = []
         self._aborts: list[CommitRequest] = []
         self._hurried = False
         self._closing = False
-        # Records in the open transaction, when the first of them was accepted, and when the last one ended.
+        # Records in the open transaction and before it, when the first of them was accepted, and when the last one ended.
         self._taken = 0
         self._taken_since = 0.0
         self._settled_at = 0.0
@@ -92,7 +94,7 @@ class TopicSender:
     # -- callers ------------------------------------------------------------------------------------------------
 
     def accept(self, key: bytes | None, content: bytes | Extra | None, size: int) -> bool:
-        """Queue a record of ``size`` bytes; False when there is no room. Raises the error that ended the lane."""
+        """Queue a record of ``size`` bytes; False when there is no room. Raises the error that ended the sender."""
         with self._backlog.lock:
             self._check()
             if not self._backlog.has_room(size):
@@ -104,7 +106,7 @@ class TopicSender:
         return True
 
     def look(self) -> None:
-        """Look after a queue whose limit a caller has reached; raises the error that ended the lane meanwhile."""
+        """Send the queue or raise its limit, which a caller has reached; raises the error that ended the sender meanwhile."""
         with self._backlog.lock:
             if self.error is not None:
                 # What was added meanwhile will never be sent: all who added it come here.
@@ -116,11 +118,11 @@ class TopicSender:
 
     def _check(self) -> None:
         if self.error is not None:
-            self.told = True
+            self.reported = True
             raise self.error
 
     def _grant(self) -> bool:
-        """Let callers go on without the lock; whether the queue is to be offered first."""
+        """Let callers add records without the lock (D-091); whether the queue is to be offered first."""
         length = len(self.queue)
         wanted = min(
             (mark - length for mark in (self._wake_at, _CHUNK_ROWS) if mark > length), default=_CHUNK_ROWS
@@ -131,17 +133,18 @@ class TopicSender:
     def _offer(self) -> None:
         """Send the queue in this thread, if that need not wait for anything, or wake the sender.
 
-        Handing every chunk to the sender would make two threads fight for Python's lock.
+        Handing every chunk to the sender would make two threads contend for Python's lock (D-081).
         """
         if not self._sending.acquire(blocking=False):
             # The sender looks again when it is done, and another caller's next record offers again.
             return
         failure: BaseException | None = UnavailableError("a caller was interrupted while it sent")
         try:
-            # confluent-kafka 2.16 leaks when a call fails inside an exception's handler, where callers may be.
+            # confluent-kafka leaks when a call fails inside an exception's handler, where callers may be (D-120).
             may_send = self._failure is None and sys.exc_info()[0] is None
             with self._backlog.lock:
-                may_send = may_send and self._is_ripe() and self._transaction.takes(self.queue)
+                ripe = self._is_ripe() and not self._requests
+                may_send = may_send and ripe and self._transaction.takes(self.queue)
                 if may_send:
                     self._take()
                 else:
@@ -165,7 +168,9 @@ class TopicSender:
         self.wake()
 
     def request_commit(self, read: tuple[TransactionOffsets, ...] = ()) -> CommitRequest:
-        """Ask for all accepted so far to be committed, with ``read`` if given; the lock is held."""
+        """Ask for all accepted so far, and nothing later, to be committed, with ``read`` if given; the lock is held."""
+        if self.error is None:
+            self._cut()
         return self._ask(self._requests, CommitRequest(read))
 
     def request_abort(self) -> CommitRequest:
@@ -192,11 +197,11 @@ class TopicSender:
         """Wait for the sender's end."""
         self._thread.join()
 
-    def _ask(self, wishes: list[CommitRequest], request: CommitRequest) -> CommitRequest:
+    def _ask(self, requests: list[CommitRequest], request: CommitRequest) -> CommitRequest:
         if self.error is not None:
             request.done, request.error = True, self.error
         else:
-            wishes.append(request)
+            requests.append(request)
             self.wake()
         return request
 
@@ -209,7 +214,7 @@ class TopicSender:
                 self._do(task)
         except BaseException as error:  # noqa: BLE001 - raised in the callers' threads
             failure = without_frames(error)
-        # Outside of the handler, because confluent-kafka is called.
+        # Outside of the handler, because confluent-kafka is called (D-120).
         self._transaction.close()
         if failure is not None:
             self._fail(failure)
@@ -258,7 +263,7 @@ class TopicSender:
     def _due(self) -> float:
         """When to commit."""
         interval, pending = self._settings.commit_interval, self.pending
-        if self._requests or (self._hurried and pending):
+        if self._requests or ((self._hurried or self._closing) and pending):
             return 0.0
         if interval is None or pending == 0:
             return float("inf")
@@ -281,25 +286,32 @@ class TopicSender:
         """When the oldest row was accepted."""
         return self._taken_since if self._taken else self.queue.since
 
-    def _take(self) -> None:
-        """The queue becomes the transaction's next chunk."""
+    def _cut(self) -> None:
+        """End a chunk with what is queued by now."""
         if len(self.queue) > 0:
             self._taken_since = self._oldest
             self._taken += len(self.queue)
-            self._transaction.chunks.append(self._backlog.take(self.queue))
+            self._asked.append(self._backlog.take(self.queue))
+
+    def _take(self) -> None:
+        """The transaction takes what is queued, but for what follows a request to commit."""
+        if not self._requests:
+            self._cut()
+        self._transaction.chunks += self._asked
+        self._asked = []
 
     def _do(self, task: _Task) -> None:
         with self._sending:
             if task is _Task.REST:
-                self._insist(self._transaction.serve)
+                self._with_restarts(self._transaction.serve)
             elif task is _Task.ABORT:
                 self._abort()
             elif task is _Task.SEND:
-                self._insist(self._transaction.send)
+                self._with_restarts(self._transaction.send)
             else:
-                self._insist(self._commit)
+                self._with_restarts(self._commit)
 
-    def _insist(self, step: Callable[[], None]) -> None:
+    def _with_restarts(self, step: Callable[[], None]) -> None:
         """Run ``step`` until it is done; after a retriable error it starts over with all rows of the transaction."""
         restarts, began = 0, self._clock()  # of a commit without records
         while (failure := self._callers_failure() or retriable_failure(step)) is not None:
@@ -347,9 +359,9 @@ class TopicSender:
 
     def _abort(self) -> None:
         with self._backlog.lock:
-            self._take()
             aborts, self._aborts = self._aborts, []
             self._committing, self._requests = self._committing + self._requests, []
+            self._take()
         reason = f"records to {self.topic!r} were dropped by abort()"
         self._drop(
             RequestError(ErrorCode.INVALID_REQUEST, reason), KafkaError(KafkaError._PURGE_QUEUE, reason)
@@ -360,12 +372,9 @@ class TopicSender:
             self._backlog.progress.notify_all()
 
     def _drop(self, reason: OrderedKafkaError, said: KafkaError | None = None) -> None:
-        """Give up the open transaction, the lane goes on."""
+        """Give up the open transaction; later records are sent as before."""
         chunks, requests = self._transaction.chunks, self._committing
-        failure = retriable_failure(self._transaction.abort)
-        if failure is not None:
-            # The successor's initialisation, or the transaction's timeout, aborts it as well.
-            _LOG.warning("aborting a transaction on %s: %s", self.topic, failure)
+        self._transaction.abort()
         self._report(chunks, said or kafka_error(reason))
         self._settle(chunks, requests, reason)
 
@@ -373,7 +382,10 @@ class TopicSender:
         self, chunks: list[Chunk], requests: list[CommitRequest], error: BaseException | None = None
     ) -> None:
         with self._backlog.lock:
-            self._taken, self._settled_at = 0, self._clock()
+            self._taken -= sum(map(len, chunks))
+            self._settled_at = self._clock()
+            if self._asked:
+                self._taken_since = self._asked[0].since
             for request in requests:
                 request.done, request.error = True, error
             self._committing = []
@@ -384,13 +396,13 @@ class TopicSender:
             self._outbox.given_up(self.topic, chunk, said)
 
     def _fail(self, error: BaseException) -> None:
-        """The end of the lane: what is pending is reported with the error, which callers get from now on."""
+        """The end of the sender: what is pending is reported with the error, which callers get from now on."""
         with self._backlog.lock:
             self.error = error
-            self._take()
-            self.queue.limit = 0
             requests = [*self._committing, *self._requests, *self._aborts]
             self._requests, self._aborts = [], []
+            self._take()
+            self.queue.limit = 0
         chunks = self._transaction.chunks
         self._report(chunks, kafka_error(error))
         self._settle(chunks, requests, error)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from spark_ordered_kafka.client.layouts import LayoutHistoryView, Layouts
+from spark_ordered_kafka.client.layout_answers import LayoutHistoryView
+from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.ranges import LogRanges, Reached, TopicLog
@@ -54,7 +55,7 @@ class TopicLayouts:
 
     @property
     def reached(self) -> dict[int, Reached]:
-        """What the newest layout tells of the logs: its starts are ends that they have had."""
+        """Log ends that the newest layout proves: its starts."""
         starts = self.history.current.starts
         return {
             p: Reached(start, epoch)
@@ -87,8 +88,7 @@ class TopicSnapshot:
     """A topic's log ranges, taken first, and its layouts, validated after.
 
     Everything below ``ends`` was written under one of the layouts, and no end lies before the start of the newest one, but
-    of a log that has been truncated. ``leader_epochs`` has the leader epoch that a partition's end was read under, where
-    the broker told it.
+    of a log that has been truncated. ``leader_epochs`` has the leader epoch that a partition's end was read under, if known.
 
     ``absent`` are removed partitions without a leader. Their logs are shown as empty, at the start of the newest layout:
     see :meth:`TopicDirectory.require`.
@@ -105,7 +105,7 @@ class TopicSnapshot:
         """Where reading may begin: the log starts, or the first layout's where that is later.
 
         Layouts are folded once the logs begin behind them. Only a broker that was killed may show earlier log starts again,
-        with records that were deleted, and whose epoch nobody knows any more.
+        with records that were deleted, and whose epoch is not known any more (D-008).
         """
         first = self.history.layouts[0]
         return {p: max(at, min(first.start(p), self.ends[p])) for p, at in self.log_starts.items()}
@@ -147,7 +147,7 @@ class TopicDirectory:
 
     @cached_property
     def controller(self) -> ControllerClient:
-        """A client for what few readers ask."""
+        """A client with all calls, made at the first use: few readers need it."""
         from spark_ordered_kafka.client.controller import ControllerClient
 
         return ControllerClient.of(self._connection, retry_for=self._retry_for)
@@ -173,9 +173,7 @@ class TopicDirectory:
     def snapshot(self, topic: str) -> TopicSnapshot:
         """Log ranges first, layouts second; again if these are newer than those that were known before.
 
-        So all ends are of one layout, as reading needs that starts at them: ends taken while a layout was committed may lie
-        before its start in one partition, behind it in another, and keys that moved between the two would miss what
-        lies between.
+        So all ends are of one layout: otherwise a reading that starts at them may have a gap inside a key (D-053).
 
         Raises UnavailableError when a broker or the controller does not answer, DataLossError when the topic was
         created again and the controller knows the old one only, RequestError UNKNOWN_TOPIC_OR_PARTITION when it is
@@ -207,7 +205,7 @@ class TopicDirectory:
 
     def require(self, layouts: TopicLayouts, absent: Collection[int], positions: Mapping[int, int]) -> None:
         """Check that reading from ``positions`` (0 where one is missing) needs nothing of removed partitions without a
-        leader: they are read to the start of the newest layout, or the controller has seen them empty.
+        leader: they are read to the start of the newest layout, or the controller has seen them empty (D-055).
 
         Raises UnavailableError: there may be records.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 from weakref import WeakSet
@@ -28,6 +28,9 @@ class OffsetSource(Protocol):
         any. Raises RebalancedError when something delivered is others' by now, or was to be delivered again since then.
         """
 
+    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
+        """The commit of those offsets is under way until ``is_done()``, also when no call waits for it any more."""
+
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """They are committed. Called by the thread that commits."""
 
@@ -37,7 +40,7 @@ class OffsetSource(Protocol):
 
 @dataclass(frozen=True)
 class PlainSource:
-    """confluent-kafka's own consumer, which needs no telling: its positions are those of its assignment."""
+    """confluent-kafka's own consumer, which needs no calls: its positions are those of its assignment."""
 
     consumer: Consumer
 
@@ -52,6 +55,9 @@ class PlainSource:
             raise ConfigError("consumer", self.consumer, f"must be open, but: {error}") from error
         return TransactionOffsets([one for one in positions if one.offset >= 0], group)
 
+    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
+        """Nothing to do: where it reads is the application's choice."""
+
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """Nothing to do: a later transaction commits later positions."""
 
@@ -60,47 +66,53 @@ class PlainSource:
 
 
 class ReadSide:
-    """The consumers whose offsets a producer has been asked to commit, and what it owes to them.
+    """The consumers whose offsets a producer has been asked to commit, and what it is to report to them.
 
     ``sent``: the offsets that the next commit takes along. ``committing``: those that a commit is under way for.
-    ``has_met``: whether there was any consumer yet.
+    ``has_any``: whether there was any consumer yet.
     """
 
     def __init__(self) -> None:
         self.sent: dict[OffsetSource, TransactionOffsets] = {}
         self.committing: list[tuple[Mapping[OffsetSource, TransactionOffsets], CommitRequest]] = []
-        self.has_met = False
-        # Weak: a producer may outlive many consumers, and what is gone needs no telling.
-        self._met: WeakSet[OffsetSource] = WeakSet()
+        self.has_any = False
+        # Weak: a producer may outlive many consumers.
+        self._sources: WeakSet[OffsetSource] = WeakSet()
 
-    def meet(self, source: OffsetSource) -> None:
+    def add(self, source: OffsetSource) -> None:
         """From now on a transaction that is given up concerns this consumer, too."""
-        self.has_met = True
-        self._met.add(source)
+        self.has_any = True
+        self._sources.add(source)
 
     def offsets(self) -> tuple[TransactionOffsets, ...]:
         """What the next commit takes along."""
         return tuple(one for one in self.sent.values() if one.offsets)
 
+    def requests(self) -> list[CommitRequest]:
+        """The commits that are under way."""
+        return [request for _, request in self.committing]
+
     def begin(self, request: CommitRequest) -> None:
         """The commit of what was sent is under way."""
         self.committing.append((self.sent, request))
+        for source in self.sent:
+            source.transaction_begun(lambda: request.done)
         self.sent = {}
 
     def committed(self) -> None:
         """What was sent is committed."""
-        _tell_committed(self.sent)
+        _pass_committed(self.sent)
         self.sent = {}
 
     def conclude(self) -> bool:
-        """Tell the consumers what is committed by now; whether something else was given up."""
+        """Pass to the consumers what is committed by now; whether anything else was given up."""
         waiting, self.committing = self.committing, []
         given_up = False
         for sent, request in waiting:
             if not request.done:
                 self.committing.append((sent, request))
             elif request.error is None:
-                _tell_committed(sent)
+                _pass_committed(sent)
             else:
                 given_up = True
         return given_up
@@ -108,11 +120,11 @@ class ReadSide:
     def aborted(self) -> None:
         """All that was not committed is given up."""
         self.sent = {}
-        for source in list(self._met):
+        for source in list(self._sources):
             source.transaction_aborted()
 
 
-def _tell_committed(sent: Mapping[OffsetSource, TransactionOffsets]) -> None:
+def _pass_committed(sent: Mapping[OffsetSource, TransactionOffsets]) -> None:
     for source, offsets in sent.items():
         source.transaction_committed(offsets)
 

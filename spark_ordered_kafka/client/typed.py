@@ -40,8 +40,13 @@ class TypedTransport(Transport):
                 what = ".".join(map(str, first["loc"])) or "the body"
                 raise ValueError(f"a {answer.__name__}: {what}: {first['msg']}") from error
 
+        # An older controller refuses fields that it does not know: those left at their defaults are not sent.
         try:
-            content = None if body is None else body.model_dump_json(exclude_none=True).encode()
+            content = (
+                None
+                if body is None
+                else body.model_dump_json(exclude_none=True, exclude_defaults=True).encode()
+            )
         except PydanticSerializationError as error:
             raise ConfigError("the request", f"{method} {path}", f"cannot be sent: {error}") from error
         return self.send(

@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 class LeasedName:
     """A writer's name, and what gives it back; ``nonce`` None: the writer made it up.
 
-    ``ledger`` names the writer's ledgers, and is nobody else's, ever: an earlier holder of the name has committed, too.
+    ``ledger`` names the writer's ledgers, and is never used again: an earlier holder of the name has committed, too (D-075).
     """
 
     topic: str | None
@@ -31,8 +31,8 @@ class LeasedName:
 def lease_name(controller: ControllerClient, topic: str | None) -> LeasedName:
     """A name that was used before, if the controller has one.
 
-    Kafka keeps each transactional id for a week, so a new name for each writer would make many. But no writer has to wait
-    for a name: where the controller is away, is too old or refuses, the writer makes one up.
+    Kafka keeps each transactional id for a week, so a new name for each writer would make many (D-075). But no writer has
+    to wait for a name: where the controller is away, is too old or refuses, the writer makes one up.
     """
     ledger = uuid.uuid4().hex
     try:

@@ -1,8 +1,9 @@
-"""What a controller process moves replicas with, and tells where they are, put together."""
+"""Connects a controller process to Kafka, and builds the parts that move replicas and report where they are."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,24 +16,57 @@ from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import R
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_status import ReplicaLags
 from spark_ordered_kafka.controller.reassign.log_dirs.service import LogDirService
 from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
+from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries
+from spark_ordered_kafka.controller.reassign.requests.replication import ReplicationFactors
 from spark_ordered_kafka.controller.reassign.requests.service import ReassignmentRequests
 from spark_ordered_kafka.controller.reassign.throttle.manager import Throttles
 from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
+from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.zk.session import Session
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.replica_ends import ReplicaEnds
 
+_RETRY = 0.5
+
+
+def reach_kafka(
+    settings: ControllerSettings, deadline: float, stop: threading.Event
+) -> tuple[KafkaAdmin, str]:
+    """A client of Kafka, and the cluster's id; tries until ``deadline`` (monotonic seconds) or ``stop``.
+
+    Raises UnavailableError then, and at once what trying again would not help against.
+    """
+    while True:
+        try:
+            admin = KafkaAdmin(settings.kafka, timeout=settings.request_timeout)
+            try:
+                return admin, admin.cluster_id()
+            except OrderedKafkaError:
+                admin.close()
+                raise
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+            if time.monotonic() >= deadline or stop.wait(_RETRY):
+                raise UnavailableError(
+                    f"Kafka at {settings.bootstrap_servers} did not answer within {settings.startup_timeout:g} s: {error}"
+                ) from error
+
 
 @dataclass(frozen=True)
 class ReplicaServices:
-    """The parts that routes and the service itself use."""
+    """The parts for routes and for the service."""
 
     reassigner: Executor
     reassignments: ReassignmentRequests
+    queries: ReassignmentQueries
+    replication: ReplicationFactors
     plans: ReassignmentPlans
     log_dirs: LogDirService
     lags: ReplicaLags
@@ -43,6 +77,7 @@ def replica_services(
     session: Session,
     admin: KafkaAdmin,
     znodes: Znodes,
+    topics: Topics,
     policy: PolicyCheck,
     capacities: Capacities,
     observer: ReassignmentObserver,
@@ -50,12 +85,12 @@ def replica_services(
     clock: Callable[[], float],
     before_step: Callable[[str], None],
     *,
-    patience: float,
+    read_timeout: float,
 ) -> ReplicaServices:
-    """Of a process that has reached ZooKeeper and Kafka. ``before_step`` is called before every step of reassignments.
+    """Build them for a process connected to ZooKeeper and Kafka. ``before_step`` is called before every reassignment step.
 
-    ``starting`` is held by whoever begins a partition change; ``clock`` gives seconds since the epoch; ``patience`` are
-    seconds for a broker to tell what somebody waits for.
+    ``starting`` is the lock for starting a partition change; ``clock`` gives seconds since the epoch; ``read_timeout`` is in
+    seconds, for brokers' answers to reads.
     """
     timeout, retired_factor = settings.request_timeout, settings.retire_replication_factor
     store = ReassignmentStore(session)
@@ -74,15 +109,39 @@ def replica_services(
     )
     reassigner = Executor(new_leader_term)
     selection = ReplicaSelection(admin)
-    told, moved = LogDirs(admin.requests, timeout=patience), LogDirs(admin.requests, timeout=timeout)
+    queries = ReassignmentQueries(admin, store, reassigner, clock, timeout=timeout)
+    requests = ReassignmentRequests(
+        admin,
+        store,
+        znodes,
+        policy,
+        capacities,
+        queries,
+        reassigner.wake,
+        starting,
+        clock,
+        timeout=timeout,
+    )
+    reading, moving = LogDirs(admin.requests, timeout=read_timeout), LogDirs(admin.requests, timeout=timeout)
     return ReplicaServices(
         reassigner=reassigner,
-        reassignments=ReassignmentRequests(
-            admin, store, znodes, policy, capacities, reassigner, starting, clock, timeout=timeout
+        reassignments=requests,
+        queries=queries,
+        replication=ReplicationFactors(
+            admin,
+            znodes,
+            topics,
+            policy,
+            capacities,
+            PendingMoves(store),
+            requests,
+            queries,
+            retired_factor=retired_factor,
+            timeout=timeout,
         ),
         plans=ReassignmentPlans(
             admin, znodes, capacities, store, retired_factor=retired_factor, timeout=timeout
         ),
-        log_dirs=LogDirService(admin, selection, told, moved, store),
-        lags=ReplicaLags(selection, ReplicaEnds(admin.requests, clock, timeout=patience), clock),
+        log_dirs=LogDirService(admin, selection, reading, moving, store),
+        lags=ReplicaLags(selection, ReplicaEnds(admin.requests, clock, timeout=read_timeout), clock),
     )

@@ -1,6 +1,6 @@
-"""``topic.policy.class``: a class of the operator's own that may veto what is asked for.
+"""``topic.policy.class``: an operator's class that may refuse requests.
 
-It stands for Kafka's ``CreateTopicPolicy`` (KIP-108) and, as KIP-179 asks, sees alterations and deletions too::
+It replaces Kafka's ``CreateTopicPolicy`` (KIP-108) and, as in KIP-179, sees alterations and deletions too::
 
     from spark_ordered_kafka import PolicyViolationError
 
@@ -35,18 +35,18 @@ Operation = Literal[
 
 @dataclass(frozen=True)
 class TopicRequest:
-    """What a topic would be after a request; of a deletion, what it is before.
+    """The topic as it would be after a request; for a deletion, as it is before.
 
     Attributes:
-        operation: what is asked for. One request may ask for several things, one call of ``validate`` for each.
+        operation: the kind of request. A request for several operations gets one call of ``validate`` for each.
             ``reassignment``: other brokers or log directories, as many replicas as before; of any topic of the cluster.
         topic: its name.
         partitions: the partition count that writers use (undeleted partitions).
-        replication_factor: replicas of each partition; 0 of a topic that is gone from Kafka and to be forgotten.
+        replication_factor: replicas of each partition; 0 for a managed topic that Kafka no longer has.
         assignments: partition -> broker ids, preferred leader first, if the request gives them; else None.
-        configs: Kafka's configuration of the topic by name, without what is left to the brokers' defaults.
+        configs: Kafka's configuration of the topic by name, without the brokers' defaults.
         ordered_delivery: whether every key is kept in order.
-        principal: who asks, as Kafka prints it: ``User:alice``.
+        principal: the caller, in Kafka's form: ``User:alice``.
         validate_only: whether the request is only to be checked.
     """
 
@@ -62,27 +62,26 @@ class TopicRequest:
 
 
 class TopicPolicy(Protocol):
-    """What the named class must be; it is made without arguments, once, when the controller starts."""
+    """Interface of the named class; the controller creates one object at its start, without arguments."""
 
     def validate(self, request: TopicRequest) -> None:
         """Return to let the request pass; raise PolicyViolationError with the reason to refuse it.
 
-        Called after everything else about the request was found right, and before anything is done; never by two threads
-        at once. The request waits for it.
+        Called after all other checks and before anything is done, by one thread at a time. The request waits for it.
         """
 
 
 class PolicyCheck:
-    """The policy that is in force; ``policy`` None lets everything pass. Safe to share between threads."""
+    """The policy in force; ``policy`` None accepts everything. Thread-safe."""
 
     def __init__(self, policy: TopicPolicy | None = None) -> None:
         self._policy = policy
         self._lock = threading.Lock()
 
     def validate(self, request: Callable[[], TopicRequest]) -> None:
-        """Ask the policy about a request, which is put together only if there is one.
+        """Call the policy with a request; ``request`` is built only if a policy is configured.
 
-        Raises RequestError: POLICY_VIOLATION with the policy's reason; UNKNOWN_SERVER_ERROR when the policy itself failed.
+        Raises RequestError: POLICY_VIOLATION with the policy's reason; UNKNOWN_SERVER_ERROR when the policy itself fails.
         """
         if self._policy is None:
             return
@@ -112,10 +111,10 @@ def present(
     principal: str,
     validate_only: bool,
 ) -> TopicRequest:
-    """A request that leaves the topic as it is: what is to be altered is replaced in it.
+    """A request that leaves the topic as it is; the caller replaces what it alters.
 
-    Of a topic without a record, which is not under management, all is as Kafka has it, and keys are not kept in order.
-    Raises RequestError and UnavailableError when Kafka does not tell.
+    For a topic that is not under management, all values are Kafka's, and ``ordered_delivery`` is False.
+    Raises RequestError and UnavailableError when Kafka does not describe the topic.
     """
     description = admin.describe_topics([topic]).get(topic)
     gone = description is None or (record is not None and description.topic_id != record.topic_id)
@@ -143,7 +142,7 @@ def frozen(assignments: Mapping[int, Sequence[int]] | None) -> Mapping[int, Sequ
 def load_policy(name: str | None) -> PolicyCheck:
     """The policy of the class ``name``: ``module.Class`` or ``module:Class``, importable by the controller's Python.
 
-    Raises ConfigError, which says what is wrong with it.
+    Raises ConfigError with what is wrong with it.
     """
     if name is None:
         return PolicyCheck()

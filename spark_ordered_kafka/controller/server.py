@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 
 from spark_ordered_kafka.controller.api import create_app
-from spark_ordered_kafka.controller.api.connections import make_room
+from spark_ordered_kafka.controller.api.connections import raise_file_limit
 from spark_ordered_kafka.controller.api.peers import PeerProtocol
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import TlsSettings
@@ -20,7 +20,7 @@ from spark_ordered_kafka.kafka.security import load_authorities, load_own
 from spark_ordered_kafka.parsing import is_loopback
 
 _log = logging.getLogger(__name__)
-_GRACE = 5  # seconds that requests under way get when the process is asked to end
+_GRACE = 5  # seconds for requests in progress when the process stops
 _CLIENT_AUTH = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
@@ -29,7 +29,7 @@ _CLIENT_AUTH = {
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket bound before anything else is started, so that a port in use is told at once. Raises ConfigError."""
+    """A socket bound before anything else starts, so that a port in use fails early. Raises ConfigError."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -45,25 +45,25 @@ def bind(host: str, port: int) -> socket.socket:
 def serve(service: ControllerService, listener: socket.socket) -> None:
     """Answer requests on ``listener`` until SIGTERM or SIGINT.
 
-    Then no change begins a further step, the service is stopped, so that another one leads, and the signal does what it
-    does by default.
+    Then no change begins a further step, the service stops, so that another one leads, and the signal has its default
+    effect.
     """
     address = listener.getsockname()[0]
     if service.settings.tls is None and service.settings.authentication.required and not is_loopback(address):
         _log.warning("passwords and tokens reach this controller unencrypted: set ssl.certificate.location")
-    PeerProtocol.most_connections = make_room()
+    PeerProtocol.max_connections = raise_file_limit()
     _Server(server_config(service), service).run(sockets=[listener])
 
 
 def server_config(service: ControllerService) -> uvicorn.Config:
-    """How requests to ``service`` are taken."""
+    """The server's limits and timeouts for requests to ``service``."""
     return uvicorn.Config(
         create_app(service),
         http=PeerProtocol,
         log_config=None,
         access_log=False,
-        # Or whoever connects from this machine could say by X-Forwarded-For that it comes from another one, and rights and
-        # limits on failed logins are by address.
+        # Otherwise a local client could forge its address by X-Forwarded-For; rights and limits on failed logins are by
+        # address (D-155).
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
         **_tls_options(service.settings.tls),
@@ -76,10 +76,10 @@ class _Server(uvicorn.Server):
         self._service = service
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Called a tenth of a second after the signal; waits for requests under way."""
+        """Called a tenth of a second after the signal; waits for requests in progress."""
         self._service.begin_stop()
         await super().shutdown(sockets)
-        # Here, for uvicorn raises the signal once more when it has ended, and SIGTERM ends the process.
+        # Here, since uvicorn raises the signal again at its end, and SIGTERM ends the process.
         await asyncio.get_running_loop().run_in_executor(None, self._service.stop)
 
 

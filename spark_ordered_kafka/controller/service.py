@@ -1,4 +1,4 @@
-"""A controller process: its connections, its claim to be the controller, and what it does while it holds it."""
+"""A controller process: its connections, its claim to be the controller, and its work as the leader."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from spark_ordered_kafka.controller.access.authenticator import Authenticator
 from spark_ordered_kafka.controller.access.rights import KafkaRights, read_acls
 from spark_ordered_kafka.controller.change.alteration import TopicAlteration
 from spark_ordered_kafka.controller.change.expansion import Expansion
-from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.change.runner import Runner
 from spark_ordered_kafka.controller.change.service import Changes
-from spark_ordered_kafka.controller.composition import replica_services
+from spark_ordered_kafka.controller.composition import reach_kafka, replica_services
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
-from spark_ordered_kafka.controller.monitoring.probing import Probe
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
 from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollector, Sampled
 from spark_ordered_kafka.controller.policy import load_policy
-from spark_ordered_kafka.controller.reassign.requests.replication import ReplicationFactors
 from spark_ordered_kafka.controller.settings import ControllerSettings, check_review
+from spark_ordered_kafka.controller.shared_query import SharedQuery
 from spark_ordered_kafka.controller.state.broker_limits import BROKERS, BrokerLimits
 from spark_ordered_kafka.controller.state.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.state.pending import PendingMoves
@@ -53,7 +52,6 @@ from spark_ordered_kafka.controller.zk.election import Election, Leader
 from spark_ordered_kafka.controller.zk.records import LeaderRecord
 from spark_ordered_kafka.controller.zk.session import DeposedError, Session, ZooKeeperError
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.moves import moves
@@ -63,14 +61,14 @@ _log = logging.getLogger(__name__)
 _STOP_TIMEOUT = 10.0
 _WORKERS = 4
 _CLAIM_RETRY = 0.5
-_LOOK_INTERVAL = 0.2
-# Requests of writers and readers wait for what Kafka is asked so: topics' configuration, ACLs, whether a password is right.
-_PATIENCE = 5.0
+_POLL_INTERVAL = 0.2
+# Seconds for Kafka's answers to queries that writers and readers wait for: topic configuration, ACLs, logins.
+_READ_TIMEOUT = 5.0
 
 
 class ControllerService:
-    """The controller without its HTTP front. ``before`` is called before every instruction of a change, ``before_step`` before
-    every step of reassignments.
+    """The controller without its HTTP server. ``before`` is called before every instruction of a change, ``before_step``
+    before every step of reassignments.
 
     :meth:`start` raises UnavailableError naming Kafka or ZooKeeper when one is not reached in
     ``settings.startup_timeout`` seconds.
@@ -93,59 +91,61 @@ class ControllerService:
         self._before = before
         self._before_step = before_step
         self._policy = load_policy(settings.topic_policy_class)
-        # Of requests that name several topics: one after another is worked on, and not on the event loop.
+        # For requests about several topics, one topic after another, off the event loop.
         self.workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="topics")
         self.leader = Leader()
-        # Held by whoever takes a topic under management.
+        # Held while a topic is taken under management.
         self._registering = threading.Lock()
         self.writer_names = WriterNames(uuid4().hex[:16])
         self._stop = threading.Event()
-        # Set with whatever may end this process's leadership.
+        # Set on every event that may end this process's leadership.
         self._wake = threading.Event()
         self._active = threading.Event()
         self._thread: threading.Thread | None = None
-        # Wall-clock time that a correction of the clock cannot turn back: time limits depend on it.
+        # Wall-clock time that never goes backwards: time limits depend on it.
         anchor = time.time() - time.monotonic()
         self._clock: Callable[[], float] = lambda: anchor + time.monotonic()
 
     def start(self) -> None:
-        """Connect, then claim to be the controller in the background; :attr:`active` says when that has happened."""
+        """Connect, then claim leadership in the background; :attr:`active` is True once the claim succeeded."""
         settings = self.settings
         self.audit.check()
         deadline = time.monotonic() + settings.startup_timeout
-        patience = min(_PATIENCE, settings.request_timeout)
-        self.authenticator = Authenticator(settings.authentication, settings.tls, settings.kafka, patience)
+        read_timeout = min(_READ_TIMEOUT, settings.request_timeout)
+        self.authenticator = Authenticator(
+            settings.authentication, settings.tls, settings.kafka, read_timeout
+        )
         self.access = Access(settings.authentication, settings.authorization, lambda: self._rights.table())
         self._session = Session(settings.zookeeper, timeout=settings.request_timeout, on_lost=self._wake.set)
         self._session.connect(settings.startup_timeout, (*FIXED_PATHS, REVIEWS, BROKERS, *REASSIGNMENT_PATHS))
         try:
-            self.admin, cluster_id = self._reach_kafka(deadline)
+            self.admin, cluster_id = reach_kafka(settings, deadline, self._stop)
         except OrderedKafkaError:
             self._session.close()
             raise
         znodes = Znodes(self._session)
-        self._set_up_access(patience)
-        self._set_up_topics(znodes, cluster_id, patience)
-        self._set_up_changes(znodes, patience)
-        self._set_up_replicas(znodes, patience)
+        self._set_up_access(read_timeout)
+        self._set_up_topics(znodes, cluster_id, read_timeout)
+        self._set_up_changes(znodes, read_timeout)
+        self._set_up_replicas(znodes, read_timeout)
         self._set_up_background(znodes)
         self._election = Election(self._session, self.id, settings.url, self._stop)
         self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
         self._thread.start()
 
-    def _set_up_access(self, patience: float) -> None:
+    def _set_up_access(self, read_timeout: float) -> None:
         settings = self.settings
         self._rights = KafkaRights(
-            partial(read_acls, self.admin.requests, patience),
+            partial(read_acls, self.admin.requests, read_timeout),
             allow_if_none=settings.authorization.allow_everyone_if_no_acl_found,
             keep_disabled=not settings.authentication.required,
-            timeout=patience,
+            timeout=read_timeout,
         )
         self.access.log_source()
 
-    def _set_up_topics(self, znodes: Znodes, cluster_id: str, patience: float) -> None:
+    def _set_up_topics(self, znodes: Znodes, cluster_id: str, read_timeout: float) -> None:
         timeout = self.settings.request_timeout
-        earlier = EarlierLayouts(TopicConfigs(self.admin.requests, patience), self._clock, patience)
+        earlier = EarlierLayouts(TopicConfigs(self.admin.requests, read_timeout), self._clock, read_timeout)
         self.topics = Topics(self.admin, znodes, cluster_id, earlier)
         limits = BrokerLimits(self._session, self.settings.max_broker_partitions)
         self.capacities = Capacities(self.admin, limits, time.monotonic)
@@ -160,7 +160,7 @@ class ControllerService:
         self.truncations = TruncationCheck(self.admin, znodes, self.topics)
         self.positions = GroupPositions(self.admin, znodes, self.topics, timeout)
 
-    def _set_up_changes(self, znodes: Znodes, patience: float) -> None:
+    def _set_up_changes(self, znodes: Znodes, read_timeout: float) -> None:
         settings = self.settings
         expansion = Expansion(self.admin, self.capacities)
         pending = PendingMoves(ReassignmentStore(self._session))
@@ -178,38 +178,29 @@ class ControllerService:
             producers,
             self._policy,
             self._clock,
-            patience,
+            read_timeout,
         )
         self.alteration = TopicAlteration(
             self.admin, self.topics, self.changes, self._policy, settings.request_timeout
         )
-        self.replication = ReplicationFactors(
-            self.admin,
-            znodes,
-            self.topics,
-            self._policy,
-            self.changes.starting,
-            self.capacities,
-            pending,
-            retired_factor=settings.retire_replication_factor,
-            timeout=settings.request_timeout,
-        )
 
-    def _set_up_replicas(self, znodes: Znodes, patience: float) -> None:
+    def _set_up_replicas(self, znodes: Znodes, read_timeout: float) -> None:
         services = replica_services(
             self.settings,
             self._session,
             self.admin,
             znodes,
+            self.topics,
             self._policy,
             self.capacities,
             ReassignmentObserver(self.metrics, self.audit),
             self.changes.starting,
             self._clock,
             self._before_step,
-            patience=patience,
+            read_timeout=read_timeout,
         )
         self.reassigner, self.reassignments = services.reassigner, services.reassignments
+        self.reassignment_queries, self.replication = services.queries, services.replication
         self.plans, self.log_dirs, self.lags = services.plans, services.log_dirs, services.lags
 
     def _set_up_background(self, znodes: Znodes) -> None:
@@ -226,30 +217,33 @@ class ControllerService:
         )
         self.drain = Drain(self.admin, self.topics, self._retirement, settings.request_timeout)
         self.leader.watch(self._session.client)
-        self.kafka_probe = Probe(self._ask_kafka, time.monotonic)
+        self.kafka_probe = SharedQuery("probe", self.admin.brokers, time.monotonic)
+        hosted = SharedQuery("figures of brokers", self.capacities.brokers, time.monotonic)
+        moving = SharedQuery("figures of reassignments", partial(moves, self.admin), time.monotonic)
+        self._queries = (self.kafka_probe, hosted, moving)
         self.metrics.watch(
             ControllerCollector(
                 leads=lambda: self.active,
                 leader=lambda: self.leader.record,
                 session_state=lambda: self._session.client.state,
                 observer=self.observer,
-                brokers=Sampled("brokers", self.capacities.brokers, time.monotonic),
-                moves=Sampled("reassignments", partial(moves, self.admin), time.monotonic),
+                brokers=Sampled(hosted),
+                moves=Sampled(moving),
             )
         )
 
     def begin_stop(self) -> None:
-        """Begin no further step, and give up the claim as soon as the present one has ended; does not wait for that.
+        """Start no further step, and give up the claim when the current step has ended; does not wait for that.
 
-        What Kafka does by itself, such as moving replicas, goes on, and so do running changes with the next controller:
-        all they have come to is in ZooKeeper.
+        Kafka completes what it has begun, such as moving replicas. The next controller resumes running changes: their progress
+        is in ZooKeeper.
         """
         self._stop.set()
         self._wake.set()
         self.leader.announce()
 
     def stop(self) -> None:
-        """:meth:`begin_stop`, then wait until that is so, and end."""
+        """:meth:`begin_stop`, then wait for it, and end."""
         self.begin_stop()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -258,7 +252,8 @@ class ControllerService:
             self.workers.shutdown(wait=False, cancel_futures=True)
             self.deleter.close()
             self.authenticator.close()
-            self.kafka_probe.close()
+            for query in self._queries:
+                query.close()
             self._rights.close()
             self._session.close()
             self.admin.close()
@@ -271,28 +266,23 @@ class ControllerService:
 
     @property
     def stopping(self) -> bool:
-        """Whether this process is about to end."""
+        """Whether this process is stopping."""
         return self._stop.is_set()
 
-    @property
-    def forwarding_token(self) -> str | None:
-        """The key under which other controllers sign what they hand on; None while this process is not the controller."""
-        return self._session.token
-
     def require_active(self) -> None:
-        """Raises DeposedError unless this process is the controller, as far as it knows."""
+        """Raises DeposedError unless this process is the controller, by its own state."""
         if not self.active:
             raise DeposedError
 
     def confirm_active(self) -> None:
-        """Raises DeposedError unless this process is the controller: asks ZooKeeper, before anything is asked of Kafka."""
+        """Raises DeposedError unless this process is the controller: asks ZooKeeper, before any request to Kafka."""
         self.require_active()
         self._session.verify()
 
     def readiness(self) -> schemas.Readiness:
-        """The part that this process plays, without asking anybody; whether Kafka answers, :attr:`kafka_probe` tells.
+        """This process's role, without any request; :attr:`kafka_probe` shows whether Kafka answers.
 
-        Raises UnavailableError: ZooKeeper is away, or this process ends.
+        Raises UnavailableError: ZooKeeper does not answer, or this process is stopping.
         """
         if self.stopping:
             raise UnavailableError("this process is about to end")
@@ -304,9 +294,6 @@ class ControllerService:
         return schemas.Readiness(
             role="leader" if leader.id == self.id else "follower", leader=leader.url, epoch=leader.epoch
         )
-
-    def _ask_kafka(self) -> None:
-        self.admin.brokers()
 
     def controllers(self) -> schemas.ControllerList:
         """All controllers, from ZooKeeper."""
@@ -323,24 +310,6 @@ class ControllerService:
             return schemas.ControllerList(controllers=rows)
         return schemas.ControllerList(controllers=rows, leader=leader.url, epoch=leader.epoch)
 
-    def _reach_kafka(self, deadline: float) -> tuple[KafkaAdmin, str]:
-        servers = self.settings.bootstrap_servers
-        while True:
-            try:
-                admin = KafkaAdmin(self.settings.kafka, timeout=self.settings.request_timeout)
-                try:
-                    return admin, admin.cluster_id()
-                except OrderedKafkaError:
-                    admin.close()
-                    raise
-            except OrderedKafkaError as error:
-                if not error.retriable:
-                    raise
-                if time.monotonic() >= deadline or self._stop.wait(_CLAIM_RETRY):
-                    raise UnavailableError(
-                        f"Kafka at {servers} did not answer within {self.settings.startup_timeout:g} s: {error}"
-                    ) from error
-
     def _lead(self) -> None:
         while not self._stop.is_set():
             try:
@@ -353,8 +322,8 @@ class ControllerService:
                 self._stop.wait(_CLAIM_RETRY)
 
     def _leader_term(self, claim: LeaderRecord) -> None:
-        """What the controller does until it is deposed or stopped. Raises ZooKeeperError when it cannot begin."""
-        # A broker that is down may hold it up for long.
+        """The work of the controller until it is deposed or stopped. Raises ZooKeeperError when it cannot begin."""
+        # A broker that is down may delay it for long.
         creations = threading.Thread(target=self._finish_creations, name="creations", daemon=True)
         try:
             self.changes.resume_all()
@@ -368,7 +337,7 @@ class ControllerService:
             self.metrics.count_leadership("gained")
             _log.info("controller %s is active, epoch %d", self.settings.url, claim.epoch)
             while not self._deposed(claim):
-                self._wake.wait(_LOOK_INTERVAL)
+                self._wake.wait(_POLL_INTERVAL)
                 self._wake.clear()
         finally:
             self._active.clear()
@@ -384,9 +353,9 @@ class ControllerService:
             _log.info("not the controller any more (epoch %d)", claim.epoch)
 
     def _await_registration(self) -> None:
-        """Let a creation that is under way end: the next controller would find half of it, and perhaps not its topic yet."""
+        """Wait for a creation in progress: the next controller would find half of it, and perhaps not its topic yet."""
         if self._registering.acquire(timeout=_STOP_TIMEOUT):
-            # Given up with the lock held, so that the next creation finds no claim.
+            # Resign with the lock held, so that the next creation finds no claim.
             self._session.resign()
             self._registering.release()
 
@@ -401,7 +370,7 @@ class ControllerService:
             return True
         record = self.leader.record
         if record is None or record.epoch != claim.epoch:
-            # News may be older than the claim, so ZooKeeper is asked.
+            # The record may be older than the claim, so ask ZooKeeper.
             try:
                 self._session.verify()
             except DeposedError:

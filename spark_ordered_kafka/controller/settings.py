@@ -1,4 +1,4 @@
-"""What a controller process is told when it starts."""
+"""Settings of a controller process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.parsing import check_together
 
 ALLOWED_HOSTS = "allowed.hosts"
 """The key of :attr:`ControllerSettings.allowed_hosts`."""
@@ -15,9 +16,10 @@ ALLOWED_HOSTS = "allowed.hosts"
 @dataclass(frozen=True)
 class Timing:
     """Limits in seconds. ``creating``: partitions made and led, or ``creating_each`` for every new one if that is more (a
-    broker makes up to 200 logs a second); ``closing``: how long writers may be held;
-    ``drain``: what writers with an open transaction get to finish; ``backoff``: pause before asking again;
-    ``retry``: pause before a failed take-back is tried again."""
+    broker makes up to 200 logs a second); ``closing``: how long writers may be blocked;
+    ``drain``: how long open transactions may take to finish; ``backoff``: pause between polls;
+    ``retry``: pause before a failed rollback is tried again; ``leader_wait``: how long a request for the leader waits for
+    one, less than the clients' timeout of 10 s."""
 
     creating: float = 60.0
     creating_each: float = 0.06
@@ -25,16 +27,17 @@ class Timing:
     drain: float = 2.0
     backoff: float = 0.05
     retry: float = 1.0
+    leader_wait: float = 7.0
 
 
 @dataclass(frozen=True)
 class ZooKeeperSettings:
-    """How a controller reaches ZooKeeper, and who may read what it writes there.
+    """How a controller connects to ZooKeeper, and the access to its znodes.
 
-    ``connect`` is a connect string, with a chroot if wanted; ``session_timeout`` in seconds: so long after a controller
-    died, its successor takes over. ``ssl_*`` are PEM files; without ``ssl_ca_location`` the system's authorities count.
-    With ``sasl_*`` (DIGEST-MD5) or ``digest_*`` (ZooKeeper's ACL scheme ``digest``) every znode below
-    ``/ordered-kafka`` gets an ACL for that user alone; with neither, whoever reaches ZooKeeper may read and write them.
+    ``connect`` is a connect string, with an optional chroot; ``session_timeout`` in seconds: how long after a controller's
+    death its successor takes over. ``ssl_*`` are PEM files; the default of ``ssl_ca_location`` is the system's authorities.
+    With ``sasl_*`` (DIGEST-MD5) or ``digest_*`` (ZooKeeper's ACL scheme ``digest``) every znode below ``/ordered-kafka``
+    gets an ACL for that user alone; without, every client of ZooKeeper may read and write them.
     """
 
     connect: str
@@ -49,11 +52,29 @@ class ZooKeeperSettings:
     digest_username: str | None = None
     digest_password: str | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        """Raises ConfigError when a setting lacks another one, or two contradict each other."""
+        given = {f"zookeeper.{name.replace('_', '.')}": value for name, value in vars(self).items()}
+        check_together(
+            given,
+            ("zookeeper.sasl.username", "zookeeper.sasl.password"),
+            ("zookeeper.digest.username", "zookeeper.digest.password"),
+            ("zookeeper.ssl.certificate.location", "zookeeper.ssl.key.location"),
+        )
+        if self.sasl_username is not None and self.digest_username is not None:
+            hint = "zookeeper.sasl.username is set too: one of them owns the znodes"
+            raise ConfigError("zookeeper.digest.username", self.digest_username, hint)
+        of_tls = [
+            name for name in given if name.startswith("zookeeper.ssl.") and isinstance(given[name], str)
+        ]
+        if of_tls and not self.ssl_enabled:
+            raise ConfigError("zookeeper.ssl.enabled", False, f"with {of_tls[0]} it must be true")
+
 
 @dataclass(frozen=True)
 class TlsSettings:
-    """TLS of the HTTP server; PEM files. ``ca_location`` is what certificates of clients and of other controllers are
-    checked against; ``client_auth`` as Kafka's ``ssl.client.auth``."""
+    """TLS of the HTTP server; PEM files. ``ca_location`` is what certificates of clients are checked against;
+    ``client_auth`` as Kafka's ``ssl.client.auth``."""
 
     certificate_location: str
     key_location: str
@@ -64,8 +85,8 @@ class TlsSettings:
 
 @dataclass(frozen=True)
 class AuthenticationSettings:
-    """Who may send requests at all. ``kafka_mechanism``: the SASL mechanism by which Kafka proves a user's password,
-    None: HTTP Basic is not offered; ``tokens_file`` holds hashes of bearer tokens."""
+    """How callers authenticate. ``kafka_mechanism``: the SASL mechanism by which Kafka checks a user's password, None: no
+    HTTP Basic; ``tokens_file`` holds hashes of bearer tokens."""
 
     required: bool = False
     kafka_mechanism: str | None = None
@@ -73,8 +94,8 @@ class AuthenticationSettings:
 
 
 def check_review(authentication: AuthenticationSettings, tls: TlsSettings | None) -> None:
-    """Raises ConfigError unless ``review.required`` can hold: where nobody is known, and where one person can be two
-    principals, whoever asks for a change may approve it, too."""
+    """Raises ConfigError unless ``review.required`` is effective: callers must be authenticated, and one person must not
+    have two principals (D-170)."""
     name = "review.required"
     if not authentication.required:
         raise ConfigError(name, True, "without authentication there are no two principals: require it")
@@ -94,7 +115,7 @@ def check_review(authentication: AuthenticationSettings, tls: TlsSettings | None
 
 @dataclass(frozen=True)
 class AuthorizationSettings:
-    """Who may do what, beside Kafka's ACLs. ``super_users`` are principals (``User:admin``) that may do everything;
+    """Authorization in addition to Kafka's ACLs. ``super_users`` are principals (``User:admin``) that may do everything;
     ``roles_file`` gives roles on a cluster without authorizer."""
 
     super_users: frozenset[str] = frozenset()
@@ -104,9 +125,9 @@ class AuthorizationSettings:
 
 @dataclass(frozen=True)
 class ReassignSettings:
-    """How partitions are reassigned. ``max_moves_per_broker``: partitions that one broker sends or receives at a time,
-    ``max_moves``: that are moved at a time in the cluster. ``broker_timeout``: seconds after which what goes to a broker that is
-    away is given up; ``status_retention``: seconds that a request is kept after its end."""
+    """Limits of reassignments. ``max_moves_per_broker``: partitions that one broker sends or receives at a time,
+    ``max_moves``: partitions moved at a time in the cluster. ``broker_timeout``: seconds after which moves to a broker that
+    is down are cancelled; ``status_retention``: seconds that a request is kept after its end."""
 
     max_moves_per_broker: int = 50
     max_moves: int = 500
@@ -116,15 +137,15 @@ class ReassignSettings:
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """``url`` is what other controllers and people are told; ``allowed_hosts``: other names by which it is asked, beside those
-    of loopback. Times in seconds.
+    """``url`` is the address for clients; ``allowed_hosts``: other host names of the controller, besides those of loopback.
+    Times in seconds.
 
     ``kafka`` has librdkafka's properties (:mod:`spark_ordered_kafka.kafka.security` says which).
-    ``startup_timeout`` bounds the wait for Kafka and ZooKeeper. ``retire_interval``: how often removed partitions are looked at;
-    ``retire_replication_factor``: replicas that one keeps once it is empty, None: all. ``max_broker_partitions``: replicas
-    that a broker without a limit of its own may host (KIP-578). ``topic_policy_class``: ``module.Class`` whose
-    ``validate(request)`` may veto what is asked for. ``reason_required`` and ``review_required``: whether a change needs a
-    reason, and a second principal's approval. ``audit_log_file``: None writes to the logger ``spark_ordered_kafka.audit``.
+    ``startup_timeout`` bounds the wait for Kafka and ZooKeeper. ``retire_interval``: pause between checks of removed
+    partitions; ``retire_replication_factor``: replicas that an empty one keeps, None: all. ``max_broker_partitions``:
+    replicas that a broker without a limit of its own may host (KIP-578). ``topic_policy_class``: ``module.Class`` whose
+    ``validate(request)`` may refuse requests. ``reason_required`` and ``review_required``: whether a change needs a reason,
+    and a second principal's approval. ``audit_log_file``: None writes to the logger ``spark_ordered_kafka.audit``.
     """
 
     kafka: Mapping[str, str] = field(repr=False)

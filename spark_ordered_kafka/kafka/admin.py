@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
-from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.leaders import (
@@ -18,6 +18,7 @@ from spark_ordered_kafka.kafka.leaders import (
     PROPAGATION,
     controller_of,
     existing_topics,
+    list_offsets,
     metadata_of_all,
     read_from_leaders,
 )
@@ -218,7 +219,7 @@ class KafkaAdmin:
         self._change(request, lambda response: response.results, what)
 
     def log_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, LogEnd]:
-        """High watermark of each partition, open transactions included, as its current leader tells it.
+        """High watermark of each partition, open transactions included, from its current leader.
 
         A leader answers as soon as its high watermark covers all that was acknowledged before it was elected
         (KIP-207), so what was committed before the call lies below the offset. An answer of a former leader, which
@@ -257,7 +258,7 @@ class KafkaAdmin:
     async def _brokers(self, deadline: float) -> tuple[Broker, ...]:
         metadata = await self.requests.metadata([], None, deadline)
         if not metadata.brokers:
-            # It answers, so there is one: it has just started, and has yet to hear of itself.
+            # A broker has answered, so one lives: it has just started, and its own metadata does not show it yet.
             raise kafka_errors.StaleMetadata("the broker that was asked knows of none")
         found = (Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in metadata.brokers)
         return tuple(sorted(found, key=lambda broker: broker.id))
@@ -287,18 +288,8 @@ class KafkaAdmin:
         what: str,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> list[Any]:
-        asked = ListOffsetsRequest.ListOffsetsTopic
-
         def build(rows: Sequence[tuple[int, int]]) -> Any:
-            wanted = [
-                asked.ListOffsetsPartition(
-                    partition_index=partition, timestamp=spec, current_leader_epoch=leader_epoch
-                )
-                for partition, leader_epoch in rows
-            ]
-            return ListOffsetsRequest(
-                topics=[asked(name=topic, partitions=wanted)], isolation_level=isolation.value
-            )
+            return list_offsets({topic: rows}, spec, isolation=isolation)
 
         what = f"read the {what} of topic {topic!r}"
         deadline = time.monotonic() + self._timeout

@@ -1,7 +1,7 @@
 """Steps that may fail and start over, whose errors are looked at outside of their handlers.
 
-confluent-kafka 2.16 never frees an exception during whose handling one of its calls fails, nor the producer that the
-exception's traceback leads to, with its connections and threads.
+confluent-kafka 2.16 never frees an exception during whose handling one of its calls fails, nor the producer that its
+traceback leads to (D-120).
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def connect(properties: Mapping[str, str], timeout: float) -> KafkaAdminClient:
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is not typed
-    """Ends a bootstrap at the first error that no retry can mend, where kafka-python tries on until the time is up.
+    """Ends a bootstrap at the first error that no retry can mend, where kafka-python would retry until the time is up.
 
     ``failure`` is why the last connection was not made; ``greeted``: a broker has answered over one.
     """
@@ -96,7 +96,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is 
         return connection
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        # kafka-python has no deadline for the handshake of TLS: a broker that hangs in it would hold the caller for ever.
+        # kafka-python has no deadline for the handshake of TLS: a broker that hangs in it would block for good.
         latest = time.monotonic() + REQUEST_TIMEOUT
         at = latest if timeout_at is None else min(timeout_at, latest)
         building = self.call_soon(super()._build_transport(node, timeout_at=at))
@@ -137,7 +137,7 @@ def _complete(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[by
 def _check_protocol(
     server: str, properties: Mapping[str, str], options: Mapping[str, Any], manager: _Manager
 ) -> None:
-    """Raises ConfigError if the server turns out to speak another ``security.protocol`` than the one tried in vain.
+    """Raises ConfigError if the server turns out to speak another ``security.protocol`` than the one that was tried.
 
     A broker closes a connection over which it gets something else than it expects, and does not say why.
     """
@@ -161,7 +161,7 @@ def _check_protocol(
 def _probe(server: str, properties: Mapping[str, str], options: Mapping[str, Any]) -> _Manager:
     """How far a connection with other options gets, which carry no user's name or password."""
     started: list[KafkaNetClient] = []
-    # What is asked is why it fails, and the manager knows.
+    # It is expected to fail; the manager has the reason.
     with suppress(kafka_errors.KafkaError, OrderedKafkaError):
         _client(server, _FIRST_PATIENCE, properties, options, started).close()
     manager: _Manager = started[0]._manager
@@ -172,8 +172,8 @@ def _no_answer(
     properties: Mapping[str, str], timeout: float, failures: Mapping[str, BaseException | None]
 ) -> str:
     text = f"no Kafka broker answers at {properties['bootstrap.servers']} within {timeout:g} s"
-    told = "; ".join(f"{server}: {error}" for server, error in failures.items() if error is not None)
-    return f"{text} ({told})" if told else text
+    reasons = "; ".join(f"{server}: {error}" for server, error in failures.items() if error is not None)
+    return f"{text} ({reasons})" if reasons else text
 
 
 def _client(

@@ -23,11 +23,6 @@ class RowBuffer:
         self._file: tempfile._TemporaryFileWrapper[bytes] | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
-    @property
-    def spilled_batches(self) -> int:
-        """How many batches are in the file."""
-        return self._spilled
-
     def append(self, batch: pa.RecordBatch) -> None:
         """Keep one more batch."""
         if self._writer is None and self._bytes + batch.nbytes <= self._limit:

@@ -50,12 +50,11 @@ STALE_METADATA = frozenset(
 
 
 NO_COORDINATOR = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
-"""What librdkafka says when it may not look for the group's coordinator, which it does for every consumer. One that reads
-assigned ranges needs none, and goes on."""
+"""What librdkafka says when it may not look for the group's coordinator. A consumer of assigned ranges needs none
+(D-122)."""
 
 
-# The first of growing pauses, 100 by default. A client that needs a second connection waits half of it, also where none has
-# failed: librdkafka gives up the first one as soon as that has told of the brokers.
+# The first of growing pauses, 100 by default: a new client waits half of it before its second connection (D-066).
 _RECONNECT_BACKOFF = {"reconnect.backoff.ms": "20"}
 
 
@@ -73,9 +72,8 @@ def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -
     """Properties of a consumer that reads assigned ranges: never commits, sees the end of a partition.
 
     ``out_of_range``: librdkafka's ``auto.offset.reset``, for a position that the log does not hold.
-    A long poll left over from the last range would delay the next one, hence the short ``fetch.wait.max.ms``. The queue is
-    small, since a record takes some 450 bytes in it beside its own; a full one is looked at again after
-    ``fetch.queue.backoff.ms``, which is a second by librdkafka's default and stops a reader that is slower than the brokers.
+    A long poll left over from the last range would delay the next one, hence the short ``fetch.wait.max.ms``. The limits
+    of the queue bound memory, and ``fetch.queue.backoff.ms`` keeps it filled (D-113).
     """
     defaults = {
         "group.id": "ordered-kafka-reader",
@@ -104,7 +102,7 @@ def check_properties(connection: Connection) -> None:
         ) from error
 
 
-# Of codes that are librdkafka's own; a broker's are told as they are.
+# Of codes that are librdkafka's own; a broker's are passed on as they are.
 _LOCAL_CODES = {
     Kind.DATA: ErrorCode.CORRUPT_MESSAGE,
     Kind.CONFIGURATION: ErrorCode.INVALID_CONFIG,

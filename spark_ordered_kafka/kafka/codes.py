@@ -1,4 +1,4 @@
-"""What each of librdkafka's error codes means to whoever called it: may the same call succeed later?
+"""What each of librdkafka's error codes means for the caller: may the same call succeed later? (D-119)
 
 Codes below zero are librdkafka's own, which it gives before or instead of a broker's answer; what they are used for is
 taken from its source (2.16). The others are the brokers' (``org.apache.kafka.common.protocol.Errors``), of which those are
@@ -24,7 +24,7 @@ class Kind(Enum):
     CONFIGURATION = "the user's: options, credentials, or brokers that lack a feature"
     REFUSED = "a broker has understood, and said no"
     OURS = "a mistake of the calling code, or an event that is no error"
-    FATAL = "the client instance, or the process, cannot go on"
+    FATAL = "the client instance, or the process, cannot continue"
 
 
 _CODES: Mapping[Kind, tuple[int, ...]] = {
@@ -156,7 +156,7 @@ _CODES: Mapping[Kind, tuple[int, ...]] = {
         KafkaError._FS,
     ),
     Kind.REFUSED: (
-        # What failed, the broker does not know itself; Java's clients do not try it again either.
+        # The broker itself does not know what failed; Java's clients do not try it again either.
         KafkaError.UNKNOWN,
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.INVALID_REQUIRED_ACKS,

@@ -12,8 +12,8 @@ from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.leaders import PROPAGATION, existing_topics
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
+from spark_ordered_kafka.kafka.leaders import PROPAGATION, existing_topics, metadata_of_all
+from spark_ordered_kafka.kafka.requests import BrokerCalls, BrokerRequests, broker_error, is_transient
 from spark_ordered_kafka.kafka.rows import Answer, as_refusal, ask_each, ask_rows, chunks
 
 Resource = tuple[ConfigResourceType, str]
@@ -37,17 +37,8 @@ def check_lengths(configs: Mapping[str, str | None]) -> None:
             )
 
 
-class TopicConfigs:
-    """Reads and alters the configuration of topics, for use by any number of threads.
-
-    Args:
-        requests: connections to the cluster.
-        timeout: seconds for each call, and for each 1,000 topics.
-    """
-
-    def __init__(self, requests: BrokerRequests, timeout: float) -> None:
-        self._requests = requests
-        self._timeout = timeout
+class TopicConfigs(BrokerCalls):
+    """Reads and alters the configuration of topics."""
 
     def describe(self, topic: str, *, defaults: bool = True) -> dict[str, str]:
         """The topic's configuration, with what is left to the brokers' defaults or without, by Kafka's names
@@ -144,29 +135,18 @@ class TopicConfigs:
         return found
 
     async def _check_nowhere(self, topics: Sequence[str], deadline: float) -> None:
-        """Raises a transient error if a broker knows one: the one that was asked is to hear of it yet."""
-        brokers = [row.node_id for row in (await self._requests.metadata([], None, deadline)).brokers]
-        views = await self._requests.settle(self._requests.metadata(topics, b, deadline) for b in brokers)
-        for view in views:
-            # A broker that does not answer is no witness.
-            if not isinstance(view, kafka_errors.KafkaError) and existing_topics(view):
+        """Raises a retriable error if any broker knows one of the topics: the broker that was asked does not know it yet."""
+        for view in await metadata_of_all(self._requests, topics, deadline):
+            if existing_topics(view):
                 raise kafka_errors.UnknownTopicOrPartitionError("a broker has not heard of all topics yet")
 
 
-class BrokerConfigs:
-    """Reads and alters the dynamic configuration of single brokers, for use by any number of threads.
+class BrokerConfigs(BrokerCalls):
+    """Reads and alters the dynamic configuration of single brokers.
 
-    Every broker is asked itself, all at the same time, for it answers for itself alone. One that was altered may take a
-    moment until it shows that.
-
-    Args:
-        requests: connections to the cluster.
-        timeout: seconds for each call. A broker that hangs takes all of them, whatever the others answer.
+    Every broker is asked itself, all at the same time, for it answers for itself alone: one that hangs takes the whole
+    timeout, whatever the others answer. One that was altered may take a moment until it shows that.
     """
-
-    def __init__(self, requests: BrokerRequests, timeout: float) -> None:
-        self._requests = requests
-        self._timeout = timeout
 
     def describe_own(self, brokers: Collection[int]) -> dict[int, dict[str, str] | OrderedKafkaError]:
         """What is set dynamically for each broker alone, by Kafka's names; not what is sensitive.

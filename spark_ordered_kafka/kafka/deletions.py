@@ -12,7 +12,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteTopicsRequest
 
 from spark_ordered_kafka.kafka.leaders import controller_of, existing_topics
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
+from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
 
 _TOPIC_IDS_VERSION = 6
 
@@ -21,17 +21,8 @@ class _StillThereError(kafka_errors.RetriableError):  # type: ignore[misc]  # ka
     """A broker has not heard of the deletion yet."""
 
 
-class TopicDeletions:
-    """Deletes topics of one cluster, for use by any number of threads.
-
-    Args:
-        requests: connections to the cluster.
-        timeout: seconds for each call.
-    """
-
-    def __init__(self, requests: BrokerRequests, *, timeout: float = 30.0) -> None:
-        self._requests = requests
-        self._timeout = timeout
+class TopicDeletions(BrokerCalls):
+    """Deletes topics of one cluster."""
 
     def delete(self, topic: str, topic_id: str) -> None:
         """Delete the topic of this id (as Kafka prints it), if there still is one; ``topic`` is its name, for errors.
@@ -62,7 +53,7 @@ class TopicDeletions:
                 raise broker_error(result.error_code, result.error_message)
 
     async def _check_gone(self, topic: str, topic_id: str, deadline: float) -> None:
-        brokers = [row.node_id for row in (await self._requests.metadata([], None, deadline)).brokers]
+        brokers = await self._requests.broker_ids(deadline)
         views: list[Any] = await self._requests.gather(
             self._requests.metadata([topic], broker, deadline) for broker in brokers
         )

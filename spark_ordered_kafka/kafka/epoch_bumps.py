@@ -16,11 +16,8 @@ from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient, translated
 
 FENCE_TIMEOUT_MS = 999
-"""The transaction timeout that a fence gives to an id, by which DescribeTransactions shows whose initialisation was the last.
-
-No writer can have it: librdkafka takes no ``transaction.timeout.ms`` below 1000. Not much less than that, since it also
-bounds the broker's write to its transaction log. No transaction is ever begun under it.
-"""
+"""The transaction timeout that a fence gives to an id, by which DescribeTransactions shows that a fence was the last to
+initialise it (D-015). No writer can have it: librdkafka takes no ``transaction.timeout.ms`` below 1000."""
 
 _FIRST_BACKOFF, _LAST_BACKOFF = 0.005, 0.25
 _COORDINATORS_CHUNK = 1000
@@ -46,28 +43,28 @@ class EpochBumps:
         self._coordinators: dict[str, int] = {}
         self._last_error: kafka_errors.KafkaError | None = None
         self._stopped = False
-        # True: go on, more ids are done; False: all are; an exception: they will not be.
+        # True: more ids are done; False: all are; an exception: they will not be.
         self._events: queue.SimpleQueue[bool | BaseException] = queue.SimpleQueue()
 
     def run(self, concurrency: int, on_fenced: Callable[[int], None]) -> None:
-        """Fence all ids, telling ``on_fenced`` in this thread; one that is slow is told less often."""
-        total, told = len(self._open), 0
+        """Fence all ids. Calls ``on_fenced`` in this thread with the number done; a slow one is called less often."""
+        total, reported = len(self._open), 0
         finished = self._requests.start(self._fence_all(concurrency))
         finished.add_callback(lambda _: self._events.put(False))
         finished.add_errback(self._events.put)
-        going_on = True
-        while going_on:
+        more = True
+        while more:
             try:
                 event = self._events.get(timeout=max(0.0, self._deadline - time.monotonic()))
             except queue.Empty:
                 raise self._late() from self._last_error
             if isinstance(event, BaseException):
                 raise event
-            going_on = event
+            more = event
             done = total - len(self._open)
-            if done > told:
+            if done > reported:
                 on_fenced(done)
-                told = done
+                reported = done
 
     def stop(self) -> None:
         """Send nothing more. A request under way may still fence its id."""

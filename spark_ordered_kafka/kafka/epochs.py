@@ -1,4 +1,4 @@
-"""Where the logs of leader epochs end (OffsetsForLeaderEpoch, KIP-101 and KIP-320): what a truncation leaves a trace in."""
+"""Where the logs of leader epochs end (OffsetsForLeaderEpoch, KIP-101 and KIP-320), which shows truncations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
-from spark_ordered_kafka.kafka.leaders import read_from_leaders
+from spark_ordered_kafka.kafka.leaders import CONSUMER, read_from_leaders
 from spark_ordered_kafka.kafka.requests import BrokerRequests
 
-# Undefined in Kafka's answers (UNDEFINED_EPOCH_OFFSET), and a leader epoch that nobody knows.
+# Undefined in Kafka's answers (UNDEFINED_EPOCH_OFFSET), and a leader epoch that is not known.
 UNDEFINED = -1
-
-_CONSUMER = -1
 
 
 def epoch_ends(
@@ -69,5 +67,5 @@ def _request(topic: str, asked: Mapping[int, int], chunk: Sequence[tuple[int, in
         for partition, current in chunk
     ]
     return OffsetForLeaderEpochRequest(
-        replica_id=_CONSUMER, topics=[kind(topic=topic, partitions=rows)], min_version=2
+        replica_id=CONSUMER, topics=[kind(topic=topic, partitions=rows)], min_version=2
     )

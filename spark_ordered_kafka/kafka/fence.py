@@ -30,7 +30,7 @@ class WriterId:
 
     ``state`` is of Kafka's ``TransactionState``: ``Empty``, ``Ongoing``, ``PrepareCommit``, ``PrepareAbort``,
     ``CompleteCommit``, ``CompleteAbort``, ``PrepareEpochFence``. ``is_left``: a fence was the last to initialise it, so
-    nobody can write under it until somebody initialises it again. ``began_at``: when its last transaction began, in
+    no producer can write under it until one initialises it again (D-015). ``began_at``: when its last transaction began, in
     milliseconds since the epoch by the broker's clock; -1 where the broker does not know.
     """
 

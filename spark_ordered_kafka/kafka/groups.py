@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -19,7 +19,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
+from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -31,6 +31,8 @@ _GROUPS_CHUNK = 100
 _OFFSET_FETCH = {"min_version": 8, "max_version": 9}
 
 _DEAD = "Dead"
+
+_AnswerT = TypeVar("_AnswerT")
 
 
 @dataclass(frozen=True)
@@ -63,17 +65,8 @@ class _IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # 
     """A listing may lack groups."""
 
 
-class ConsumerGroups:
-    """The consumer groups of one cluster, for use by any number of threads.
-
-    Args:
-        requests: connections to the cluster.
-        timeout: seconds for each call.
-    """
-
-    def __init__(self, requests: BrokerRequests, *, timeout: float = 30.0) -> None:
-        self._requests = requests
-        self._timeout = timeout
+class ConsumerGroups(BrokerCalls):
+    """The consumer groups of one cluster."""
 
     def committed(self, topic: str, *, without: str) -> dict[str, dict[int, int]]:
         """group -> partition -> committed offset, of all groups that have committed something for ``topic``.
@@ -123,26 +116,38 @@ class ConsumerGroups:
         return self._requests.retry(partial(self._delete, prefix), deadline, what)
 
     async def _delete(self, prefix: str, deadline: float) -> int:
+        return sum(await self._of_all(lambda name: name.startswith(prefix), self._delete_some, deadline))
+
+    async def _delete_some(self, broker: int, groups: list[str], deadline: float) -> int:
+        request = DeleteGroupsRequest(groups_names=groups)
+        for row in (await self._requests.send(request, broker, deadline)).results:
+            if row.error_code not in (0, kafka_errors.GroupIdNotFoundError.errno):
+                raise broker_error(row.error_code, f"group {row.group_id!r}")
+        return len(groups)
+
+    async def _of_all(
+        self,
+        is_wanted: Callable[[str], bool],
+        ask: Callable[[int, list[str], float], Awaitable[_AnswerT]],
+        deadline: float,
+    ) -> list[_AnswerT]:
+        """What ``ask`` gets for all wanted groups, given a broker and the names of some that it coordinates."""
         brokers, before = await self._coordinators(deadline)
         if not before:
-            return 0
-        deleted = await self._requests.gather(self._delete_at(broker, prefix, deadline) for broker in brokers)
+            return []
+
+        async def at(broker: int) -> list[_AnswerT]:
+            response = await self._requests.send(ListGroupsRequest(), broker, deadline)
+            if response.error_code != 0:
+                raise broker_error(response.error_code, f"broker {broker}")
+            names = [row.group_id for row in response.groups if is_wanted(row.group_id)]
+            starts = range(0, len(names), _GROUPS_CHUNK)
+            return [await ask(broker, names[start : start + _GROUPS_CHUNK], deadline) for start in starts]
+
+        answers = await self._requests.gather(at(broker) for broker in brokers)
         if (brokers, before) != await self._coordinators(deadline):
             raise _IncompleteListing(f"leaders of {OFFSETS_TOPIC} moved while listing")
-        return sum(deleted)
-
-    async def _delete_at(self, broker: int, prefix: str, deadline: float) -> int:
-        """Of the groups that ``broker`` coordinates."""
-        response = await self._requests.send(ListGroupsRequest(), broker, deadline)
-        if response.error_code != 0:
-            raise broker_error(response.error_code, f"broker {broker}")
-        names = [row.group_id for row in response.groups if row.group_id.startswith(prefix)]
-        for start in range(0, len(names), _GROUPS_CHUNK):
-            request = DeleteGroupsRequest(groups_names=names[start : start + _GROUPS_CHUNK])
-            for row in (await self._requests.send(request, broker, deadline)).results:
-                if row.error_code not in (0, kafka_errors.GroupIdNotFoundError.errno):
-                    raise broker_error(row.error_code, f"group {row.group_id!r}")
-        return len(names)
+        return [answer for some in answers for answer in some]
 
     def _consumer_protocol_group(
         self, group: str, deadline: float
@@ -193,15 +198,19 @@ class ConsumerGroups:
         return int(found.node_id)
 
     async def _committed(self, topic: str, without: str, deadline: float) -> dict[str, dict[int, int]]:
-        brokers, before = await self._coordinators(deadline)
-        if not before:
-            return {}
-        answers = await self._requests.gather(
-            self._committed_at(broker, topic, without, deadline) for broker in brokers
-        )
-        if (brokers, before) != await self._coordinators(deadline):
-            raise _IncompleteListing(f"leaders of {OFFSETS_TOPIC} moved while listing")
+        ask = partial(self._committed_of, topic)
+        answers = await self._of_all(lambda name: not name.startswith(without), ask, deadline)
         return {group: offsets for answer in answers for group, offsets in answer.items()}
+
+    async def _committed_of(
+        self, topic: str, broker: int, groups: list[str], deadline: float
+    ) -> dict[str, dict[int, int]]:
+        asked = OffsetFetchRequest.OffsetFetchRequestGroup
+        request = OffsetFetchRequest(
+            groups=[asked(group_id=name, topics=None) for name in groups], **_OFFSET_FETCH
+        )
+        answer = await self._requests.send(request, broker, deadline)
+        return {row.group_id: offsets for row in answer.groups if (offsets := _offsets(row, topic))}
 
     async def _coordinators(self, deadline: float) -> tuple[list[int], dict[int, tuple[int, int]]]:
         """Live brokers, and leader and leader epoch of every partition of the offsets topic."""
@@ -214,23 +223,6 @@ class ConsumerGroups:
                 f"{OFFSETS_TOPIC} has no leader for partition {', '.join(map(str, leaderless))}"
             )
         return sorted(broker.node_id for broker in metadata.brokers), leaders
-
-    async def _committed_at(
-        self, broker: int, topic: str, without: str, deadline: float
-    ) -> dict[str, dict[int, int]]:
-        """Of the groups that ``broker`` coordinates."""
-        response = await self._requests.send(ListGroupsRequest(), broker, deadline)
-        if response.error_code != 0:
-            raise broker_error(response.error_code, f"broker {broker}")
-        names = [row.group_id for row in response.groups if not row.group_id.startswith(without)]
-        found: dict[str, dict[int, int]] = {}
-        asked = OffsetFetchRequest.OffsetFetchRequestGroup
-        for start in range(0, len(names), _GROUPS_CHUNK):
-            groups = [asked(group_id=name, topics=None) for name in names[start : start + _GROUPS_CHUNK]]
-            request = OffsetFetchRequest(groups=groups, **_OFFSET_FETCH)
-            answer = await self._requests.send(request, broker, deadline)
-            found |= {row.group_id: offsets for row in answer.groups if (offsets := _offsets(row, topic))}
-        return found
 
 
 def _offsets(group: Any, topic: str) -> dict[int, int]:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 CAPACITY = 64
-# Seconds. Brokers close a connection that was idle for ten minutes (connections.max.idle.ms): from then on nothing is left
-# that would be worth keeping.
+# Seconds: brokers close a connection that was idle for ten minutes (D-118).
 MAX_IDLE = 540.0
 
 _KeyT = TypeVar("_KeyT", bound=Hashable)
@@ -80,7 +79,7 @@ class IdlePool(Generic[_KeyT, _ClientT]):
         return since + self._max_idle
 
     def _close_all(self, clients: list[_ClientT]) -> None:
-        # Without the lock: it may take its time.
+        # Without the lock: it may take long.
         while clients:
             self._close(clients.pop())
 

@@ -1,4 +1,4 @@
-"""Transactional ids of ordered writers: what lets the controller list exactly whom a topic's change must fence."""
+"""Transactional ids of ordered writers: by them the controller finds the producers that a change must fence."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetSpec
+from kafka.protocol.consumer import OffsetSpec
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
-from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
-from spark_ordered_kafka.kafka.requests import BrokerRequests
+from spark_ordered_kafka.kafka.leaders import list_offsets
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs, current_sizes
+from spark_ordered_kafka.kafka.requests import BrokerCalls, BrokerRequests
 from spark_ordered_kafka.kafka.rows import ask_each, chunks
 
 _WHAT = "read the logs of topic {!r}"
@@ -20,19 +20,18 @@ _WHAT = "read the logs of topic {!r}"
 
 @dataclass(frozen=True)
 class LeaderLog:
-    """Log start and end offset; ``size`` in bytes, None where the leader did not tell."""
+    """Log start and end offset; ``size`` in bytes, None if not known."""
 
     start: int
     end: int
     size: int | None
 
 
-class LeaderLogs:
-    """For use by any number of threads. ``timeout`` (seconds) is for each call, which a broker that hangs takes twice."""
+class LeaderLogs(BrokerCalls):
+    """A broker that hangs takes the timeout of a call twice."""
 
-    def __init__(self, requests: BrokerRequests, *, timeout: float) -> None:
-        self._requests = requests
-        self._timeout = timeout
+    def __init__(self, requests: BrokerRequests, timeout: float) -> None:
+        super().__init__(requests, timeout)
         self._log_dirs = LogDirs(requests, timeout=timeout)
 
     def describe(self, topic: str, leaders: Mapping[int, int]) -> dict[int, LeaderLog]:
@@ -50,18 +49,10 @@ class LeaderLogs:
         }
         answers = ask_each(self._requests, questions, self._timeout, _WHAT.format(topic))
         found = {p: log for answer in answers.values() for p, log in _known(answer).items()}
-        sizes = self._sizes(topic, {leaders[p]: by_leader[leaders[p]] for p in found})
-        return {p: LeaderLog(start, end, sizes.get(p)) for p, (start, end) in found.items()}
-
-    def _sizes(self, topic: str, by_leader: Mapping[int, Sequence[int]]) -> dict[int, int]:
-        answers = self._log_dirs.describe_each({leader: {topic: rows} for leader, rows in by_leader.items()})
+        answering = {leaders[p]: {topic: by_leader[leaders[p]]} for p in found}
+        sizes = current_sizes(self._log_dirs.describe_each(answering))
         return {
-            replica.partition: replica.size
-            for answer in answers.values()
-            if not isinstance(answer, OrderedKafkaError)
-            for directory in answer
-            for replica in directory.replicas
-            if not replica.is_future
+            p: LeaderLog(start, end, sizes.get((topic, p, leaders[p]))) for p, (start, end) in found.items()
         }
 
     async def _offsets(
@@ -72,7 +63,8 @@ class LeaderLogs:
         # Starts first: a start that moves meanwhile never passes an end that is read after it.
         for spec, found in ((OffsetSpec.EARLIEST, starts), (OffsetSpec.LATEST, ends)):
             for chunk in chunks(partitions):
-                response = await self._requests.send(_request(topic, chunk, spec), leader, deadline)
+                request = list_offsets({topic: [(partition, -1) for partition in chunk]}, spec)
+                response = await self._requests.send(request, leader, deadline)
                 rows = (row for answered in response.topics for row in answered.partitions)
                 found |= {row.partition_index: row.offset for row in rows if row.error_code == 0}
         return {p: (start, ends[p]) for p, start in starts.items() if p in ends}
@@ -84,12 +76,3 @@ def _known(answer: dict[int, tuple[int, int]] | OrderedKafkaError) -> dict[int, 
     if answer.retriable or answer.code == ErrorCode.BROKER_NOT_AVAILABLE:
         return {}
     raise answer
-
-
-def _request(topic: str, partitions: Sequence[int], spec: OffsetSpec) -> Any:
-    asked = ListOffsetsRequest.ListOffsetsTopic
-    rows = [
-        asked.ListOffsetsPartition(partition_index=partition, timestamp=spec, current_leader_epoch=-1)
-        for partition in partitions
-    ]
-    return ListOffsetsRequest(topics=[asked(name=topic, partitions=rows)], isolation_level=0)

@@ -5,30 +5,58 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
 
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
 
 NO_LEADER = -1
+CONSUMER = -1
+"""The replica id of what is no broker."""
 
-# Partitions in one request: small enough for the network loop's thread to go on serving others.
+# Partitions in one request: small enough for the network loop's thread to serve others meanwhile.
 CHUNK = 1000
 
 # Seconds for a broker to answer when all are asked. One that hangs says nothing.
 _PATIENCE = 2.0
 
-# Brokers asked who leads a partition. One that was cut off from the others believes in what it knew last.
+# Brokers asked who leads a partition. One that is cut off from the others answers what it knew last.
 _WITNESSES = 3
 
 PROPAGATION = 5.0
 """Seconds for every broker to learn of a topic or partition that was just made, or of its new replicas."""
 
 USUAL_PROPAGATION = 1.0
-"""Seconds in which they nearly always have, so that what one has not heard of is looked for that long."""
+"""Seconds in which they nearly always have learned of it: what a broker does not know is looked for so long."""
+
+
+def list_offsets(
+    rows: Mapping[str, Iterable[tuple[int, int]]],
+    spec: OffsetSpec,
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    replica_id: int = CONSUMER,
+) -> ListOffsetsRequest:
+    """Asks for offsets of ``(partition, leader epoch)`` by topic; an epoch of -1 is not compared with the leader's."""
+    asked = ListOffsetsRequest.ListOffsetsTopic
+    return ListOffsetsRequest(
+        replica_id=replica_id,
+        isolation_level=isolation.value,
+        topics=[
+            asked(
+                name=topic,
+                partitions=[
+                    asked.ListOffsetsPartition(partition_index=p, timestamp=spec, current_leader_epoch=epoch)
+                    for p, epoch in partitions
+                ],
+            )
+            for topic, partitions in rows.items()
+        ],
+    )
 
 
 async def controller_of(requests: BrokerRequests, deadline: float) -> int:
@@ -118,7 +146,7 @@ async def _ask(
 
 async def _leaders(requests: BrokerRequests, topic: str, deadline: float) -> dict[int, tuple[int, int]]:
     """Leader epoch and leader of each partition, the newest that some brokers know."""
-    brokers = [row.node_id for row in (await requests.metadata([], None, deadline)).brokers]
+    brokers = await requests.broker_ids(deadline)
     views = await requests.gather(
         requests.metadata([topic], broker, deadline)
         for broker in random.sample(brokers, min(_WITNESSES, len(brokers)))
@@ -138,7 +166,7 @@ async def metadata_of_all(
     requests: BrokerRequests, topics: Sequence[str] | None, deadline: float
 ) -> list[Any]:
     """``MetadataResponse`` of each broker that answers: they learn one after another of what has just been changed."""
-    brokers = [row.node_id for row in (await requests.metadata([], None, deadline)).brokers]
+    brokers = await requests.broker_ids(deadline)
     soon = min(deadline, time.monotonic() + _PATIENCE)
     answers = await requests.settle(requests.metadata(topics, broker, soon) for broker in brokers)
     return [answer for answer in answers if not isinstance(answer, kafka_errors.KafkaError)]

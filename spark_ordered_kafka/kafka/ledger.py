@@ -57,7 +57,7 @@ class Origin:
 
 
 NO_ORIGIN = Origin()
-"""Of entries that nothing but their sequence number matters of."""
+"""The origin of entries of which only the sequence number matters."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def read_entry(consumer: Consumer, topic: str, group: str, timeout: float) -> Le
     Waits while the group's coordinator moves or a commit is in doubt, at most ``timeout`` seconds; raises
     UnavailableError after that.
     """
-    # Not AdminClient.list_consumer_group_offsets: librdkafka 2.16 crashes there while a coordinator is loading.
+    # Not AdminClient.list_consumer_group_offsets: librdkafka crashes there while a coordinator is loading (D-073).
     (found,) = _retrying(timeout)(_committed, consumer, topic, group, timeout)
     return LedgerEntry.parse(found.offset, found.metadata) if found.offset >= 0 else None
 
@@ -130,7 +130,7 @@ def look_up(connection: Connection, topic: str, group: str, timeout: float) -> L
 def writer_places(connection: Connection, writer: str, timeout: float) -> frozenset[WriterTask]:
     """Where a writer has committed anything: all its ledgers that the brokers still have.
 
-    Brokers tell only of groups that the caller may describe, which the rights of a writer (READ) include. Raises
+    Brokers list only groups that the caller may describe, which the rights of a writer (READ) include (D-068). Raises
     UnavailableError where they do not all answer in time, RequestError where one refuses.
     """
     listed = partial(_retrying(timeout), _groups, connection, min(timeout, _LISTING))
@@ -168,7 +168,7 @@ def _committed(consumer: Consumer, topic: str, group: str, timeout: float) -> li
 
 
 def _groups(connection: Connection, timeout: float) -> frozenset[str]:
-    # A new client each time: one that goes on would ask the brokers that it knew, also those that are gone.
+    # A new client each time: an older one would ask the brokers that it knew, also those that are gone.
     admin = AdminClient(client_properties({**connection.kafka, "log_level": "3"}))
     doing = "listing the ledgers of a writer"
     listing = wait_for(admin.list_consumer_groups(request_timeout=timeout), timeout, doing)

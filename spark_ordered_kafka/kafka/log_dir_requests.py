@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 
-from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, refusal
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error, refusal
 from spark_ordered_kafka.kafka.rows import as_refusal, ask_each, by_topic, chunks
-from spark_ordered_kafka.kafka.values import DirReplica, LogDir, Replica
+from spark_ordered_kafka.kafka.values import DirReplica, LogDir, LogDirAnswers, Replica, local_replicas
 
 _UNKNOWN = -1
 
 
-class LogDirs:
-    """Log directories of one cluster's brokers, for use by any number of threads.
+class LogDirs(BrokerCalls):
+    """Log directories of one cluster's brokers.
 
-    Args:
-        requests: connections to the cluster.
-        timeout: seconds for each call that gives none of its own. A broker that hangs takes all of them, whatever the others
-            answer.
+    While one broker hangs, a call takes the whole timeout, which is also an argument.
     """
-
-    def __init__(self, requests: BrokerRequests, *, timeout: float = 30.0) -> None:
-        self._requests = requests
-        self._timeout = timeout
 
     def describe(
         self,
@@ -39,9 +32,9 @@ class LogDirs:
     ) -> dict[int, list[LogDir] | OrderedKafkaError]:
         """The log directories of each broker in the order of its answer (DescribeLogDirs), all asked at the same time.
 
-        A broker that has no answer has its error instead: RequestError BROKER_NOT_AVAILABLE if it is not alive,
-        UnavailableError if it does not answer in time, RequestError CLUSTER_AUTHORIZATION_FAILED. A partition of
-        ``topics`` that a broker does not have lacks there.
+        A broker without an answer has an error instead: RequestError BROKER_NOT_AVAILABLE if it is not alive,
+        UnavailableError if it does not answer in time, RequestError CLUSTER_AUTHORIZATION_FAILED. The result lacks
+        partitions of ``topics`` that a broker does not have.
 
         Args:
             topics: the partitions to look for, by topic; None: all. Directories without any of them are listed, too.
@@ -58,20 +51,35 @@ class LogDirs:
         questions = {broker: partial(self._describe, broker, topics) for broker, topics in wanted.items()}
         return ask_each(self._requests, questions, self._seconds(timeout), "describe log directories")
 
+    def sizes(self, replicas: Iterable[Replica]) -> dict[Replica, int]:
+        """Bytes of the logs of replicas, (topic, partition, broker). One that its broker does not have lacks.
+
+        Raises:
+            RequestError: the log directories may not be described.
+            UnavailableError: a broker does not answer.
+        """
+        wanted: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for topic, partition, broker in replicas:
+            wanted[broker][topic].append(partition)
+        answers = self.describe_each(wanted)
+        for answer in answers.values():
+            _check(answer)
+        return current_sizes(answers)
+
     def alter(
         self, moves: Mapping[Replica, str], *, timeout: float | None = None
     ) -> dict[Replica, RequestError]:
-        """Have brokers move replicas to log directories of theirs (AlterReplicaLogDirs); those that are refused.
+        """Start moving replicas to other log directories of their brokers (AlterReplicaLogDirs); returns the failures.
 
-        A broker copies a replica that it has, beside what else it does: :meth:`describe` shows the temporary one.
-        Naming the directory where the current one is ends that. Of a replica that a broker does not have
-        (REPLICA_NOT_AVAILABLE) it remembers, until it restarts, in which directory to make it. Asking twice does no harm.
+        A broker copies the replica in the background: :meth:`describe` shows the temporary one. Naming the current
+        directory cancels that. For a replica that it does not have (REPLICA_NOT_AVAILABLE) a broker remembers the
+        directory until it restarts, and creates the replica there. Asking twice does no harm.
 
         Args:
             moves: (topic, partition, broker) -> absolute path of the directory.
 
         Returns:
-            What failed: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR for one that is offline, REPLICA_NOT_AVAILABLE,
+            Failures: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR for one that is offline, REPLICA_NOT_AVAILABLE,
             CLUSTER_AUTHORIZATION_FAILED; BROKER_NOT_AVAILABLE for a broker that is not alive, REQUEST_TIMED_OUT for one
             that did not answer.
         """
@@ -119,6 +127,21 @@ class LogDirs:
                         replica = (found.topic_name, row.partition_index, broker)
                         failures[replica] = refusal(row.error_code, None, what)
         return failures
+
+
+def current_sizes(answers: LogDirAnswers) -> dict[Replica, int]:
+    """Bytes of the replicas that brokers have reported, but for temporary ones."""
+    return {replica: held.size for replica, held in local_replicas(answers).items() if held.path is not None}
+
+
+def _check(answer: list[LogDir] | OrderedKafkaError) -> None:
+    """Raises what a broker answered instead of its directories; one that is offline holds no replica in use."""
+    if isinstance(answer, OrderedKafkaError):
+        # One that has just died leads nothing any more in a moment.
+        raise UnavailableError(str(answer)) if answer.code == ErrorCode.BROKER_NOT_AVAILABLE else answer
+    for directory in answer:
+        if directory.error_code not in (0, ErrorCode.KAFKA_STORAGE_ERROR):
+            raise refusal(directory.error_code, None, f"read log directory {directory.path}")
 
 
 def _description_requests(topics: Mapping[str, Collection[int]] | None) -> list[Any]:

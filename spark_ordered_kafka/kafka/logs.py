@@ -1,4 +1,4 @@
-"""The logs of partitions: their size, deleting what is in them, and whether a reader would find a record there."""
+"""The logs of partitions: deleting what is in them, and whether a reader would find a record there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteRecordsRequest
 
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.clients import (
     NO_COORDINATOR,
     STALE_METADATA,
@@ -21,10 +21,8 @@ from spark_ordered_kafka.kafka.clients import (
     translate,
 )
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
-from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, refusal, translated
+from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error, translated
 from spark_ordered_kafka.kafka.rows import chunks
-from spark_ordered_kafka.kafka.values import LogDir
 
 # A tail's first record will do, so the consumer is to fetch little.
 _FETCH_BYTES = 16_384
@@ -40,18 +38,8 @@ class DeletedRecords:
     error: OrderedKafkaError | None = None
 
 
-class PartitionLogs:
-    """Logs of one cluster's partitions, for use by any number of threads.
-
-    Args:
-        requests: connections to the cluster.
-        timeout: seconds for each call.
-    """
-
-    def __init__(self, requests: BrokerRequests, *, timeout: float = 30.0) -> None:
-        self._requests = requests
-        self._timeout = timeout
-        self._log_dirs = LogDirs(requests, timeout=timeout)
+class PartitionLogs(BrokerCalls):
+    """Logs of one cluster's partitions."""
 
     def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, DeletedRecords]:
         """Delete what lies below an offset, partition by partition; the outcome of each.
@@ -72,22 +60,6 @@ class PartitionLogs:
                 raise
             done |= {p: DeletedRecords(-1, error) for p in offsets if p not in done}
         return done
-
-    def sizes(self, topic: str, leaders: Mapping[int, int]) -> dict[int, int]:
-        """Bytes of the leader's log, by partition; ``leaders`` maps partition -> broker id. What moved meanwhile lacks.
-
-        Raises:
-            RequestError: the log directories may not be described.
-            UnavailableError: a leader does not answer.
-        """
-        asked = {leader: {topic: chunk} for leader, chunk in _by_leader(leaders).items()}
-        return {
-            replica.partition: replica.size
-            for answer in self._log_dirs.describe_each(asked).values()
-            for directory in _answered(answer)
-            for replica in directory.replicas
-            if not replica.is_future
-        }
 
     async def _leaders(self, topic: str, deadline: float) -> dict[int, int]:
         metadata = await self._requests.metadata([topic], None, deadline)
@@ -207,14 +179,3 @@ def _by_leader(leaders: Mapping[int, int]) -> dict[int, list[int]]:
         if leader != NO_LEADER:
             partitions[leader].append(partition)
     return partitions
-
-
-def _answered(answer: list[LogDir] | OrderedKafkaError) -> list[LogDir]:
-    """The directories that are online; one that is not holds no leader. Raises what a broker answered instead."""
-    if isinstance(answer, OrderedKafkaError):
-        # One that has just died leads nothing any more in a moment.
-        raise UnavailableError(str(answer)) if answer.code == ErrorCode.BROKER_NOT_AVAILABLE else answer
-    for directory in answer:
-        if directory.error_code not in (0, ErrorCode.KAFKA_STORAGE_ERROR):
-            raise refusal(directory.error_code, None, f"read log directory {directory.path}")
-    return [directory for directory in answer if directory.error_code == 0]

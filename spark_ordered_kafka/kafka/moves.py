@@ -1,13 +1,12 @@
-"""How far the brokers have come with copying replicas, whoever asked for it."""
+"""How far the brokers have come with copying replicas, also for other tools."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
-from spark_ordered_kafka.kafka.logs import PartitionLogs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 
 _TIMEOUT = 5.0
@@ -15,7 +14,7 @@ _TIMEOUT = 5.0
 
 @dataclass(frozen=True)
 class Moves:
-    """Reassignments that go on: how many ``partitions``, and of their new replicas the bytes that there are and will be.
+    """Reassignments in progress: how many ``partitions``, and of their new replicas the bytes that there are and will be.
 
     What will be is the size of the leader's log now, so both grow while records come in.
     """
@@ -34,25 +33,21 @@ def moves(admin: KafkaAdmin) -> Moves:
     found = Reassignments(admin.requests, timeout=_TIMEOUT).all_ongoing()
     if not found:
         return Moves()
-    by_topic: dict[str, dict[int, tuple[int, ...]]] = defaultdict(dict)
-    for (topic, partition), reassignment in found.items():
-        by_topic[topic][partition] = reassignment.adding
     alive = {broker.id for broker in admin.brokers()}
-    logs = PartitionLogs(admin.requests, timeout=_TIMEOUT)
+    leaders = {
+        (topic, row.partition): row.leader
+        for topic, description in admin.describe_topics(sorted({topic for topic, _ in found})).items()
+        for row in description.partitions
+        if row.leader != NO_LEADER
+    }
+    added = [(*place, broker) for place, one in found.items() if place in leaders for broker in one.adding]
+    led = {(topic, p): (topic, p, leaders[topic, p]) for topic, p, _ in added}
+    # One that is down has nothing yet that could be used.
+    asked = {*led.values(), *(replica for replica in added if replica[2] in alive)}
+    sizes = LogDirs(admin.requests, timeout=_TIMEOUT).sizes(asked)
     copied = total = 0
-    for topic, description in admin.describe_topics(list(by_topic)).items():
-        adding = by_topic[topic]
-        leaders = {
-            p.partition: p.leader
-            for p in description.partitions
-            if adding.get(p.partition) and p.leader != NO_LEADER
-        }
-        sizes = logs.sizes(topic, leaders) if leaders else {}
-        for place in range(max(map(len, adding.values()), default=0)):
-            brokers = {p: adding[p][place] for p in sizes if place < len(adding[p])}
-            # One that is down has nothing yet that could be used.
-            asked = {p: broker for p, broker in brokers.items() if broker in alive}
-            there = logs.sizes(topic, asked) if asked else {}
-            total += sum(sizes[p] for p in brokers)
-            copied += sum(min(sizes[p], there.get(p, 0)) for p in asked)
+    for replica in added:
+        size = sizes.get(led[replica[:2]], 0)
+        total += size
+        copied += min(size, sizes.get(replica, 0))
     return Moves(len(found), copied, total)

@@ -51,8 +51,8 @@ def plain_write(
 ) -> PlainWrite | None:
     """A record that a producer without idempotence has written during the call, if there is one.
 
-    Most calls look at the ends of the logs, see producer ids there, and return. Where some batch has none, whoever wrote
-    it may have stopped or not, so the logs are watched for a second.
+    Most calls look at the ends of the logs, see producer ids there, and return. Where some batch has none, its
+    writer may have stopped or not, so the logs are watched for a second (D-017).
 
     Args:
         partitions: some are looked at if there are many.

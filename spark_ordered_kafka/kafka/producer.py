@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypedDict, cast
+from typing import Any, Protocol, TypedDict
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -17,23 +18,21 @@ from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.contents import Records
-from spark_ordered_kafka.native.producing import Headroom, produce
+from spark_ordered_kafka.native.producing import Headroom, produce, queue_rows
 from spark_ordered_kafka.native.unanswered import watch
 from spark_ordered_kafka.ordering.routing import Routing
 
+_LOG = logging.getLogger(__name__)
 QUEUE_RECORDS = 500_000
 _DEFAULTS = {
     "linger.ms": "5",
     "compression.type": "lz4",
-    # librdkafka forgets brokers that are away for a moment and starts anew, which a transaction does not survive (its
-    # issue 5511); a thread of it then spins.
+    # librdkafka would forget brokers that are away for a moment, which a transaction does not survive (D-074).
     "metadata.recovery.strategy": "none",
-    # The first of growing pauses, 100 by default. A transaction that begins right after one of the same id is turned away
-    # for the few milliseconds in which brokers complete that one.
+    # The first of growing pauses, 100 by default: brokers turn a transaction away while they end the last one (D-066).
     "retry.backoff.ms": "5",
 }
-# Undelivered at most. A broker is kept busy with much less, and what librdkafka frees it uses again: with 256 MiB, a third of
-# the time that a task takes to queue records of 1 kB went into new pages.
+# Undelivered at most: enough to keep a broker busy (D-110).
 _DRAIN_RECORDS = 100_000
 _DRAIN_BYTES = 32 * 1024 * 1024
 _LITTLE_ROOM = 0.125
@@ -94,19 +93,18 @@ class WriterLayout(Protocol):
 
 
 class TransactionalProducer:
-    """A producer between one ``init_transactions`` and the first trouble.
+    """A producer from ``init_transactions`` to its first failure.
 
     ``layout`` is the layout checked *after* the initialisation, hence valid until the instance is fenced if the topic
     is ordered; ``tombstones`` are those it owes under that layout, if any; ``ledger`` is the consumer group that holds
     its entries (None: one named like the transactional id), ``last`` the last of them;
     ``in_doubt``: a commit was asked for and not confirmed; ``group`` is the ledger's metadata. The ledger is read only if
-    ``predecessors``, of which a commit may be in doubt. Who needs no such look may give the group that an earlier
-    instance of the same id had, which saves a client of its own.
+    ``predecessors``, of which a commit may be in doubt. Without them ``group`` may be that of an earlier instance of
+    the same id, which saves a client.
     ``await_others`` is called once there are connections, and waits for other initialisations of the id: a broker
     turns one away while it is busy with another, and librdkafka tries again after 500 ms only.
-    An instance is never used again after an abort, an error, or a transaction in which a request got no answer: before
-    transaction version 2 (KIP-890), which librdkafka 2.16 does not speak, a delayed request of one transaction can hit
-    the next one of the same producer epoch. One that was answered, if only to be sent again, can no more.
+    An instance is never used again after an abort, an error, or a transaction in which a request got no answer, since a
+    delayed request could hit the next transaction of the same producer epoch (D-065).
     """
 
     def __init__(
@@ -155,8 +153,7 @@ class TransactionalProducer:
             reader.close()
 
     def _initialise(self, await_others: Callable[[], object] | None) -> None:
-        # librdkafka asks for the coordinator once and, without a connection yet, again after 500 ms only. The first answer
-        # comes by the bootstrap connection, which it gives up then; the second needs one that stays.
+        # Twice: the first answer comes by the bootstrap connection, which librdkafka then gives up (D-083).
         self.refresh_metadata()
         self.refresh_metadata()
         if await_others is not None:
@@ -182,10 +179,7 @@ class TransactionalProducer:
         self._undelivered_bytes += size
         # Of one of them nothing is known but that it is no larger than all.
         self._largest = max(self._largest, size)
-        if rows and "headers" in rows[0]:
-            self._run("producing", self._produce_each, partition, rows)
-        else:
-            self._run("producing", self._produce_batch, partition, rows)
+        self._run("producing", queue_rows, self._producer, self._topic, partition, rows)
 
     def send_records(self, records: Records, routing: Routing, turn: int) -> int:
         """Queue records in the partitions of their keys, in their order; waits for room.
@@ -229,7 +223,7 @@ class TransactionalProducer:
         return Headroom(_DRAIN_RECORDS - undelivered, _DRAIN_BYTES - self._undelivered_bytes)
 
     def _await_headroom(self) -> Headroom:
-        """Wait until half of the room is free, if little is: filling it row by row would cost a call for each few."""
+        """Wait until half of the room is free, if little is: filling it row by row would cost a call for each few (D-110)."""
         deadline = time.monotonic() + self._timeout
         wanted = _LITTLE_ROOM
         headroom = self._headroom()
@@ -252,7 +246,7 @@ class TransactionalProducer:
         """Wait until everything queued is acknowledged or failed."""
         deadline = time.monotonic() + self._timeout
         self._run("flushing", self._producer.flush, self._timeout)
-        # What else was told meanwhile, of broken connections, say, counts, too.
+        # Other events count as well, such as broken connections.
         while len(self._producer) > 0 and time.monotonic() < deadline:
             self._run("flushing", self._producer.flush, max(0.0, deadline - time.monotonic()))
         if len(self._producer) > 0:
@@ -285,17 +279,21 @@ class TransactionalProducer:
         self._watch.ended(self._poll)
 
     def abort(self) -> None:
-        """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance."""
+        """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance.
+
+        A failure is only logged: the successor's initialisation, or the transaction's timeout, aborts it as well.
+        """
         self._producer.purge()
         try:
             self._run("aborting", self._producer.abort_transaction, self._timeout)
-        finally:
-            self.discard()
+        except OrderedKafkaError as error:
+            _LOG.warning("aborting %s: %s", self.transactional_id, error)
+        self.discard()
 
     def discard(self) -> None:
         """Serve what is left to report before the instance is forgotten.
 
-        librdkafka 2.16 corrupts the heap when a fenced instance is destroyed with delivery reports that nobody took.
+        librdkafka 2.16 corrupts the heap when a fenced instance is destroyed with reports that were not served (D-117).
         """
         self._producer.purge()
         deadline = time.monotonic() + self._timeout
@@ -318,39 +316,26 @@ class TransactionalProducer:
         # It raises the instance's fatal error, such as having been fenced, if there is one.
         self._run("polling", self._producer.poll, timeout)
 
-    def _produce_batch(self, partition: int, rows: list[Row]) -> None:
-        # A partition named in a row would be ignored: librdkafka takes one for the whole call.
-        if self._producer.produce_batch(self._topic, cast(list[dict[str, Any]], rows), partition) < len(rows):
-            refused = next(row["_error"] for row in rows if "_error" in row)  # type: ignore[typeddict-item]
-            raise KafkaException(refused)
-
-    def _produce_each(self, partition: int, rows: list[Row]) -> None:
-        produce = self._producer.produce
-        for row in rows:
-            produce(self._topic, partition=partition, **row)
-
     def _run(self, doing: str, call: Any, *arguments: Any) -> Any:
         try:
             return call(*arguments)
         except KafkaException as error:
             raise transaction_error(error.args[0], f"{doing} as {self.transactional_id!r}") from error
         except SystemError as error:
-            # confluent-kafka 2.16 sets a fatal error as Python's current exception and may go on to call a callback,
-            # whose first call into C finds an exception that it did not raise.
+            # confluent-kafka 2.16 sets a fatal error as Python's current exception and may then call a callback, whose
+            # first call into C finds an exception that it did not raise.
             fatal = error.__cause__
             if not isinstance(fatal, KafkaException):
                 raise
             raise transaction_error(fatal.args[0], f"{doing} as {self.transactional_id!r}") from fatal
-        except BufferError as error:
-            raise UnavailableError(f"while {doing} as {self.transactional_id!r}: {error}") from error
 
 
 def transaction_error(error: KafkaError, doing: str) -> OrderedKafkaError:
     """As :func:`translate`, but "unknown" is a fence, and what a group says of a former member a rebalance.
 
     When the end of a transaction meets the fence of its id, a broker of Kafka 4.3 answers UNKNOWN_SERVER_ERROR (it logs
-    an IllegalStateException of ``TransactionMetadata.prepareTransitionTo``) and goes on with the fence. Whether
-    the transaction was committed, the ledger tells the successor.
+    an IllegalStateException of ``TransactionMetadata.prepareTransitionTo``) and completes the fence. Whether
+    the transaction was committed, the successor reads in the ledger.
     """
     if error.code() == KafkaError.UNKNOWN:
         return FencedError(f"while {doing}: {error.name()}: {error.str()}")

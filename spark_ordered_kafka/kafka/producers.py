@@ -19,7 +19,7 @@ from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import read_from_leaders
 
 TIMEOUT = 6.0
-"""Seconds for one check, below the timeout of the client, which is to be told which partition has no leader."""
+"""Seconds for one check, below the timeout of the client, so that the answer can name the partition that has no leader."""
 
 _SHOWN = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ class ProducerCheck:
     def foreign(self, topic: str, partitions: Collection[int]) -> list[ForeignProducer]:
         """The foreign producers, the one that wrote last first. Raises as :meth:`refuse_foreign`, but for finding some.
 
-        The logs are looked at first and the transactions second: an ordered writer that shows in a log had its
+        The logs are read first and the transactions second (D-018): an ordered writer that shows in a log had its
         transactional id before, so the listing has it, also when it started between the two. Its producer id stays
         the same through all fences but one in 32,767: when the producer epoch is used up, Kafka gives the transactional
         id a new producer id. What the writer wrote under the old one then looks foreign, until Kafka forgets it or
@@ -124,7 +124,7 @@ def refusal(topic: str, producers: Sequence[ForeignProducer], now: float) -> str
     more = len(producers) - _SHOWN
     return (
         f"producers that are not ordered writers have written to topic {topic!r}: {shown}"
-        f"{f'; and {more} more' if more > 0 else ''}. They would go on under the old partition count: stop them and "
+        f"{f'; and {more} more' if more > 0 else ''}. They would continue under the old partition count: stop them and "
         "wait until Kafka has forgotten them (the brokers' producer.id.expiration.ms after the last write, 1 day by "
         "default), or use force if they are stopped or their records need no order"
     )

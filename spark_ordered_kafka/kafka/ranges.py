@@ -1,4 +1,4 @@
-"""Where the logs of partitions begin and end, as their leaders tell it."""
+"""Where the logs of partitions begin and end, from their leaders."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from spark_ordered_kafka.kafka.clients import (
     wait_for,
 )
 
-# Seconds in which brokers elect the leaders that a dead one has left behind, and more.
-_PATIENCE = 30.0
-# Times that a topic is looked for in vain before it counts as gone: brokers hear late of one that was just made.
+# Seconds that leaders may be away, as by Kafka's default.api.timeout.ms: brokers that are busy elect late.
+_PATIENCE = 60.0
+# Look-ups without a result after which a topic counts as gone: brokers hear late of one that was just made.
 _LOOKS = 5
 _AnswerT = TypeVar("_AnswerT")
 _URL_SAFE = str.maketrans("+/", "-_", "=")
@@ -41,7 +41,7 @@ _URL_SAFE = str.maketrans("+/", "-_", "=")
 
 @dataclass(frozen=True)
 class Reached:
-    """An offset that a log is known to have reached, and the epoch of the leader that told it, -1 if not known."""
+    """An offset that a log is known to have reached, and the epoch of the leader that answered, -1 if not known."""
 
     offset: int
     leader_epoch: int
@@ -51,7 +51,7 @@ class Reached:
 class TopicLog:
     """What the brokers say of a topic: Kafka's id of it, and per partition the log start and end offsets.
 
-    ``leader_epochs`` has the leader epoch (KIP-101) that an end was read under, where the broker told it.
+    ``leader_epochs`` has the leader epoch (KIP-101) that an end was read under, if known.
     """
 
     topic_id: str
@@ -69,7 +69,7 @@ class LogRanges:
         self._kafka = connection.kafka
         alone = {k: v for k, v in connection.kafka.items() if k not in ("group.id", "isolation.level")}
         self._admin = AdminClient(client_properties(alone))
-        # The admin client's own list_offsets leaks, and corrupts its memory when brokers do not answer in time.
+        # The admin client's own list_offsets leaks, and corrupts its memory when brokers do not answer (D-121).
         self._consumer: Consumer | None = None
         # Two that ask one consumer at the same time may starve each other.
         self._asking = threading.Lock()
@@ -222,7 +222,7 @@ class LogRanges:
 
 
 def _raise_unless_retriable(error: OrderedKafkaError) -> None:
-    # Whoever refreshes is about to ask again, and that tells.
+    # The caller is about to ask again, and sees the failure then.
     if not error.retriable:
         raise error
 

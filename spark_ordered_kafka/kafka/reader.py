@@ -26,15 +26,15 @@ from spark_ordered_kafka.kafka.clients import (
     translate,
 )
 from spark_ordered_kafka.kafka.idle import IdlePool
+from spark_ordered_kafka.kafka.misrouted import MisroutedFilter, MisroutedRecords
 from spark_ordered_kafka.kafka.segments import Segment
-from spark_ordered_kafka.kafka.strays import StrayCounter, Strays
 from spark_ordered_kafka.native.draining import Drain, Drained, Limits, drain_of
 
 _LOG = logging.getLogger(__name__)
 BATCH = Limits(records=32_768, bytes=8 * 2**20)
 # Seconds to wait for a record at once; a task that Spark kills ends within it.
 _WAIT = 0.25
-# Segments of a task that are read at the same time at most, and their offsets in sum.
+# Segments of a task that are read at the same time at most, and their offsets in sum (D-047).
 _AHEAD = 4
 _AHEAD_RECORDS = 10_000
 # Seconds without a record after which the leader is looked for; each time twice as many.
@@ -55,7 +55,7 @@ known. Raises an error of this package when the leader cannot be asked."""
 @dataclass(frozen=True)
 class ReadSettings:
     """How to read. ``misrouted``: what to do about records that lie where their keys do not belong;
-    ``stall_timeout`` (seconds): how long no progress is borne before UnavailableError."""
+    ``stall_timeout`` (seconds): how long without progress before UnavailableError."""
 
     connection: Connection
     include_headers: bool
@@ -68,40 +68,41 @@ def read_segments(
     settings: ReadSettings,
     segments: Sequence[Segment],
     schema: pa.Schema,
-    on_strays: Callable[[Sequence[Strays]], None] = lambda _: None,
+    on_misrouted: Callable[[Sequence[MisroutedRecords]], None] = lambda _: None,
     log_end: LogEndOf = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of the segments, one segment after another, as batches of ``schema``.
 
     A segment is done when the *position* reaches its end: the end may fall on control records, aborted records or a
-    compaction gap. Where nothing comes, ``log_end`` is asked whether the log was truncated. Raises DataLossError when records are gone and ``fail_on_data_loss`` is set, UnavailableError when
-    the broker stalls, MisroutedRecordError under ``misrouted=fail``. The tombstones that writers of a compacted topic put
+    compaction gap. Where nothing comes, ``log_end`` is asked whether the log was truncated. Raises DataLossError when
+    records are gone and ``fail_on_data_loss`` is set, UnavailableError when the broker stalls, MisroutedRecordError under
+    ``misrouted=fail``. The tombstones that writers of a compacted topic put
     into earlier partitions of a key are left out: delivered, they would delete live state.
     """
     readings = _Readings(settings, segments, log_end)
-    strays = StrayCounter(settings.misrouted)
+    misrouted = MisroutedFilter(settings.misrouted)
     try:
         for segment, reading in readings:
             constants = _Constants(segment, schema)
             for records in _batches(reading):
-                kept = strays.judge(records, segment)
+                kept = misrouted.judge(records, segment)
                 if kept.num_rows > 0:
                     yield constants.added_to(kept)
     except KafkaException as error:
         raise translate(error.args[0], "reading") from error
     finally:
         readings.close()
-        on_strays(strays.found)
+        on_misrouted(misrouted.found)
 
 
 def _batches(reading: _Reading) -> Iterator[pa.RecordBatch]:
-    # What it waited for its turn is no stall.
+    # The wait for its turn is no stall.
     reading.start_waiting()
     while reading.position < reading.end:
         fetched = reading.fetch()
         if fetched is not None:
             yield fetched
-            # Nor is what the caller took its time for.
+            # Nor is the time that the caller took.
             reading.start_waiting()
 
 
@@ -182,13 +183,13 @@ class _Reading:
             self.position = reached
             self.start_waiting()
         if drained.event is not None and drained.event.code() in STALE_METADATA:
-            self._bear(self._refresh)
+            self._tolerant(self._refresh)
         if drained.event is not None and drained.event.code() in OUT_OF_RANGE:
-            self._bear(self._find_range)
+            self._tolerant(self._find_range)
         if self.position < self.end and time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + self._pause
             self._pause *= 2
-            self._bear(self._look)
+            self._tolerant(self._look)
         if self.position < self.end and time.monotonic() > self._deadline:
             raise UnavailableError(
                 f"no progress for {self._settings.stall_timeout:g} s at offset {self.position} of {self._partition},"
@@ -235,12 +236,12 @@ class _Reading:
         return drained.position
 
     def _take(self, error: OrderedKafkaError) -> None:
-        """Bear an error that may pass until nothing has moved for too long."""
+        """Keep a retriable error as the reason to give once nothing has moved for too long; raise any other one."""
         if not error.retriable:
             raise error
         self._reason = str(error)
 
-    def _bear(self, step: Callable[[], None]) -> None:
+    def _tolerant(self, step: Callable[[], None]) -> None:
         try:
             step()
         except KafkaException as error:
@@ -261,7 +262,7 @@ class _Reading:
             self._lose(min(low, self.end), f"the log starts at {low}")
 
     def _find_range(self) -> None:
-        """Go on where the log begins, or where the reader was when a broker did not know its position."""
+        """Assign again: at the log's start, or where the reader was if a broker did not know that position."""
         place = TopicPartition(self._segment.topic, self._segment.partition)
         low, high = self.consumer.get_watermark_offsets(place, _ANSWER)
         if low > self.position:
@@ -271,14 +272,14 @@ class _Reading:
         else:
             self._reason = f"for the broker that was asked, the log ends at {high}"
             self._look()
-            time.sleep(_AGAIN)
+            time.sleep(_AGAIN)  # until followers have caught up, or another broker leads
         self._assign_again()
 
     def _look(self) -> None:
         """Nothing has come for a while: see who leads the partition, and whether its log was truncated.
 
         That a broker sees the end of its log is no proof: it may lead the partition no more, or wait for its followers.
-        Only the leader's own word on the epoch that the end was planned under is (KIP-320).
+        Only the leader's own answer for the epoch that the end was planned under is (KIP-320, D-060).
         """
         self._refresh()
         end = self._log_end(self._segment)
@@ -287,17 +288,17 @@ class _Reading:
         lost = max(end, self.position)
         why = f"the log of leader epoch {self._segment.leader_epoch} was truncated and ends at {end}"
         message = f"offsets {lost} to {self.end - 1} of {self._partition} are gone: {why}"
-        _tell_lost(message, self._settings)
+        _report_lost(message, self._settings)
         self.end = lost
 
     def _lose(self, end: int, why: str) -> None:
         message = f"offsets {self.position} to {end - 1} of {self._partition} are gone: {why}"
-        _tell_lost(message, self._settings)
+        _report_lost(message, self._settings)
 
 
-def _tell_lost(message: str, settings: ReadSettings) -> None:
+def _report_lost(message: str, settings: ReadSettings) -> None:
     if settings.fail_on_data_loss:
-        raise DataLossError(f"{message} (set failOnDataLoss to false to go on without them)")
+        raise DataLossError(f"{message} (set failOnDataLoss to false to continue without them)")
     _LOG.warning("%s", message)
 
 

@@ -11,25 +11,16 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartiti
 
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.leaders import controller_of
-from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
+from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
 from spark_ordered_kafka.kafka.rows import Answer, ask_rows, by_topic, chunks, placed
 from spark_ordered_kafka.kafka.values import PartitionId, Reassignment
 
 
-class Reassignments:
-    """Replica sets of one cluster's partitions, for use by any number of threads.
-
-    Args:
-        requests: connections to the cluster.
-        timeout: seconds for each call.
-    """
-
-    def __init__(self, requests: BrokerRequests, *, timeout: float = 30.0) -> None:
-        self._requests = requests
-        self._timeout = timeout
+class Reassignments(BrokerCalls):
+    """Replica sets of one cluster's partitions."""
 
     def start(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-        """Let partitions have their replicas on these brokers, preferred leader first. Kafka goes on with it by itself.
+        """Let partitions have their replicas on these brokers, preferred leader first. Kafka carries it out by itself.
 
         Asking twice for the same does no harm.
 
@@ -43,12 +34,12 @@ class Reassignments:
     def alter(self, targets: Mapping[PartitionId, Sequence[int] | None]) -> dict[PartitionId, RequestError]:
         """Start or replace reassignments, or cancel them; those that Kafka refused (AlterPartitionReassignments).
 
-        Kafka goes on with what it took by itself. Asking twice for the same does no harm, but what was cancelled already
+        Kafka carries out what it took by itself. Asking twice for the same does no harm, but what was cancelled already
         is refused the second time: then the first answer was lost.
 
         Args:
             targets: (topic, partition) -> brokers that are to have the replicas, preferred leader first; None: those that
-                had them before the reassignment that goes on. If that one has replaced another, Kafka counts what the
+                had them before the reassignment in progress. If that one has replaced another, Kafka counts what the
                 other was adding among them.
 
         Returns:
@@ -80,7 +71,7 @@ class Reassignments:
         return {partition: reassignment for (_, partition), reassignment in found.items()}
 
     def all_ongoing(self) -> dict[tuple[str, int], Reassignment]:
-        """(topic, partition) -> reassignment, of all that go on in the cluster. Raises as :meth:`ongoing`."""
+        """(topic, partition) -> reassignment, of all in progress in the cluster. Raises as :meth:`ongoing`."""
         return self._requests.retry(
             partial(self._ongoing, None), time.monotonic() + self._timeout, "list the reassignments"
         )

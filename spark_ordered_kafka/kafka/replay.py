@@ -23,8 +23,8 @@ _SAME_TASKS = (
 class Claim:
     """What a task wants to write: the batch ``sequence`` of ``writer``.
 
-    ``accepted``: the operator has accepted that rows of this batch are lost or doubled. ``replayable``: False of a write
-    whose name nobody has used before.
+    ``accepted``: the operator has accepted that rows of this batch are lost or doubled (D-071). ``replayable``: False
+    of a write whose name is new.
     """
 
     writer: str
@@ -35,7 +35,7 @@ class Claim:
 
 
 def refusal(entry: LedgerEntry, name: str, claim: Claim) -> str | None:
-    """Why rows may not be compared with ``entry`` of the ledger ``name``, let alone be written; None: they may."""
+    """Why rows may not be compared with ``entry`` of the ledger ``name``, let alone be written (D-070); None: they may."""
     ours, theirs = claim.origin, entry.origin
     if entry.sequence < claim.sequence:
         return None
@@ -71,13 +71,13 @@ def mismatch(entry: LedgerEntry, name: str, claim: Claim, fingerprint: Fingerpri
     )
 
 
-def strays(
+def entries_of_others(
     entries: Mapping[WriterTask, LedgerEntry], topics: Collection[str], claim: Claim
 ) -> dict[WriterTask, LedgerEntry]:
-    """Of the ledgers that this execution of the batch did not write: those that tell of the batch, or of a later one.
+    """Of the ledgers that this execution of the batch did not write: those with an entry of the batch, or of a later one.
 
     ``topics``: all that the batch was written to now. Other writes of the same name may go to other topics, unless
-    topics are named by rows: which of them such a write wrote to before only its entries tell.
+    topics are named by rows: which of them such a write wrote to before only its entries show.
     """
     ours = claim.origin
     return {
@@ -90,7 +90,7 @@ def strays(
 
 
 def complaint(place: WriterTask, entry: LedgerEntry, claim: Claim) -> str:
-    """What is wrong with a stray that :func:`refusal` has nothing against."""
+    """Why the entry of another task, which :func:`refusal` permits, shows that rows were distributed otherwise before."""
     return (
         f"task {place.name!r} committed {entry.fingerprint.rows} rows of batch {claim.sequence} in an earlier attempt,"
         f" and none in this one, as if they had gone to other tasks now. {_causes(claim)}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetSpec
+from kafka.protocol.consumer import OffsetSpec
 
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.requests import BrokerRequests, refusal
+from spark_ordered_kafka.kafka.leaders import list_offsets
+from spark_ordered_kafka.kafka.requests import BrokerCalls, BrokerRequests, refusal
 from spark_ordered_kafka.kafka.rows import ask_each, by_topic, chunks
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -29,19 +30,15 @@ class BrokerEnds:
     read_at: float
 
 
-class ReplicaEnds:
-    """Log end offsets of one cluster's replicas, for use by any number of threads.
+class ReplicaEnds(BrokerCalls):
+    """Log end offsets of one cluster's replicas. A broker that hangs takes the whole timeout, whatever the others answer.
 
-    Args:
-        requests: connections to the cluster.
-        clock: what ``read_at`` goes by; runs on the network loop.
-        timeout: seconds for each call. A broker that hangs takes all of them, whatever the others answer.
+    ``clock``: what ``read_at`` goes by; runs on the network loop.
     """
 
     def __init__(self, requests: BrokerRequests, clock: Callable[[], float], *, timeout: float) -> None:
-        self._requests = requests
+        super().__init__(requests, timeout)
         self._clock = clock
-        self._timeout = timeout
 
     def read(
         self, replicas: Mapping[int, Collection[PartitionId]]
@@ -57,30 +54,12 @@ class ReplicaEnds:
     async def _read(self, broker: int, places: Collection[PartitionId], deadline: float) -> BrokerEnds:
         ends: dict[PartitionId, int | RequestError] = {}
         for chunk in chunks(places):
-            response = await self._requests.send(_request(chunk), broker, deadline)
+            rows = {topic: [(p, -1) for p in partitions] for topic, partitions in by_topic(chunk).items()}
+            request = list_offsets(rows, OffsetSpec.LATEST, replica_id=_ANY_REPLICA)
+            response = await self._requests.send(request, broker, deadline)
             for found in response.topics:
                 for row in found.partitions:
                     place = (found.name, row.partition_index)
                     what = f"{_WHAT}: {found.name}-{row.partition_index} on broker {broker}"
                     ends[place] = row.offset if row.error_code == 0 else refusal(row.error_code, None, what)
         return BrokerEnds(ends, self._clock())
-
-
-def _request(places: Sequence[PartitionId]) -> ListOffsetsRequest:
-    asked = ListOffsetsRequest.ListOffsetsTopic
-    return ListOffsetsRequest(
-        replica_id=_ANY_REPLICA,
-        isolation_level=0,
-        topics=[
-            asked(
-                name=topic,
-                partitions=[
-                    asked.ListOffsetsPartition(
-                        partition_index=partition, current_leader_epoch=-1, timestamp=OffsetSpec.LATEST
-                    )
-                    for partition in partitions
-                ],
-            )
-            for topic, partitions in by_topic(places).items()
-        ],
-    )

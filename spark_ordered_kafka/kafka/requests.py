@@ -1,7 +1,7 @@
 """Requests to single brokers over kafka-python's network loop, with deadlines, retries and this package's errors.
 
-``KafkaAdminClient`` offers no call with a deadline of its own, keeps the id of a dead controller and of a moved
-coordinator for ever, and has no call that fences producers. So its connections are used, and the requests are made
+``KafkaAdminClient`` offers no call with a deadline of its own, never forgets the id of a dead controller or of a
+moved coordinator, and has no call that fences producers. So its connections are used, and the requests are made
 of ``kafka.protocol`` here; this module and :mod:`spark_ordered_kafka.kafka.bootstrap` alone touch kafka-python's
 private attributes.
 """
@@ -72,12 +72,12 @@ def translated(error: kafka_errors.KafkaError, what: str, servers: str) -> Order
     detail = ", ".join(str(arg) for arg in error.args)
     code = getattr(error, "errno", None)
     name = type(error).__name__ if code is None else error.message
-    told = f"{name}: {detail}" if detail else name
+    message = f"{name}: {detail}" if detail else name
     if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and is_transient(error):
-        return UnavailableError(f"{what}: not done in time by Kafka at {servers}; last error: {told}")
+        return UnavailableError(f"{what}: not done in time by Kafka at {servers}; last error: {message}")
     if code in _KAFKA_CODES:
         return RequestError(ErrorCode(code), f"{what}: {detail or error.description}")
-    return RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: {told}")
+    return RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: {message}")
 
 
 def refusal(code: int, message: str | None, what: str) -> RequestError:
@@ -206,6 +206,10 @@ class BrokerRequests:
             # That one hangs, perhaps. It has a request in flight now, so kafka-python takes another one.
         return await self.send(request, node, deadline)
 
+    async def broker_ids(self, deadline: float) -> list[int]:
+        """The live brokers, as one of them knows them."""
+        return [row.node_id for row in (await self.metadata([], None, deadline)).brokers]
+
     def close(self) -> None:
         """Close the connections and end the network loop. Calls under way fail with UnavailableError."""
         self._closed = True
@@ -231,6 +235,19 @@ class BrokerRequests:
         if self._closed:
             return UnavailableError(f"the connections to Kafka at {self.servers} were closed")
         return error
+
+
+class BrokerCalls:
+    """Calls to one cluster, for use by any number of threads.
+
+    Args:
+        requests: connections to the cluster.
+        timeout: seconds for each call, and for each 1,000 topics, partitions or replicas.
+    """
+
+    def __init__(self, requests: BrokerRequests, timeout: float = 30.0) -> None:
+        self._requests = requests
+        self._timeout = timeout
 
 
 def _next_attempt_is_late(deadline: float, state: RetryCallState) -> bool:

@@ -128,8 +128,8 @@ class _Each(Generic[T]):
 
     async def ask(self, deadline: float) -> None:
         """Ask those that have not answered; raises a transient error while some have not."""
-        live = {row.node_id for row in (await self._requests.metadata([], None, deadline)).brokers}
-        for broker in self._questions.keys() - self.answers.keys() - live:
+        live = await self._requests.broker_ids(deadline)
+        for broker in self._questions.keys() - self.answers.keys() - set(live):
             message = f"{self._what}: broker {broker} is not alive"
             self.answers[broker] = RequestError(ErrorCode.BROKER_NOT_AVAILABLE, message)
         open_ = [broker for broker in self._questions if broker not in self.answers]

@@ -151,7 +151,7 @@ class _Sampler:
         if error.code() in NO_COORDINATOR:
             return
         failure = translate(error, f"sampling topic {self._topic!r}")
-        # librdkafka goes on by itself until the deadline.
+        # librdkafka tries again by itself until the deadline.
         if not isinstance(failure, UnavailableError):
             raise failure
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeGuard
 from spark_ordered_kafka import parsing
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
 
-PREFIX = "kafka."
+PREFIX = parsing.KAFKA_PREFIX
 """Before these names wherever a user writes them: options, ``controller.toml``, error messages."""
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -54,10 +54,8 @@ def checked(properties: Mapping[str, str] | str) -> dict[str, str]:
         )
     for name in given:
         if name not in _NAMES:
-            hidden = parsing.is_like_secret(name, _NAMES)
-            raise _wrong(
-                name, parsing.HIDDEN if hidden else given[name], f"the controller knows {', '.join(_NAMES)}"
-            )
+            hint = f"the controller knows {', '.join(_NAMES)}"
+            raise _wrong(name, parsing.shown(name, given[name], _NAMES), hint)
     servers = given.get("bootstrap.servers")
     if servers is None:
         raise _wrong("bootstrap.servers", None, parsing.SERVERS_HINT)
@@ -119,11 +117,11 @@ def refusal(error: BaseException, properties: Mapping[str, str]) -> OrderedKafka
     from kafka import errors as kafka_errors
 
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        user, told = properties.get("sasl.username"), ", ".join(map(str, error.args))
+        user, reason = properties.get("sasl.username"), ", ".join(map(str, error.args))
         return RequestError(
             ErrorCode.SASL_AUTHENTICATION_FAILED,
             f"kafka.sasl.username has the value {user!r}: Kafka refuses this user or kafka.sasl.password by "
-            f"{properties.get('sasl.mechanism')} ({told})",
+            f"{properties.get('sasl.mechanism')} ({reason})",
         )
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
         return _wrong(
@@ -162,18 +160,18 @@ def certificate_refusal(
         ca: value of the first.
         certificate: value of the second.
     """
-    told = _reason(error)
+    reason = _reason(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = f"give the authority that signed the server's certificate ({error.verify_message})"
         return ConfigError(f"{prefix}ssl.ca.location", ca, hint)
-    if "ALERT" in told:
-        hint = f"the server refused the TLS connection ({told}): give a certificate that it trusts"
+    if "ALERT" in reason:
+        hint = f"the server refused the TLS connection ({reason}): give a certificate that it trusts"
         return ConfigError(f"{prefix}ssl.certificate.location", certificate, hint)
     return None
 
 
 def speaks_tls(host: str, port: int) -> bool:
-    """Whether a server answers a TLS handshake, whoever it claims to be and whatever it then wants."""
+    """Whether a server answers a TLS handshake; its certificate is not checked (D-150)."""
     # Nothing is sent over the connection, so it need not be trusted.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -214,16 +212,13 @@ def _check_ssl(given: Mapping[str, str]) -> None:
         _refuse_unused(given, _SSL, "SSL or SASL_SSL")
         return
     _one_of(given, "ssl.endpoint.identification.algorithm", _IDENTIFICATION, "https")
-    pair = ("ssl.certificate.location", "ssl.key.location")
-    for name, other in (pair, pair[::-1]):
-        if name in given and other not in given:
-            raise _wrong(other, None, f"{name} needs it")
+    parsing.check_together(given, ("ssl.certificate.location", "ssl.key.location"), label=PREFIX)
     if "ssl.key.password" in given and "ssl.key.location" not in given:
         raise _wrong("ssl.key.location", None, "ssl.key.password needs it")
 
 
 def _refuse_unused(given: Mapping[str, str], names: tuple[str, ...], protocols: str) -> None:
-    # librdkafka ignores them: the connection would be less secure than whoever set them believes.
+    # librdkafka would ignore them (D-149).
     for name in names:
         if name in given:
             protocol = given["security.protocol"]
@@ -259,7 +254,7 @@ def load_own(context: ssl.SSLContext, certificate: str, key: str, password: str 
     _readable(f"{prefix}ssl.certificate.location", certificate)
     _readable(f"{prefix}ssl.key.location", key)
     try:
-        # With a password at hand OpenSSL never asks at the terminal.
+        # Given a password OpenSSL never asks at the terminal.
         context.load_cert_chain(certificate, key, password=password or "")
     except ssl.SSLError as error:
         # OpenSSL says little more than that it failed.
@@ -270,8 +265,8 @@ def load_own(context: ssl.SSLContext, certificate: str, key: str, password: str 
             hint = "give a certificate in PEM format"
             raise ConfigError(f"{prefix}ssl.certificate.location", certificate, hint) from error
         if b"ENCRYPTED" in Path(key).read_bytes():
-            shown = None if password is None else "********"
-            raise ConfigError(f"{prefix}ssl.key.password", shown, f"does not open {key}") from error
+            name = f"{prefix}ssl.key.password"
+            raise ConfigError(name, parsing.shown(name, password), f"does not open {key}") from error
         hint = f"give a key in PEM format ({_reason(error)})"
         raise ConfigError(f"{prefix}ssl.key.location", key, hint) from error
 

@@ -29,8 +29,8 @@ class TransactionOffsets:
 class SentOffsets:
     """Offsets on their way into the transaction of the id ``name``, in the order given, while its records are on theirs.
 
-    librdkafka 2.16 ignores the call's timeout (its issue 5456), and may wait for ever after the group's coordinator was away
-    (5511). A thread that hangs there is left behind with its instance.
+    librdkafka 2.16 ignores the call's timeout and may never return, so a thread makes it, which is left behind with its
+    instance if it hangs (D-074).
     """
 
     def __init__(

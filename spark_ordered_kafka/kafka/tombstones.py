@@ -48,7 +48,7 @@ class Tombstones:
     """What a producer instance owes, and what it has sent.
 
     After a failed or aborted transaction the instance is given up, and this with it: so all that is remembered lies in
-    committed transactions or in the open one. ``limit`` keys are remembered from one transaction to the next; with
+    committed transactions or in the open one (D-078). ``limit`` keys are remembered from one transaction to the next; with
     more, all are forgotten, which costs nothing but more tombstones.
     """
 
@@ -77,6 +77,6 @@ class Tombstones:
             yield partition, [new[place][1] for place in group.tolist()]
 
     def committed(self) -> None:
-        """A transaction has ended well."""
+        """The transaction was committed."""
         if len(self._sent) > self._limit:
             self._sent = KeySet()

@@ -1,8 +1,11 @@
-"""What Kafka tells of a cluster, as values. PURE."""
+"""What Kafka answers about a cluster, as values. PURE."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+
+from spark_ordered_kafka.errors import OrderedKafkaError
 
 PartitionId = tuple[str, int]
 """Topic and partition."""
@@ -24,7 +27,7 @@ class Broker:
 
 @dataclass(frozen=True)
 class PartitionDescription:
-    """State of a partition. ``leader`` is -1 without one; ``leader_epoch`` is -1 where the broker does not tell."""
+    """State of a partition. ``leader`` is -1 without one; ``leader_epoch`` is -1 if not known."""
 
     partition: int
     leader: int
@@ -45,7 +48,7 @@ class TopicDescription:
 
 @dataclass(frozen=True)
 class LogEnd:
-    """High watermark of a partition and the epoch of the leader that told it."""
+    """High watermark of a partition and the epoch of the leader that answered."""
 
     offset: int
     leader_epoch: int
@@ -70,20 +73,73 @@ class DirReplica:
 class LogDir:
     """A broker's log directory; ``error_code`` is KAFKA_STORAGE_ERROR (56) where it is offline.
 
-    ``total_bytes`` and ``usable_bytes`` are of its volume, None where the broker does not tell (KIP-827).
+    ``total_bytes`` and ``usable_bytes`` are of its volume, None if not known (before Kafka 3.3, KIP-827).
     """
 
     path: str
-    error_code: int
-    replicas: tuple[DirReplica, ...]
-    total_bytes: int | None
-    usable_bytes: int | None
+    error_code: int = 0
+    replicas: tuple[DirReplica, ...] = ()
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+
+    @property
+    def online(self) -> bool:
+        """Whether the broker can use it."""
+        return self.error_code == 0
+
+
+LogDirAnswers = Mapping[int, Sequence[LogDir] | OrderedKafkaError]
+"""Broker -> its log directories, or why it did not report them."""
+
+
+@dataclass(frozen=True)
+class LocalReplica:
+    """A broker's replica of a partition: its log directory and bytes, and those of the temporary one that is to replace it.
+
+    A path is None where there is no such replica. ``future_lag`` counts the offsets that the temporary one is behind.
+    """
+
+    path: str | None = None
+    size: int = 0
+    future_path: str | None = None
+    future_size: int = 0
+    future_lag: int = 0
+
+
+NO_REPLICA = LocalReplica()
+
+
+def local_replicas(
+    answers: LogDirAnswers, places: Collection[PartitionId] | None = None
+) -> dict[Replica, LocalReplica]:
+    """The replicas in log directories, of the partitions ``places``; None: of all. One that no broker holds lacks."""
+    found: dict[Replica, LocalReplica] = {}
+    for broker, answer in answers.items():
+        for directory in () if isinstance(answer, OrderedKafkaError) else answer:
+            for row in directory.replicas:
+                if places is not None and (row.topic, row.partition) not in places:
+                    continue
+                key = (row.topic, row.partition, broker)
+                known = found.get(key, NO_REPLICA)
+                found[key] = (
+                    LocalReplica(known.path, known.size, directory.path, row.size, row.offset_lag)
+                    if row.is_future
+                    else LocalReplica(
+                        directory.path, row.size, known.future_path, known.future_size, known.future_lag
+                    )
+                )
+    return found
 
 
 @dataclass(frozen=True)
 class Reassignment:
-    """One that goes on; ``replicas`` are all of now, ``adding`` those of them that are not in sync yet."""
+    """A reassignment in progress; ``replicas`` are all of now, ``adding`` those of them that are not in sync yet."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas after it, preferred leader first."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)

@@ -1,294 +1,133 @@
-"""Writing the rows of one task to one topic, exactly once, through partition changes.
+"""The writer rule, which the sink and OrderedProducer share: init, check, write.
 
-The writer rule (init, check, write): a producer is initialised first, then the layout is asked for, then records are
-placed by it. A change fences the producer; its rows, kept in a buffer, are then hashed and sent anew by a fresh one.
+A producer instance is initialised first, then the layout is asked for, then records are placed by it. A partition change
+fences the instance; the rows of its transaction, which the caller keeps, are then placed and sent anew by a fresh one.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-import pyarrow as pa
+import numpy as np
+import numpy.typing as npt
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import (
-    NoLayoutError,
-    OrderedKafkaError,
-    ReplayMismatchError,
-    UnavailableError,
-)
-from spark_ordered_kafka.kafka.attempts import pause_before, retriable_failure
-from spark_ordered_kafka.kafka.buffer import RowBuffer
-from spark_ordered_kafka.kafka.ids import WriterTask
-from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin, look_up
-from spark_ordered_kafka.kafka.placing import LayoutOf, Placer, check_layout
-from spark_ordered_kafka.kafka.pool import ProducerPool
-from spark_ordered_kafka.kafka.producer import TransactionalProducer, WriterLayout
-from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, mismatch, refusal
-from spark_ordered_kafka.native.contents import Records
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.kafka.ledger import LedgerEntry
+from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.ranges import LogRanges
+from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
+from spark_ordered_kafka.kafka.tombstones import Tombstones
+from spark_ordered_kafka.native.contents import Contents, Records
+from spark_ordered_kafka.native.keys import key_hashes
+from spark_ordered_kafka.ordering import tombstone_targets
+from spark_ordered_kafka.ordering.routing import Routing, rows_by_partition
 
-_LOG = logging.getLogger(__name__)
-MAX_FRUITLESS_RESTARTS = 8
+LayoutOf = Callable[[str, float], WriterLayout]
+"""``layout_of(topic, timeout)`` asks the controller for the layout (a linearizable read), waiting up to ``timeout``
+seconds while a change is closing."""
+
+Places = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class WriterContext:
-    """What the transactions of a worker process share.
+class TopicWriter:
+    """Writes transactions to one topic, one at a time; null keys take turns over all partitions.
 
-    ``timeout`` (seconds) bounds each call to a server; ``controller_timeout``, if given, how long a task waits for a
-    layout.
+    ``producer``: the instance that carries the open transaction, None without one. After an error that is retriable
+    :meth:`discard` it, then :meth:`begin` with a fresh one, and send all rows again. ``timeout`` (seconds) bounds each
+    call to a server.
     """
 
-    connection: Connection
-    layout_of: LayoutOf
-    pool: ProducerPool
-    timeout: float = 60.0
-    controller_timeout: float | None = None
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-
-
-class TaskTransaction:
-    """All rows that one task writes to one topic, as one transaction.
-
-    ``sequence`` numbers the transactions of a ``ledger`` (the sink: by batch id), a consumer group, by default one named
-    like the transactional id. When the ledger shows that ``sequence`` was committed before, nothing is sent; :meth:`commit` then compares the rows with those committed.
-    ``origin`` is noted in the ledger; ``accepted``: other rows than those committed before are skipped, with a warning.
-    Errors: ReplayMismatchError (other rows than the first time, or another write's), RequestError (refused by Kafka or the controller),
-    UnavailableError and FencedError (retriable, after several attempts).
-    """
-
-    def __init__(
-        self,
-        context: WriterContext,
-        topic: str,
-        transactional_id: str,
-        sequence: int,
-        buffer_bytes: int,
-        ledger: str | None = None,
-        *,
-        origin: Origin = NO_ORIGIN,
-        accepted: bool = False,
-    ) -> None:
-        self._context = context
+    def __init__(self, topic: str, connection: Connection, layout_of: LayoutOf, timeout: float) -> None:
+        self.producer: TransactionalProducer | None = None
         self._topic = topic
-        self._transactional_id = transactional_id
-        self._ledger = ledger or transactional_id
-        place = WriterTask.of(transactional_id)
-        self._claim = Claim("" if place is None else place.writer, sequence, origin, accepted)
-        self._buffer = RowBuffer(buffer_bytes)
-        self._fingerprint = Fingerprint()
-        self._producer: TransactionalProducer | None = None
-        self._unused: TransactionalProducer | None = None
-        self._committed: LedgerEntry | None = None
-        self._skipped = False
-        self._started = False
-        self._restarts = 0
-        self._progress: tuple[int | None, int] | None = None
-        self._stuck_since = context.clock()
-        self._placer = Placer()
-        self.replays = 0
-        self.settled = False
-        """Whether the ledger showed an earlier batch of this very run of the query: none of its first one, then."""
+        self._connection = connection
+        self._layout_of = layout_of
+        self._timeout = timeout
+        self._routing: Routing | None = None
+        self._turn = 0
 
-    @property
-    def rows(self) -> int:
-        """Rows written so far."""
-        return self._fingerprint.rows
+    def begin(self, producer: TransactionalProducer) -> None:
+        """Open a transaction under the current layout."""
+        # Before anything can fail: then it is to be discarded.
+        self.producer = producer
+        layout = self._checked_layout(producer)
+        self._routing = Routing(layout.hash, layout.initial_partition_count, layout.undeleted_partition_count)
+        producer.begin()
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Send a batch with the columns key, value (binary) and optionally headers; kept for a replay."""
-        if not self._started:
-            self._started = True
-            self._with_restarts(self._start, self._start)
-        self._buffer.append(batch)
-        records = _records(batch)
-        self._fingerprint = self._fingerprint.add(
-            records.keys,
-            records.values,
-            records.headers if self._committed is None or self._committed.version > 1 else None,
-        )
-        if self._committed is None:
-            self._with_restarts(lambda: self._send(records), self._start)
+    def send(self, records: Records) -> None:
+        """Send records to the partitions of their keys, with the tombstones they owe."""
+        producer, routing = self._open()
+        _send_tombstones(producer, routing, records.keys)
+        self._turn = producer.send_records(records, routing, self._turn)
 
-    def check(self) -> None:
-        """Raises ReplayMismatchError if what the ledger has shown so far is not what was written now."""
-        if self._started and self._committed is not None:
-            self._compare(self._committed)
+    def send_rows(self, keys: list[bytes | None], rows_at: Callable[[Places], list[Row]], size: int) -> None:
+        """As :meth:`send`, of rows that have more than key, value and headers.
 
-    def commit(self) -> bool:
-        """Commit; False when the ledger showed that these rows are there already.
-
-        That is a replay, or a commit of this very transaction whose answer did not arrive.
+        ``rows_at`` gives the rows at some places of ``keys``; ``size`` is that of all in bytes.
         """
-        try:
-            if not self._started:
-                self._committed = self._seen(
-                    look_up(self._context.connection, self._topic, self._ledger, self._context.timeout)
-                )
-            elif self._committed is None:
-                self._with_restarts(self._commit, self._start_and_commit)
-            if self._committed is None:
-                return self.rows > 0
-            self._compare(self._committed)
-            self._with_restarts(self._confirm, self._confirm)
-            return False
-        finally:
-            self._buffer.close()
+        producer, routing = self._open()
+        _send_tombstones(producer, routing, keys)
+        partitions, self._turn = routing.partitions_in_turn(keys, self._turn)
+        for partition, places in rows_by_partition(partitions):
+            producer.send(partition, rows_at(places), size * len(places) // len(keys))
+
+    def commit(self, entry: LedgerEntry, read: Sequence[TransactionOffsets] = ()) -> TransactionalProducer:
+        """Commit as :meth:`TransactionalProducer.commit` does; the instance, which may carry another transaction."""
+        producer, _ = self._open()
+        producer.commit(entry, read)
+        self.producer = None
+        return producer
 
     def abort(self) -> None:
-        """Give up; what was sent is never seen."""
-        self._buffer.close()
-        producer, self._producer = self._producer, None
-        if producer is None:
-            return
-        try:
+        """Abort the open transaction, if any, and give up its instance."""
+        producer, self.producer = self.producer, None
+        if producer is not None:
             producer.abort()
-        except OrderedKafkaError as error:
-            # The successor's initialisation, or the transaction's timeout, aborts it as well.
-            _LOG.warning("aborting %s: %s", self._transactional_id, error)
 
-    # -- attempts -----------------------------------------------------------------------------------------------
-
-    def _with_restarts(self, first: Callable[[], None], again: Callable[[], None]) -> None:
-        """Run ``first``; after a retriable error ``again``, which starts over with all rows in the buffer."""
-        failure = retriable_failure(first)
-        while failure is not None:
-            self._before_restart(failure)
-            failure = retriable_failure(again)
-
-    def _before_restart(self, error: OrderedKafkaError) -> None:
-        producer, self._producer = self._producer, None
-        layout = None if producer is None else producer.layout
+    def discard(self) -> None:
+        """Give up the instance, if any: its successor's initialisation aborts the transaction."""
+        producer, self.producer = self.producer, None
         if producer is not None:
             producer.discard()
-        progress = (None if layout is None else layout.layout_epoch, self.rows)
-        if progress != self._progress:
-            self._restarts, self._stuck_since = 0, self._context.clock()
-        self._restarts += 1
-        self._progress = progress
-        self.replays += 1
-        stuck = self._context.clock() - self._stuck_since
-        # A task that has waited for the controller to no avail would not fare better by writing all rows anew.
-        hopeless = isinstance(error, NoLayoutError) or stuck > 2 * self._context.timeout
-        if self._restarts > MAX_FRUITLESS_RESTARTS or hopeless:
-            raise UnavailableError(
-                f"gave up writing {self.rows} rows to {self._topic!r} as {self._transactional_id!r} after"
-                f" {self._restarts} attempts under one layout; last error: {error}"
-            ) from error
-        _LOG.info("%s starts over with %d rows: %s", self._transactional_id, self.rows, error)
-        self._context.sleep(pause_before(self._restarts))
 
-    def _start(self) -> None:
-        """A producer with an open transaction and all rows so far in it; or the finding that it was committed."""
-        context = self._context
-        producer = (
-            context.pool.take(context.connection, self._transactional_id) if self.replays == 0 else None
+    def _open(self) -> tuple[TransactionalProducer, Routing]:
+        if self.producer is None or self._routing is None:
+            raise UnavailableError(f"no transaction on {self._topic!r} is open")
+        return self.producer, self._routing
+
+    def _checked_layout(self, producer: TransactionalProducer) -> WriterLayout:
+        """The layout that ``producer`` is to write under; asks for it unless what it has holds until it is fenced."""
+        before = producer.layout
+        if before is not None and before.ordered_delivery:
+            # The producer is fenced by any later change; a change of an unordered topic fences none (D-064).
+            return before
+        layout = self._layout_of(self._topic, self._timeout)
+        if before is not None and before.undeleted_partition_count < layout.undeleted_partition_count:
+            producer.refresh_metadata()
+        producer.layout = layout
+        producer.tombstones = self._tombstones(layout)
+        return layout
+
+    def _tombstones(self, layout: WriterLayout) -> Tombstones | None:
+        named = {p for earlier in layout.earlier for p, end in enumerate(earlier.ends) if end > 0}
+        if not named:
+            return None
+        # Log starts only grow, so that what is known here may cost needless tombstones and never saves one.
+        log = LogRanges(self._connection, timeout=self._timeout).log(self._topic, named)
+        targets = tombstone_targets(
+            layout.initial_partition_count,
+            layout.undeleted_partition_count,
+            [(earlier.undeleted_partition_count, earlier.ends) for earlier in layout.earlier],
+            log.starts,
         )
-        if producer is None:
-            producer = TransactionalProducer(
-                context.connection,
-                self._topic,
-                self._transactional_id,
-                context.timeout,
-                ledger=self._ledger,
-            )
-        check_layout(producer, self._topic, context.connection, self._layout_of, context.timeout)
-        self._committed = self._seen(producer.last)
-        if self._committed is not None:
-            self._unused = producer
-            return
-        producer.begin()
-        self._producer = producer
-        for batch in self._buffer:
-            self._send(_records(batch))
-
-    def _layout_of(self, topic: str, timeout: float) -> WriterLayout:
-        limit = timeout if self._context.controller_timeout is None else self._context.controller_timeout
-        try:
-            return self._context.layout_of(topic, limit)
-        except OrderedKafkaError as error:
-            if not error.retriable:
-                raise
-            raise NoLayoutError(
-                f"no layout of topic {topic!r} within {limit:g} s (option controllerTimeout): {error}"
-            ) from error
-
-    def _start_and_commit(self) -> None:
-        self._start()
-        if self._committed is None:
-            self._commit()
-
-    def _send(self, records: Records) -> None:
-        self._placer.send(self._open_producer(), records)
-
-    def _open_producer(self) -> TransactionalProducer:
-        if self._producer is None:
-            raise UnavailableError(f"{self._transactional_id!r} has no open transaction")
-        return self._producer
-
-    def _commit(self) -> None:
-        self._commit_entry(self._open_producer(), self._fingerprint)
-
-    def _commit_entry(self, producer: TransactionalProducer, fingerprint: Fingerprint) -> None:
-        producer.commit(LedgerEntry(self._claim.sequence, fingerprint, self._claim.origin))
-        self._producer = None
-        self._context.pool.give_back(self._context.connection, producer)
-
-    def _confirm(self) -> None:
-        """Note in the ledger that this execution has come upon rows that were there, so that a further write is known for
-        one.
-        """
-        if not self._is_news():
-            return
-        if self._unused is None:
-            self._start()
-        entry, producer, self._unused = self._committed, self._unused, None
-        if entry is None or producer is None:
-            raise UnavailableError(f"the ledger {self._ledger!r} has lost the entry that it showed before")
-        if not self._is_news():
-            return
-        producer.begin()
-        self._producer = producer
-        self._commit_entry(producer, entry.fingerprint)
-
-    def _is_news(self) -> bool:
-        entry = self._committed
-        return entry is not None and entry.version > 1 and entry.origin != self._claim.origin
-
-    # -- the ledger ---------------------------------------------------------------------------------------------
-
-    def _seen(self, last: LedgerEntry | None) -> LedgerEntry | None:
-        """The ledger's entry if it tells of this batch or a later one."""
-        if last is None or last.sequence >= self._claim.sequence:
-            return last
-        run = self._claim.origin.run
-        self.settled = self.settled or (run != "" and last.origin.run == run)
-        return None
-
-    def _compare(self, entry: LedgerEntry) -> None:
-        if (why := refusal(entry, self._ledger, self._claim)) is not None:
-            raise ReplayMismatchError(why)
-        if (why := mismatch(entry, self._ledger, self._claim, self._fingerprint)) is None:
-            return
-        if not self._claim.accepted:
-            raise ReplayMismatchError(why)
-        if self._skipped:
-            return
-        self._skipped = True
-        _LOG.warning(
-            "%s: batch %d of task %s: the %d rows committed before stay, the %d rows of this attempt are skipped",
-            ACCEPT_OPTION,
-            self._claim.sequence,
-            self._transactional_id,
-            entry.fingerprint.rows,
-            self.rows,
-        )
+        return None if targets.empty else Tombstones(targets)
 
 
-def _records(batch: pa.RecordBatch) -> Records:
-    headers = batch.column("headers") if "headers" in batch.schema.names else None
-    return Records(batch.column("key"), batch.column("value"), headers)
+def _send_tombstones(producer: TransactionalProducer, routing: Routing, keys: Contents) -> None:
+    if producer.tombstones is None:
+        return
+    # Before the records, for plain consumers that merge partitions by timestamp (D-077).
+    for partition, owed in producer.tombstones.due(keys, key_hashes(routing.hash, keys)):
+        tombstones: list[Row] = [{"key": key, "value": None} for key in owed]
+        producer.send(partition, tombstones, sum(map(len, owed)))

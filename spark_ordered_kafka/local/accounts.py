@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 from spark_ordered_kafka.errors import LocalClusterError
 from spark_ordered_kafka.local.secrets import CONTROLLER, USERS, Secrets
 
-# The last one is what clients use, so that whoever can log in by it can log in by all.
+# Clients use the last one, so a broker that accepts it accepts all.
 _MECHANISMS = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
 _quiet = logging.getLogger(f"{__name__}.clients")
 _quiet.addHandler(logging.NullHandler())
@@ -29,7 +29,7 @@ _ITERATIONS = 4096  # Kafka's minimum: the passwords are random
 def create_users(secrets: Secrets, bootstrap_servers: str, *, timeout: float) -> None:
     """Give every user SCRAM credentials with the password of ``secrets``; those that exist are replaced.
 
-    Not at formatting, for Kafka's storage tool takes passwords on its command line, where every process can read them.
+    Not at formatting: Kafka's storage tool takes passwords on its command line (D-203).
 
     Args:
         secrets: has the passwords.

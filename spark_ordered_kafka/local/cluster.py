@@ -38,8 +38,8 @@ class ServerStatus:
 class LocalCluster:
     """Real servers for development and tests, all on 127.0.0.1, with everything they keep in one directory.
 
-    Kafka runs in KRaft mode: a single broker is its own KRaft controller, several have one beside them. As a context
-    manager it is up inside the block and down after it. Servers are named ``broker-1``, ``zookeeper-1``,
+    Kafka runs in KRaft mode: a single broker is its own KRaft controller, several have a dedicated one (D-204). As a
+    context manager it is up inside the block and down after it. Servers are named ``broker-1``, ``zookeeper-1``,
     ``controller-1``, ``kraft-3000``; ids count from 1.
 
     Args:
@@ -50,13 +50,13 @@ class LocalCluster:
         racks: ``broker.rack`` of each broker.
         controllers: controllers of this package, 0 to 9.
         zookeepers: servers of the ZooKeeper ensemble, 1 to 5.
-        broker_config: further properties of every Kafka node, by Kafka's names; they win over the defaults here.
+        broker_config: further properties of every Kafka node, by Kafka's names; they override the defaults here.
         secure: whether everything is authenticated, authorized and encrypted (:mod:`~spark_ordered_kafka.local.secured`
             says how), with certificates and passwords made for this cluster and kept in ``directory``/security.
-        progress: is told in one line what goes on.
+        progress: called with one line per step.
 
-    An argument that is None is what the directory remembers, else the default: one of everything, the newest Kafka, no
-    racks, no properties, not secured.
+    An argument that is None takes the value stored in the directory, else the default: one of everything, the newest
+    Kafka, no racks, no properties, not secured.
 
     Raises:
         ConfigError: a value is out of range.
@@ -100,9 +100,9 @@ class LocalCluster:
         """Start every server that does not run, and return :meth:`description` when all are ready.
 
         Raises:
-            ConfigError: an argument differs from what the directory was set up with.
+            ConfigError: an argument differs from the directory's parameters.
             LocalClusterError: Java is missing or too old, Kafka cannot be downloaded, a port is taken, a server ends or
-                is not ready in time. What this call started is ended again.
+                    is not ready in time. Servers that this call started are stopped again.
         """
         with self._locked():
             state = self._loaded_or_discarded()
@@ -110,7 +110,7 @@ class LocalCluster:
             if state is None:
                 state = new_state(self._parameters, ports)
             check_agreement(self._parameters, state, self.directory)
-            self._end_strays(state)
+            self._end_orphans(state)
             self._resize_controllers(state, ports)
             if state.secure:
                 secrets_of(self.directory).create()
@@ -131,33 +131,33 @@ class LocalCluster:
             return self._describe(state)
 
     def down(self) -> list[str]:
-        """End every process of the cluster, whoever started it; the data stays.
+        """End every process of the cluster, including those that other processes started; the data stays.
 
         Returns:
             The names of the servers that ran.
 
         Raises:
-            LocalClusterError: ``cluster.json`` cannot be read (processes that bear the directory's mark are ended all
-                the same), or a process cannot be ended.
+            LocalClusterError: ``cluster.json`` cannot be read (marked processes are ended nevertheless), or a process cannot
+                be ended.
         """
         if not self.exists():
-            return self._end_strays(None)
+            return self._end_orphans(None)
         with self._locked():
             try:
                 state = self._state()
             except LocalClusterError:
-                self._end_strays(None)
+                self._end_orphans(None)
                 raise
             running = [server.name for server in state.servers if processes.find(server.process)]
             stop_servers(self.directory, state, state.servers)
-            return running + self._end_strays(None)
+            return running + self._end_orphans(None)
 
     def exists(self) -> bool:
         """Whether the directory holds a cluster, running or not."""
         return (self.directory / FILE_NAME).exists()
 
     def status(self) -> list[ServerStatus]:
-        """What every server does at the moment.
+        """The current status of every server.
 
         Raises:
             LocalClusterError: there is no cluster in the directory.
@@ -219,7 +219,7 @@ class LocalCluster:
         return self._state().kafka_version
 
     def log(self, name: str) -> Path:
-        """The file with what the server ``name`` logged and printed."""
+        """The log and output file of the server ``name``."""
         return server_log(self.directory, self._server(self._state(), name))
 
     def start(self, name: str, *, env: Mapping[str, str] | None = None, wait: bool = True) -> int:
@@ -227,7 +227,7 @@ class LocalCluster:
 
         Args:
             name: for example ``broker-1``.
-            env: environment variables for the process, beside this process's own.
+            env: environment variables for the process, in addition to this process's own.
             wait: return when it is ready, not before.
 
         Raises:
@@ -245,13 +245,13 @@ class LocalCluster:
             return server.process.pid
 
     def stop(self, name: str) -> None:
-        """End the server ``name`` in good order: SIGTERM first. Does nothing if it does not run."""
+        """Stop the server ``name``: SIGTERM first. Does nothing if it does not run."""
         with self._locked():
             state = self._state()
             stop_servers(self.directory, state, [self._server(state, name)])
 
     def kill(self, name: str) -> None:
-        """SIGKILL the server ``name`` and wait until it is gone. Does nothing if it does not run."""
+        """SIGKILL the server ``name`` and wait until it has ended. Does nothing if it does not run."""
         with self._locked():
             state = self._state()
             server = self._server(state, name)
@@ -261,10 +261,10 @@ class LocalCluster:
             save(self.directory, state)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP the server ``name``, and wait until it stands still: it keeps its connections and answers nothing.
+        """SIGSTOP the server ``name`` and wait until it is stopped: it keeps its connections and answers nothing.
 
         Raises:
-            LocalClusterError: it does not run, or does not stand still.
+            LocalClusterError: it does not run, or does not stop.
         """
         processes.pause(self._running(name), name)
 
@@ -275,24 +275,6 @@ class LocalCluster:
             LocalClusterError: it does not run.
         """
         self._running(name).resume()
-
-    def start_broker(self, broker: int, *, wait: bool = True) -> int:
-        """Start a broker that was stopped or killed; see :meth:`start`."""
-        return self.start(f"broker-{broker}", wait=wait)
-
-    def kill_broker(self, broker: int) -> None:
-        """SIGKILL a broker; see :meth:`kill`."""
-        self.kill(f"broker-{broker}")
-
-    def start_controller(
-        self, controller: int = 1, *, env: Mapping[str, str] | None = None, wait: bool = True
-    ) -> int:
-        """Start a controller that was stopped or killed; see :meth:`start`."""
-        return self.start(f"controller-{controller}", env=env, wait=wait)
-
-    def kill_controller(self, controller: int = 1) -> None:
-        """SIGKILL a controller; see :meth:`kill`."""
-        self.kill(f"controller-{controller}")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -321,31 +303,31 @@ class LocalCluster:
         return process
 
     def _loaded_or_discarded(self) -> ClusterState | None:
-        """The remembered state; None if there is none or the first start failed, whose remains are then removed."""
+        """The stored state; None if there is none or the first start failed, whose remains are then removed."""
         state = load(self.directory)
         if state is None or state.has_been_up:
             return state
         stop_servers(self.directory, state, state.servers)
-        self._end_strays(None)
+        self._end_orphans(None)
         for server in state.servers:
             shutil.rmtree(server_directory(self.directory, server), ignore_errors=True)
         shutil.rmtree(secrets_of(self.directory).directory, ignore_errors=True)
         (self.directory / FILE_NAME).unlink()
         return None
 
-    def _end_strays(self, state: ClusterState | None) -> list[str]:
-        """End processes that bear the directory's mark and are not in ``state``: their starter died too early."""
+    def _end_orphans(self, state: ClusterState | None) -> list[str]:
+        """End processes with the directory's mark that are not in ``state``: their starter died too early."""
         known = [] if state is None else [processes.find(server.process) for server in state.servers]
-        strays = processes.marked(
+        orphans = processes.marked(
             self.directory, besides=[process for process in known if process is not None]
         )
-        processes.stop(strays, grace=5)
-        return [f"process {stray.pid}" for stray in strays]
+        processes.stop(orphans, grace=5)
+        return [f"process {orphan.pid}" for orphan in orphans]
 
     def _resize_controllers(self, state: ClusterState, ports: Iterator[int]) -> None:
         count = self._parameters.controllers
         if count is None:
-            # A new cluster gets one; an old one keeps what it has, which may be none.
+            # A new cluster gets one; an existing one keeps its setting.
             count = len(state.of("controller")) if self.exists() else 1
         stop_servers(self.directory, state, resize_controllers(state, count, ports))
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +51,10 @@ class Jar:
 
 
 @dataclass(frozen=True)
-class _Download:
-    """Jars, with all that they need where ``conf`` is ``default``, alone where it is ``master``.
+class Download:
+    """Jars, with all dependencies where ``conf`` is ``default``, alone where it is ``master``.
 
-    ``title`` is what messages call them, ``name`` their place in the cache.
+    ``title`` is their name in messages, ``name`` their directory in the cache.
     """
 
     title: str
@@ -80,50 +80,32 @@ def cache_directory() -> Path:
     return directory
 
 
+# Kafka logs through slf4j 1.7, for which its own modules bring no binding; the tools of Kafka 3 alone bring one.
+SLF4J_BINDING = Jar("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+
+
 def kafka_jars(version: str, *, java: str, progress: Callable[[str], None]) -> list[Path]:
-    """The jars of an Apache Kafka broker, downloaded the first time (about 45 MB).
+    """The jars of a broker of Apache Kafka, about 45 MB; ``version``: one of :data:`KAFKA_VERSIONS`. Else as :func:`cached_jars`."""
+    jars = (Jar("org.apache.kafka", "kafka_2.13", version), SLF4J_BINDING)
+    return cached_jars(
+        Download(f"Apache Kafka {version}", f"kafka-{version}", jars), java=java, progress=progress
+    )
 
-    The directory ``kafka-<version>`` of the cache appears only when it is complete, so its presence is all there
-    is to check; processes that need the same version at the same time download it once.
+
+def cached_jars(wanted: Download, *, java: str, progress: Callable[[str], None]) -> list[Path]:
+    """Jars, downloaded the first time.
+
+    Their directory in the cache appears only when it is complete, so its presence is all there is to check; processes
+    that need the same at the same time download it once.
 
     Args:
-        version: one of :data:`KAFKA_VERSIONS`.
         java: path of the ``java`` that runs Ivy.
-        progress: is told when a download begins and when it is tried again.
+        progress: called when a download begins and when it is tried again.
 
     Raises:
-        LocalClusterError: the download failed three times, or another process has held the cache for 10 minutes.
+        LocalClusterError: the download failed three times, its ``sha256`` differs, or another process has held the cache
+            for 10 minutes.
     """
-    return _jars(_kafka(f"Apache Kafka {version}", f"kafka-{version}", "kafka_2.13", version), java, progress)
-
-
-def tools_jars(version: str, *, java: str, progress: Callable[[str], None]) -> list[Path]:
-    """The jars of Apache Kafka's command-line tools, in ``kafka-tools-<version>``; otherwise as :func:`kafka_jars`."""
-    wanted = _kafka(f"Apache Kafka {version} tools", f"kafka-tools-{version}", "kafka-tools", version)
-    return _jars(wanted, java, progress)
-
-
-def single_jars(
-    title: str, name: str, jars: Sequence[Jar], *, java: str, progress: Callable[[str], None]
-) -> list[Path]:
-    """Jars without what they depend on, in the directory ``name`` of the cache; otherwise as :func:`kafka_jars`.
-
-    Args:
-        title: what messages call them.
-
-    Raises:
-        LocalClusterError: as :func:`kafka_jars`, or what was downloaded is not what ``sha256`` says.
-    """
-    return _jars(_Download(title, name, tuple(jars), conf="master"), java, progress)
-
-
-def _kafka(title: str, name: str, module: str, version: str) -> _Download:
-    # Kafka logs through slf4j 1.7, for which its own modules bring no binding; the tools of Kafka 3 alone bring one.
-    binding = Jar("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
-    return _Download(title, name, (Jar("org.apache.kafka", module, version), binding))
-
-
-def _jars(wanted: _Download, java: str, progress: Callable[[str], None]) -> list[Path]:
     cache = cache_directory()
     target = cache / wanted.name
     if not target.is_dir():
@@ -134,9 +116,9 @@ def _jars(wanted: _Download, java: str, progress: Callable[[str], None]) -> list
     return sorted(target.glob("*.jar"))
 
 
-def _download(wanted: _Download, target: Path, java: str, progress: Callable[[str], None]) -> None:
+def _download(wanted: Download, target: Path, java: str, progress: Callable[[str], None]) -> None:
     for abandoned in target.parent.glob(f".{wanted.name}.*"):
-        # Its process was killed: the lock is ours.
+        # Its process was killed, so the lock is free.
         shutil.rmtree(abandoned)
     with tempfile.TemporaryDirectory(prefix=f".{wanted.name}.", dir=target.parent) as scratch:
         retrieved = Path(scratch) / "jars"
@@ -147,12 +129,12 @@ def _download(wanted: _Download, target: Path, java: str, progress: Callable[[st
             before_sleep=lambda _: progress(f"Downloading {wanted.title} failed; trying again"),
             reraise=True,
         )
-        # The Ivy cache outlives an attempt, so that the next one goes on where the last one broke off.
+        # The Ivy cache outlives an attempt, so the next one resumes the download.
         retrying(_retrieve, wanted, retrieved, Path(scratch), java)
         retrieved.rename(target)
 
 
-def _retrieve(wanted: _Download, retrieved: Path, scratch: Path, java: str) -> None:
+def _retrieve(wanted: Download, retrieved: Path, scratch: Path, java: str) -> None:
     shutil.rmtree(retrieved, ignore_errors=True)
     ivy_file = scratch / "ivy.xml"
     dependencies = "\n".join(_DEPENDENCY.format(jar, conf=wanted.conf) for jar in wanted.jars)
@@ -168,9 +150,9 @@ def _retrieve(wanted: _Download, retrieved: Path, scratch: Path, java: str) -> N
         ) from None
     for jar in wanted.jars:
         if done.returncode != 0 or not (retrieved / jar.file_name).is_file():
-            told = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+            lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
             raise LocalClusterError(
-                "\n".join([f"{wanted.title} could not be downloaded from Maven Central:", *told[-10:]])
+                "\n".join([f"{wanted.title} could not be downloaded from Maven Central:", *lines[-10:]])
             )
         found = hashlib.sha256((retrieved / jar.file_name).read_bytes()).hexdigest()
         if jar.sha256 is not None and found != jar.sha256:

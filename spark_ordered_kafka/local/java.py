@@ -15,7 +15,7 @@ MINIMUM_JAVA = 17
 """Oldest Java that Apache Kafka 4 brokers and Spark 4 run on."""
 
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.awt.headless=true")
-"""Options of what does not move records: it starts faster with Java's first compiler alone."""
+"""Options for short-lived JVMs: they start faster with Java's first compiler alone."""
 
 
 def find_java() -> str:

@@ -26,10 +26,10 @@ _LOG_LINES = 15
 
 
 class Launcher:
-    """Starts servers of one cluster; undoes what it started when it is left by an error.
+    """Starts servers of one cluster; stops them again when the block ends with an error.
 
     ``state`` is changed in place and saved after every process that starts, so that at any moment the directory knows
-    nearly all of them; the rest bear the mark of :data:`processes.MARKER`.
+    nearly all of them; the others have the mark of :data:`processes.MARKER`.
     """
 
     def __init__(self, directory: Path, state: ClusterState, progress: Callable[[str], None]) -> None:
@@ -48,16 +48,16 @@ class Launcher:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            # Also on ctrl-C: what was begun here is not left half started.
+            # Also on ctrl-C: stop what was started here.
             processes.stop(self._formatting, grace=0)
             stop_servers(self._directory, self._state, self._started)
 
     def start(self, chosen: Sequence[Server], env: Mapping[str, str] | None = None) -> None:
-        """Start those of the servers that do not run, all at the same time; let paused ones go on.
+        """Start the stopped servers of ``chosen`` at the same time, and resume paused ones.
 
         Args:
             chosen: servers of the state.
-            env: environment variables for the started processes, beside this process's own.
+            env: environment variables for the started processes, in addition to this process's own.
 
         Raises:
             LocalClusterError: a port is taken, or a program cannot be executed or formatted.
@@ -85,7 +85,7 @@ class Launcher:
 
         Args:
             chosen: running servers of the state.
-            members: brokers that each chosen broker must know of.
+            members: brokers that each chosen broker must have as registered.
 
         Raises:
             LocalClusterError: a server ended, with the end of its log, or the time limit has passed.
@@ -96,7 +96,7 @@ class Launcher:
         )
 
     def add_users(self) -> None:
-        """Make the users of a secured cluster known to its running brokers, and wait until each broker knows them.
+        """Create the users of a secured cluster, and wait until each running broker has them.
 
         Raises:
             LocalClusterError: as :meth:`await_ready`.
@@ -199,7 +199,7 @@ class Launcher:
         with self._log(server).open("rb") as file:
             file.seek(self._log_starts.get(server.name, 0))
             lines = file.read().decode("utf-8", errors="replace").splitlines()
-        # The cause stands in the error lines; what follows is the shutdown.
+        # The error lines show the cause; the lines after them are the shutdown.
         causes = [line for line in lines if " ERROR " in line or "Exception" in line or "Error:" in line]
         return "\n".join([*causes[:3], *(["..."] if causes else []), *lines[-_LOG_LINES:]])
 

@@ -1,4 +1,4 @@
-"""A lock between processes, held through a file."""
+"""A file lock between processes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _KRAFT_NODE_ID = 3000
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a caller asked for; None leaves it to what the directory remembers, else to the default.
+    """What a caller asked for; None means the value stored in the directory, else the default.
 
     Raises:
         ConfigError: a value is out of range, or two do not fit together.
@@ -58,7 +58,7 @@ def new_state(parameters: Parameters, ports: Iterator[int]) -> ClusterState:
     """A cluster that has not run yet.
 
     Args:
-        parameters: what was asked for; the defaults are one broker, the newest Kafka, no racks, one ZooKeeper, not
+        parameters: the requested ones; the defaults are one broker, the newest Kafka, no racks, one ZooKeeper, not
             secured.
         ports: free ports to take from.
 
@@ -103,7 +103,7 @@ def check_agreement(parameters: Parameters, state: ClusterState, directory: Path
     The number of controllers may differ, since they keep nothing there.
 
     Raises:
-        ConfigError: names the parameter, the value asked for and the one remembered.
+        ConfigError: names the parameter, the value asked for and the stored one.
     """
     racks = None if parameters.racks is None else [rack.strip() for rack in parameters.racks]
     compared: list[tuple[str, object, object]] = [
@@ -124,7 +124,7 @@ def check_agreement(parameters: Parameters, state: ClusterState, directory: Path
 
 
 def resize_controllers(state: ClusterState, count: int, ports: Iterator[int]) -> list[Server]:
-    """Make the state hold ``count`` controllers; returns those that were taken out, highest ids first to go."""
+    """Make the state hold ``count`` controllers; returns the removed ones, highest ids first."""
     kept = state.of("controller")[:count]
     removed = state.of("controller")[count:]
     added = [

@@ -31,7 +31,7 @@ def free_ports(taken: Collection[int], rng: random.Random) -> Iterator[int]:
     """Free ports in random order, without those in ``taken``.
 
     Raises:
-        LocalClusterError: when the next one is asked for and none is left.
+        LocalClusterError: on the next one, when no port is left.
     """
     for port in rng.sample(_RANGE, len(_RANGE)):
         if port not in taken and is_free(port):

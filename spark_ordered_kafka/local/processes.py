@@ -15,21 +15,21 @@ from pydantic import BaseModel
 from spark_ordered_kafka.errors import LocalClusterError
 
 MARKER = "ORDERED_KAFKA_LOCAL_DIR"
-"""Environment variable of every process of a local cluster: the cluster's directory. By it a process is found whose
-starter died before it could note down the pid."""
+"""Environment variable of every process of a local cluster: the cluster's directory. It identifies processes whose
+starter died before it stored the pid (D-205)."""
 
-# Seconds by which the start time of one process may differ between two readings: it is reckoned from the time of boot,
-# which moves when the system clock is set.
+# Tolerance in seconds between two readings of a process's start time: it is computed from the time of boot, which moves
+# when the system clock is set.
 _CLOCK_TOLERANCE = 2.0
-# Seconds for a process to stand still, and between two looks: nothing tells of another one's child.
-_PAUSED_WITHIN, _LOOK = 10.0, 0.005
+# Seconds for a process to stop, and between two checks: the system reports only one's own children.
+_PAUSE_TIMEOUT, _POLL_INTERVAL = 10.0, 0.005
 
-# Kept because a Popen that is thrown away while its child runs never collects it.
+# Kept because a discarded Popen never collects a child that still runs.
 _started: list[subprocess.Popen[bytes]] = []
 
 
 class ProcessIdentity(BaseModel, frozen=True):
-    """What tells a process from a later one with the same pid. ``create_time`` is in seconds since the epoch."""
+    """Tells a process from a later one with the same pid. ``create_time`` is in seconds since the epoch."""
 
     pid: int
     create_time: float
@@ -75,7 +75,7 @@ def find(identity: ProcessIdentity | None) -> psutil.Process | None:
 
 
 def is_paused(process: psutil.Process) -> bool:
-    """Whether SIGSTOP holds the process."""
+    """Whether the process is stopped by SIGSTOP."""
     try:
         return bool(process.status() == psutil.STATUS_STOPPED)
     except psutil.NoSuchProcess:
@@ -83,13 +83,13 @@ def is_paused(process: psutil.Process) -> bool:
 
 
 def pause(process: psutil.Process, name: str) -> None:
-    """SIGSTOP, and wait until it has come to that, which may take a moment on a busy machine. Raises LocalClusterError."""
+    """SIGSTOP, and wait until the process is stopped, which may take a moment when busy. Raises LocalClusterError."""
     process.suspend()
-    deadline = time.monotonic() + _PAUSED_WITHIN
+    deadline = time.monotonic() + _PAUSE_TIMEOUT
     while not is_paused(process):
         if time.monotonic() >= deadline:
-            raise LocalClusterError(f"{name} did not stand still within {_PAUSED_WITHIN:g} s")
-        time.sleep(_LOOK)
+            raise LocalClusterError(f"{name} did not stop within {_PAUSE_TIMEOUT:g} s")
+        time.sleep(_POLL_INTERVAL)
 
 
 def marked(directory: Path, *, besides: Collection[psutil.Process] = ()) -> list[psutil.Process]:
@@ -110,7 +110,7 @@ def marked(directory: Path, *, besides: Collection[psutil.Process] = ()) -> list
 
 
 def stop(processes: Iterable[psutil.Process], *, grace: float) -> list[int]:
-    """End the processes, all at once: SIGTERM, and SIGKILL to those that still run after ``grace`` seconds.
+    """Terminate the processes together: SIGTERM, and SIGKILL to those that still run after ``grace`` seconds.
 
     Returns:
         The pids that needed SIGKILL.
@@ -120,7 +120,7 @@ def stop(processes: Iterable[psutil.Process], *, grace: float) -> list[int]:
     """
     waited_for = list(processes)
     for process in waited_for:
-        # A paused process acts on SIGTERM only once it goes on.
+        # A paused process handles SIGTERM only after SIGCONT.
         _send(process, signal.SIGTERM)
         _send(process, signal.SIGCONT)
     _, alive = psutil.wait_procs(waited_for, timeout=grace)
@@ -129,7 +129,7 @@ def stop(processes: Iterable[psutil.Process], *, grace: float) -> list[int]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """SIGKILL the processes and wait until they are gone.
+    """SIGKILL the processes and wait until they have ended.
 
     Raises:
         LocalClusterError: a process outlived SIGKILL by 10 seconds.
@@ -144,7 +144,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 def _send(process: psutil.Process, number: signal.Signals) -> None:
     try:
-        # psutil compares the start time once more before it signals.
+        # psutil compares the start time again before it signals.
         process.send_signal(number)
     except psutil.NoSuchProcess:
         return

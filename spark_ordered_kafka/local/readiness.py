@@ -33,8 +33,8 @@ def wait_until(condition: Condition, *, timeout: float, otherwise: str, check: C
     Args:
         condition: answers within a second or so.
         timeout: seconds after which to give up.
-        otherwise: what to say when it never held.
-        check: raises when there is nothing left to wait for.
+        otherwise: the error's text when it never held.
+        check: raises when waiting makes no sense any more.
 
     Raises:
         LocalClusterError: ``condition`` did not hold in time.
@@ -55,9 +55,9 @@ def wait_until(condition: Condition, *, timeout: float, otherwise: str, check: C
 
 @contextmanager
 def zookeeper_serves(address: str, secrets: Secrets | None) -> Iterator[Condition]:
-    """Condition: the ZooKeeper server at ``address`` gives sessions (in an ensemble: it has found its quorum).
+    """Condition: the ZooKeeper server at ``address`` opens sessions (in an ensemble: it has found its quorum).
 
-    ``secrets``: those of a secured cluster.
+    ``secrets``: of a secured cluster.
     """
     tls = {} if secrets is None else _tls(secrets)
     client = KazooClient(
@@ -80,8 +80,8 @@ def broker_serves(kafka: Mapping[str, str], members: Collection[int]) -> Iterato
 
     ``kafka`` has librdkafka's properties, with this broker alone in ``bootstrap.servers``.
 
-    A broker opens its client listener after the KRaft controller took it in, so its own answer is what counts: others
-    may still name it from before a crash.
+    A broker opens its client listener after it has joined the KRaft controller, so only its own answer counts: others may
+    still list it from before a crash.
     """
     client = AdminClient(
         {

@@ -35,7 +35,7 @@ BROKER = "broker"
 ZOOKEEPER = "zookeeper"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISM = "SCRAM-SHA-512"
-"""Of :data:`MECHANISMS` what clients use if nothing else is asked for."""
+"""Default mechanism of clients, one of :data:`MECHANISMS`."""
 
 _NAMES = (HOST, "localhost")
 _MODULES = {

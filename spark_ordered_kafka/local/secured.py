@@ -1,7 +1,7 @@
-"""What the servers of a secured local cluster are configured with, beside what those of an unsecured one have.
+"""Configuration of the servers of a secured local cluster, in addition to that of an unsecured one.
 
-Kafka: clients log in by SASL over TLS; brokers talk to each other and to the KRaft controller by mutual TLS, which needs
-no user in the metadata that they are only about to read. ZooKeeper: mutual TLS, and SASL for the znodes' owner.
+Kafka: clients log in by SASL over TLS; brokers and the KRaft controller use mutual TLS, which needs no user in the
+metadata (D-203). ZooKeeper: mutual TLS, and SASL for the owner of the znodes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUPER_USER = USERS[0]
 
 
 def kafka_properties(secrets: Secrets, node: Server) -> dict[str, str]:
-    """Properties of a Kafka node that take the place of those of an unsecured one."""
+    """Properties of a Kafka node that replace those of an unsecured one."""
     listeners = [f"CONTROLLER://{HOST}:{port}" for port in node.internal_ports]
     if node.kind == "broker":
         listeners = [f"SASL_SSL://{node.address}", f"SSL://{HOST}:{node.mutual_tls_port}", *listeners]
@@ -58,7 +58,7 @@ def kafka_properties(secrets: Secrets, node: Server) -> dict[str, str]:
 
 
 def zookeeper_properties(secrets: Secrets, state: ClusterState, server: Server) -> dict[str, str]:
-    """Properties of a ZooKeeper server that come on top of those without a client port."""
+    """Additional properties of a ZooKeeper server, without a client port."""
     properties = {
         "secureClientPort": str(server.port),
         "secureClientPortAddress": HOST,
@@ -125,7 +125,7 @@ def write_controller_config(secrets: Secrets, state: ClusterState, server: Serve
 
 
 def description(secrets: Secrets, state: ClusterState) -> Mapping[str, object]:
-    """Where a user finds the files, as plain data; no secrets."""
+    """Paths of a user's files, as plain data; no secrets."""
     return {
         "directory": str(secrets.directory),
         "ssl_ca_location": str(secrets.ca),

@@ -27,7 +27,7 @@ OWNED_BROKER_PROPERTIES = frozenset(
         "metadata.log.dir",
     }
 )
-"""Broker properties that the local cluster sets itself and remembers."""
+"""Broker properties that the local cluster sets itself."""
 
 _LOG4J2 = """\
 status = error
@@ -53,7 +53,7 @@ _BROKER_JVM = ("-Xmx512m", "-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", "-
 
 
 def server_directory(directory: Path, server: Server) -> Path:
-    """Where a server keeps its configuration, its data and its log."""
+    """Directory of a server's configuration, data and log."""
     return directory / server.name
 
 
@@ -63,7 +63,7 @@ def secrets_of(directory: Path) -> Secrets:
 
 
 def server_log(directory: Path, server: Server) -> Path:
-    """The file with everything the server logged or printed."""
+    """The server's log and output file."""
     return server_directory(directory, server) / "server.log"
 
 
@@ -108,7 +108,7 @@ def write_zookeeper_config(directory: Path, state: ClusterState, server: Server)
 def kafka_properties(directory: Path, state: ClusterState, node: Server) -> dict[str, str]:
     """Properties of a Kafka node in KRaft mode, by the names of Kafka's documentation.
 
-    The quorum is the nodes that have a controller listener: the only broker, or a node of its own beside several
+    The quorum is the nodes that have a controller listener: the only broker, or a dedicated node with several
     brokers, so that any broker can be killed or paused without the quorum noticing.
     """
     voters = [voter for voter in state.of("broker", "kraft") if voter.internal_ports]
@@ -132,11 +132,11 @@ def kafka_properties(directory: Path, state: ClusterState, node: Server) -> dict
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(replicas),
         "group.initial.rebalance.delay.ms": "0",
-        # A failed or stopping broker is noticed, and a started one taken in, within a second or two.
+        # Detect a failed or stopping broker, and admit a started one, within a second or two.
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "4000",
         "controlled.shutdown.retry.backoff.ms": "200",
-        # Retention and deletion at a pace that a person, or a test, can watch.
+        # Retention and deletion fast enough to watch, for people and tests.
         "log.initial.task.delay.ms": "1000",
         "log.retention.check.interval.ms": "1000",
         "log.segment.delete.delay.ms": "1000",
@@ -195,7 +195,7 @@ def kafka_command(java: str, jars: Sequence[Path], config: Path) -> list[str]:
 def zookeeper_command(java: str, config: Path, *, login: bool) -> list[str]:
     """Command that runs a ZooKeeper server (``QuorumPeerMain`` serves alone when the ensemble is one server).
 
-    ``login``: whether there is a ``jaas.conf`` beside ``config``.
+    ``login``: whether there is a ``jaas.conf`` in the directory of ``config``.
     """
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     jvm = ["-Xmx256m", *SMALL_JVM, "-Dzookeeper.admin.enableServer=false", _logging(config)]
@@ -205,7 +205,7 @@ def zookeeper_command(java: str, config: Path, *, login: bool) -> list[str]:
 
 
 def controller_command(directory: Path, state: ClusterState, server: Server) -> list[str]:
-    """Command that runs a controller of this package in this Python; of a secured cluster, its configuration is written."""
+    """Command that runs a controller of this package in this Python; also writes a secured cluster's configuration."""
     command = [sys.executable, "-m", "spark_ordered_kafka.cli", "controller", "run"]
     if state.secure:
         home = server_directory(directory, server)
@@ -219,7 +219,7 @@ def controller_command(directory: Path, state: ClusterState, server: Server) -> 
 
 
 def _logging(config: Path) -> str:
-    # The URI form leaves no doubt about spaces in the path.
+    # The URI form also works with spaces in the path.
     return f"-Dlog4j2.configurationFile={(config.parent / 'log4j2.properties').as_uri()}"
 
 

@@ -1,4 +1,4 @@
-"""What a local cluster's directory remembers: ``cluster.json``."""
+"""The state file of a local cluster's directory: ``cluster.json``."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Server(BaseModel):
 
 
 class ClusterState(BaseModel):
-    """The parameters a directory was set up with and its servers.
+    """A directory's parameters and servers.
 
-    ``has_been_up`` is False until all servers were ready once: before that nobody can have stored anything in them.
+    ``has_been_up`` is False until all servers were ready once: until then they hold no user's data.
     """
 
     version: Literal[1] = 1
@@ -95,7 +95,7 @@ class ClusterState(BaseModel):
 
 
 def load(directory: Path) -> ClusterState | None:
-    """The state remembered in ``directory``; None if there is no cluster.
+    """The state stored in ``directory``; None if there is no cluster.
 
     Raises:
         LocalClusterError: the file cannot be read, or is not such a state.

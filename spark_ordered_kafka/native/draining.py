@@ -1,6 +1,7 @@
 """Taking the records of one assigned partition from librdkafka as Arrow batches: by the kernel, or by Python.
 
-Both ways have one contract, :class:`Drain`. Neither knows what a gap, an end or an error means: that is the reader's.
+Both ways have one contract, :class:`Drain`. Neither knows what a gap, an end or an error means: that is the reader's
+(D-112).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Drain(Protocol):
     def take(self, position: int, end: int, limits: Limits, timeout: float) -> Drained:
         """Wait up to ``timeout`` seconds for the first record or event, and take what is there by then.
 
-        Records at ``end`` or beyond it are dropped. Other threads of Python go on meanwhile. Raises KafkaException as
+        Records at ``end`` or beyond it are dropped. Other threads of Python run meanwhile. Raises KafkaException as
         ``Consumer.poll``.
         """
 
@@ -197,7 +198,7 @@ def _behind_control(consumer: Consumer, place: TopicPartition, position: int, en
     """The offset behind the control records that follow ``position``, as far as they are fetched, at most ``end``.
 
     To be asked only when every record that librdkafka gave out is counted in ``position``, and one of them came by this
-    assignment: before, it may still tell the position of the last one.
+    assignment: before, it may still be the position of the last one (D-114).
     """
     (found,) = consumer.position([place])
     return min(max(position, found.offset), end)

@@ -1,4 +1,4 @@
-"""What tells rows apart: the sum of their hashes, by the kernel or by Python."""
+"""A fingerprint of rows: the sum of their hashes, by the kernel or by Python."""
 
 from __future__ import annotations
 

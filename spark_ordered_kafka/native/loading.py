@@ -1,6 +1,6 @@
 """Whether the native kernel is used: where it was built, and knows the confluent-kafka at hand.
 
-Everything it does is done in Python as well, with the same results, and slower. The environment variable
+Everything it does is done in Python as well, with the same results, and slower (D-108). The environment variable
 ``ORDERED_KAFKA_NATIVE`` says which: ``auto`` (the kernel if it loads), ``require`` (an error if it does not) or ``off``.
 """
 
@@ -22,7 +22,7 @@ from spark_ordered_kafka.errors import ConfigError
 VARIABLE = "ORDERED_KAFKA_NATIVE"
 MODES = ("auto", "require", "off")
 _LOG = logging.getLogger(__name__)
-# Those whose clients begin with the rd_kafka_t pointer, and whose dr_msg_cb returns at once for a null opaque.
+# Those whose clients begin with the rd_kafka_t pointer, and whose dr_msg_cb returns at once for a null opaque (D-109).
 _KNOWN_VERSIONS = ((2, 16), (2, 17))
 
 

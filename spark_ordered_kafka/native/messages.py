@@ -15,8 +15,8 @@ from spark_ordered_kafka.ordering.routing import NO_PARTITION, Routing
 def fetch(consumer: Consumer, most: int, wait: float) -> list[Message]:
     """Up to ``most`` messages, waiting ``wait`` seconds for the first; what is behind it is taken without waiting.
 
-    Those of the kernel are of a subclass of ``Message``, of which Python's cyclic garbage collector is not told before
-    a setter may put one into a cycle. Raises KafkaException as ``Consumer.poll``.
+    Those of the kernel are of a subclass of ``Message``, which Python's cyclic garbage collector does not track before
+    a setter may put one into a cycle (D-116). Raises KafkaException as ``Consumer.poll``.
     """
     native = kernel()
     if native is not None:
@@ -33,13 +33,13 @@ def runs(messages: list[Message]) -> list[list[Message]]:
     return list(_runs(messages))
 
 
-def strays(messages: list[Message], partition: int, routing: Routing) -> list[int]:
+def misrouted(messages: list[Message], partition: int, routing: Routing) -> list[int]:
     """The places of the messages whose keys belong to another partition than this one; a null key belongs to any."""
     native = kernel()
     if native is not None:
         return cast(
             list[int],
-            native.strays(routing.hash, routing.initial_count, routing.count, partition, messages),
+            native.misrouted(routing.hash, routing.initial_count, routing.count, partition, messages),
         )
     places = routing.partitions([message.key() for message in messages]).tolist()
     return [row for row, place in enumerate(places) if place not in (partition, NO_PARTITION)]

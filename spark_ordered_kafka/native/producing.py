@@ -1,6 +1,6 @@
 """Queueing records of one topic in librdkafka, each in the partition of its key.
 
-The kernel does so for whole columns without Python's lock; Python gives confluent-kafka a dict per record.
+The kernel does so for whole columns without Python's lock; Python gives confluent-kafka a dict per record (D-109).
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spark_ordered_kafka.native.contents import Records, objects
 from spark_ordered_kafka.native.loading import kernel
-from spark_ordered_kafka.ordering.routing import Routing
+from spark_ordered_kafka.ordering.routing import Routing, rows_by_partition
 
 # What is made of them for librdkafka fits into the processor's cache: with 5,000 sending takes a tenth longer.
 _PART_ROWS = 2_000
@@ -72,6 +71,24 @@ def produce(
     return Queued(rows, size, largest, turn)
 
 
+def queue_rows(producer: Producer, topic: str, partition: int, rows: list[dict[str, Any]]) -> None:
+    """Queue rows of confluent-kafka's field names for one partition, in order; all of them have headers, or none.
+
+    Raises KafkaException when one is refused; others may have been queued by then.
+    """
+    if not rows or "headers" not in rows[0]:
+        # A partition named in a row would be ignored: confluent-kafka passes one for the whole call (D-111).
+        if producer.produce_batch(topic, rows, partition) < len(rows):
+            raise KafkaException(next(row["_error"] for row in rows if "_error" in row))
+        return
+    send = producer.produce
+    try:
+        for row in rows:
+            send(topic, partition=partition, **row)
+    except BufferError as error:
+        raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from error
+
+
 def _produce(
     producer: Producer,
     topic: str,
@@ -86,14 +103,9 @@ def _produce(
     sizes = list(map(_size, rows))
     count = max(1, sum(total <= headroom.size for total in accumulate(sizes)))
     rows, sizes = rows[:count], sizes[:count]
-    partitions = routing.partitions([row["key"] for row in rows])
-    for place in np.flatnonzero(partitions < 0).tolist():
-        partitions[place] = turn % routing.count
-        turn += 1
-    order = np.argsort(partitions, kind="stable")
-    found, firsts = np.unique(partitions[order], return_index=True)
-    for partition, places in zip(found.tolist(), np.split(order, firsts[1:]), strict=True):
-        _queue(producer, topic, partition, [rows[place] for place in places.tolist()])
+    partitions, turn = routing.partitions_in_turn([row["key"] for row in rows], turn)
+    for partition, places in rows_by_partition(partitions):
+        queue_rows(producer, topic, partition, [rows[place] for place in places.tolist()])
     return Queued(count, sum(sizes), max(sizes), turn)
 
 
@@ -113,16 +125,3 @@ def _size(row: dict[str, Any]) -> int:
     for key, value in row.get("headers", ()):
         texts += (key.encode(), value)
     return sum(len(text) for text in texts if text is not None)
-
-
-def _queue(producer: Producer, topic: str, partition: int, rows: list[dict[str, Any]]) -> None:
-    if "headers" not in rows[0]:
-        # A partition named in a row would be ignored: confluent-kafka passes one for the whole call.
-        if producer.produce_batch(topic, rows, partition) < len(rows):
-            raise KafkaException(next(row["_error"] for row in rows if "_error" in row))
-        return
-    try:
-        for row in rows:
-            producer.produce(topic, partition=partition, **row)
-    except BufferError as error:
-        raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from error

@@ -1,7 +1,7 @@
 """Whether the requests of a producer's transactions were all answered.
 
 Only a plugin of librdkafka learns of each at once: the kernel is one. Without it librdkafka's statistics have to do, which
-come up to an interval later, and make work while nothing is sent.
+come up to an interval later (D-065).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from spark_ordered_kafka.native.loading import kernel
 
 Poll = Callable[[float], object]
-"""Takes what librdkafka has to tell a producer, waiting so many seconds for it at most."""
+"""Serves the events of a producer, waiting so many seconds for them at most."""
 
 STATISTICS_INTERVAL = 0.1
 _PATIENCE = 5 * STATISTICS_INTERVAL
@@ -24,12 +24,11 @@ _PLUGINS = "plugin.library.paths"
 class Watch(Protocol):
     """Watches the requests of one producer.
 
-    An object of its own: were the producer's owner the one to be called back, both would live on in a cycle, with
-    connections and threads, until Python's next full collection.
+    An object of its own: with the producer's owner as callback, both would live on in a cycle (D-120).
     """
 
     def watching(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """The producer's properties, with those that make librdkafka tell."""
+        """The producer's properties, with those that make librdkafka report requests."""
 
     def ended(self, poll: Poll) -> None:
         """A transaction has ended."""
@@ -104,6 +103,6 @@ def has_retries(statistics: Mapping[str, Any]) -> bool:
 
 
 def watch() -> Watch:
-    """The fastest way there is."""
+    """By the kernel if it is loaded, else by librdkafka's statistics."""
     native = kernel()
     return StatisticsWatch() if native is None else CountingWatch(native)

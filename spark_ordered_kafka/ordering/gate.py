@@ -8,13 +8,13 @@ unfinished segments are always open, so a reader always makes progress.
 
 **Partitions outside a layout** (p >= C_e: removed, or created by a change not yet committed) hold no keys under C_e, so
 they neither block another partition through epoch e nor wait for one. What lies there is the tombstones of a compacted
-topic, which the reader drops, or was written by something else than an ordered writer, which the reader reports. A
-partition that no layout has seen yet (p >= ``history.partition_count``) is held.
+topic, which the reader drops, or was written by something else than an ordered writer, which the reader reports
+(D-001). A partition that no layout has seen yet (p >= ``history.partition_count``) is held.
 
 **Folded epochs** (a history that does not begin at epoch 0) have ended below the log start of every partition, so at
-positions behind those nothing waits for them. A position before the first known layout was missed by whoever reads it:
-what it owes to others is not known any more, so it holds back its whole initial bucket, which keys never leave, itself
-included, until it is moved on.
+positions behind those nothing waits for them. What a position before the first known layout
+owes to others is not known any more, so it holds back its whole initial bucket, which keys never leave, itself
+included, until it is moved on (D-006, D-007).
 
 **How it is fast.** All moduli divide the largest one, M <= 2 * max(C), and each hash modulo M (a *residue*) has one
 owner per count. Going up from the oldest unfinished epoch, each residue carries which partitions have not finished

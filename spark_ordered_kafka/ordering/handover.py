@@ -2,9 +2,7 @@
 
 A member commits with every offset the newest layout epoch that it knew (:class:`Release`): "below this offset everything
 is processed, and whatever the layouts up to that epoch take away from this partition, I have let go". It plays the part
-of KIP-253's ConsumerGroupPosition: other members open their new segments by it. An offset alone would not do: a member
-that is caught up stands at the boundary of the next layout before that layout exists, with the keys' state still in
-its hands.
+of KIP-253's ConsumerGroupPosition: other members open their new segments by it. An offset alone would not do (D-094).
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ _Bools = npt.NDArray[np.bool_]
 class Release:
     """A committed offset. ``since`` is the newest layout epoch when the group began to read the topic.
 
-    ``lost_to``: what lay between the offset and this one was lost, and nobody waits for it. What is written there later
-    is read all the same, so the offset stays where the log goes on.
+    ``lost_to``: what lay between the offset and this one was lost, and no member waits for it. What is written there later
+    is read all the same, so the offset stays at the log's end (D-099).
     """
 
     offset: int
@@ -93,8 +91,8 @@ def leaves(
 ) -> bool:
     """Whether keys whose records were read from ``partition`` are let go by committing ``after``.
 
-    ``ordered`` tells of an epoch whether it has ordered delivery: without, no keys are handed over (KIP-253), and where it
-    begins again, every key may have lain anywhere. Of a folded epoch that is not known any more, so it may be.
+    ``ordered`` says whether an epoch has ordered delivery: without, no keys are handed over (KIP-253), and where it
+    begins again, every key may have lain anywhere. Of a folded epoch that is not known any more, so it may be (D-011).
     """
     return any(
         ordered(max(epoch + 1, history.first_epoch))

@@ -4,8 +4,8 @@ Epoch e has a count C_e and, for every Kafka partition p that existed then, ``st
 can hold records of epoch e. *Segment* (e, p) is ``[start_e[p], start_{e+1}[p])``; that of the newest epoch is open.
 It plays the part of KIP-253's ``leaderEpoch`` maps and of KIP-101's leader epoch file, on the side of the clients.
 
-**Folding.** Once every partition's log begins at or behind ``start_k``, nothing of the epochs before k is left, and whoever
-stands at or behind the log starts has met all that the gate asks for their sake. So a history may begin at epoch k; its
+**Folding.** Once every partition's log begins at or behind ``start_k``, nothing of the epochs before k is left, and a reader
+at or behind the log starts has met all that the gate asks for their sake (D-006). So a history may begin at epoch k; its
 numbers stay. What lies below ``start_k`` was deleted: no epoch is known for it, and it is never read.
 """
 
@@ -154,13 +154,6 @@ class LayoutHistory:
         """
         _require_int("offset", offset, 0)
         return int(self._column(partition).searchsorted(offset, side="right")) - 1 + self.first_epoch
-
-    def epochs_of(self, partition: int, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """:meth:`epoch_of` of many offsets of one partition: an int32 array of the shape of ``offsets``."""
-        if offsets.size and offsets.min() < 0:
-            raise ConfigError("offset", int(offsets.min()), "an offset is 0 or greater")
-        epochs = self._column(partition).searchsorted(offsets, side="right") - 1 + self.first_epoch
-        return epochs.astype(np.int32)
 
     def segments(self, partition: int, start: int, end: int) -> list[tuple[int, int, int]]:
         """``[start, end)`` of a partition cut at the layout boundaries: ``(epoch, start, end)``, non-empty, in order.

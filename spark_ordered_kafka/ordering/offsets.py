@@ -1,7 +1,7 @@
 """Source offsets: what a micro-batch starts and ends at, as canonical JSON, and the admission limit.
 
 Spark keeps these offsets in the checkpoint and compares them as JSON text, so equal offsets must serialise equally:
-topics are sorted, positions are a list by partition without trailing zeros.
+topics are sorted, positions are a list by partition without trailing zeros (D-044).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class TopicOffset:
     ``positions[p]`` is the next offset to read of partition p (0 beyond the end of the tuple); ``layout_epoch`` is the
     newest layout epoch known when it was computed: every record below belongs to that epoch or an earlier one.
     ``leader_epochs[p]`` is the leader epoch that the log of p was seen under up to there (KIP-320), -1 where it is not
-    known: it tells whether the log was truncated since. ``resumed[p]`` is where the micro-batch that ends here begins p
-    instead of the position before it: a truncation has left that beyond the log, retention before it.
+    known: it shows whether the log was truncated since (D-061). ``resumed[p]`` is where the micro-batch that ends here
+    begins p instead of the position before it: a truncation has left that beyond the log, retention before it.
 
-    ``cuts[p]`` are the offsets at which a range of that micro-batch ends and the next one of p begins. So two offsets tell the
-    ranges between them (:meth:`ranges_since`), whatever becomes of the topic before the micro-batch is read again.
+    ``cuts[p]`` are the offsets at which a range of that micro-batch ends and the next one of p begins. So the ranges
+    follow from two offsets (:meth:`ranges_since`, D-045), whatever becomes of the topic before they are read again.
     """
 
     topic_id: str
@@ -76,7 +76,7 @@ class SourceOffset:
     """Where reading all topics has got to.
 
     ``shared`` says how many ranges, one after another, each task of the micro-batch that ends here reads; empty: each
-    task reads one, as in every offset of earlier versions. So the tasks follow from two offsets alone.
+    task reads one, as in every offset of earlier versions. So the tasks follow from two offsets alone (D-046).
     """
 
     topics: Mapping[str, TopicOffset]
@@ -160,8 +160,7 @@ def admit(ranges: Mapping[TopicPartition, Range], limit: int | None) -> dict[Top
     """End offsets of at most about ``limit`` offsets in all, shared out in proportion to what each partition has.
 
     ``ranges`` maps (topic, partition) to (position, readable end). As in Spark's ``maxOffsetsPerTrigger`` every
-    partition with data gets at least one offset, so that a small tail that others wait for is never starved; the sum
-    may exceed the limit by that. ``None`` admits everything.
+    partition with data gets at least one offset (D-050); the sum may exceed the limit by that. ``None`` admits everything.
     """
     total = sum(end - start for start, end in ranges.values())
     if limit is None or total <= limit:

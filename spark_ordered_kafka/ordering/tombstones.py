@@ -4,8 +4,8 @@ After a change of the partition count a key's old value stays in the partition i
 keep it for ever. So the writer sends a *tombstone* (the key with a null value) there, with the key's new record.
 
 **Rule.** A key with hash h, written now to p under count C, needs a tombstone in q if for some earlier epoch d
-``q = bucket(h, C_d) != p`` and ``log_start[q] < start_{d+1}[q]``: q may still hold what epoch d wrote. (KIP-253, step 9,
-states the opposite: it would send tombstones only once the old records are gone.)
+``q = bucket(h, C_d) != p`` and ``log_start[q] < start_{d+1}[q]``: q may still hold what epoch d wrote (KIP-253, step 9,
+states the opposite: docs/proposals.md).
 
 **How it is fast.** All moduli divide the largest one, M, so what a key owes depends on its hash modulo M (its
 *residue*) alone, and is worked out once per layout for all residues.

@@ -8,12 +8,13 @@ from collections.abc import Collection
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
-from spark_ordered_kafka.config import EARLIEST, Bound, Limits
 from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.offsets import TopicOffset
+from spark_ordered_kafka.parsing import EARLIEST
 from spark_ordered_kafka.spark.bounds import check_order, check_whole, resolve
 from spark_ordered_kafka.spark.loss import LossGuard
+from spark_ordered_kafka.spark.options import Bound, Limits
 from spark_ordered_kafka.spark.plan import batch_tasks, segments_of, unordered_tasks
 from spark_ordered_kafka.spark.reading import TaskReader
 from spark_ordered_kafka.spark.subscription import Subscriber
@@ -36,7 +37,7 @@ class OrderedBatchReader(TaskReader, DataSourceReader):
         try:
             losses = LossGuard(directory, options.fail_on_data_loss)
             subscriber = Subscriber(directory, options)
-            snapshots = subscriber.select(subscriber.observe(), known=(), lost=losses.told)
+            snapshots = subscriber.select(subscriber.observe(), known=(), lost=losses.report)
             segments = [
                 segment
                 for snapshot in snapshots.values()
@@ -63,7 +64,7 @@ class OrderedBatchReader(TaskReader, DataSourceReader):
         check_order(options.ending, starting, snapshot.topic, start, end)
         beginning = TopicOffset.of(snapshot.topic_id, 0, start)
         surviving, _, positions = losses.surviving(snapshot, beginning)
-        # A time for an end says itself what is left out.
+        # An end given as a time leaves out what is later, by intention.
         if options.ordering == "key" and surviving.layouts.ordered and not options.ending.by_time:
             check_whole(options.ending, surviving.layouts, positions, end)
         return segments_of(surviving.layouts, positions, end, snapshot.leader_epochs)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
-from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, NoMatch
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering import blockers, readable
+from spark_ordered_kafka.parsing import EARLIEST, LATEST
+from spark_ordered_kafka.spark.options import Bound, NoMatch
 
 OffsetsAt = Callable[[str, Mapping[int, int]], Mapping[int, int | None]]
 """(topic, {partition: milliseconds}) -> per partition the first offset at or after that time, None without one."""
@@ -24,9 +25,9 @@ def resolve(
     ``topics`` are all that are read. ``no_match``: where no record is as late as a time, raise an error or take the
     end; Spark always takes the end for an end.
 
-    As in Spark, JSON must name every partition. A removed partition may be left out once it is empty, since it has
-    only one offset. Raises ConfigError for a topic or partition that is not read or not named, for an offset outside
-    the log, and for a time without a match under ``error``: an empty removed partition will never have one.
+    As in Spark, JSON must name every partition; a removed one may be left out once it is empty (D-056). Raises
+    ConfigError for a topic or partition that is not read or not named, for an offset outside the log, and for a time
+    without a match under ``error``: an empty removed partition will never have one.
     """
     if not isinstance(bound.value, int):
         wanted = _named(bound, bound.value, snapshot, topics)
@@ -58,7 +59,7 @@ def check_order(
 def check_whole(
     ending: Bound, layouts: TopicLayouts, start: Mapping[int, int], end: Mapping[int, int]
 ) -> None:
-    """Raises ConfigError where offsets that the user gave for an end leave a hole inside a key.
+    """Raises ConfigError where offsets that the user gave for an end leave a hole inside a key (D-054).
 
     What lies before them in one partition is what a stream would have to read before it read another one to its end.
     """
@@ -82,7 +83,7 @@ def check_whole(
 def behind_removed(snapshot: TopicSnapshot, start: Mapping[int, int]) -> dict[int, int]:
     """The start positions; of removed partitions that are begun at their ends, not before the newest layout.
 
-    Such an end lies before it only where the log has lost what lay between, which whoever begins here does not miss.
+    Such an end lies before it only where the log has lost what lay between, which a reader that begins here does not need.
     """
     newest = snapshot.history.current
     ended = {p for p in snapshot.layouts.removed if p in start and start[p] >= snapshot.ends[p]}
@@ -142,7 +143,7 @@ def _at_offsets(bound: Bound, wanted: Mapping[int, int], snapshot: TopicSnapshot
     for partition, offset in wanted.items():
         value = markers[offset][partition] if offset in markers else offset
         low, high = snapshot.starts[partition], snapshot.ends[partition]
-        # Of a log that nobody can be asked for, nobody knows how much further it goes.
+        # Without a leader it is not known where the log ends.
         if value < low or (value > high and partition not in snapshot.absent):
             raise ConfigError(
                 f"option {bound.option}",

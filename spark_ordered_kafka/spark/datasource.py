@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from spark_ordered_kafka.config import (
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.spark.options import (
     SinkOptions,
     SourceOptions,
     batch_options,
@@ -18,7 +19,6 @@ from spark_ordered_kafka.config import (
     source_options,
     stream_options,
 )
-from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.spark.schema import check_sink_schema, source_schema
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.spark.sink import OrderedBatchWriter, OrderedStreamWriter
     from spark_ordered_kafka.spark.stream import OrderedStreamReader
 
-# Readers and writers are imported by whoever plans with them: a task has the data source, too, and needs one of them or none.
+# Readers and writers are imported where they are made: a task has the data source, too, and needs few of them (D-214).
 
 FORMAT = "ordered-kafka"
 CONF_PREFIX = "spark.ordered-kafka."
@@ -42,8 +42,7 @@ class OrderedKafkaDataSource(DataSource):
         self._plans = True
 
     def __getstate__(self) -> dict[str, Any]:
-        # Spark plans a write with a data source that it has just made. To commit or abort, it makes another writer with one
-        # that was pickled: if that one asked the controller, an abort would fail and hide why.
+        # To commit or abort, Spark makes another writer with a pickled data source, which must not ask anything (D-072).
         return self.__dict__ | {"_plans": False}
 
     @classmethod

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from spark_ordered_kafka.config import Limits
 from spark_ordered_kafka.ordering.offsets import Range, TopicPartition, admit
+from spark_ordered_kafka.spark.options import Limits
 
 
 class Admission:
@@ -33,8 +33,7 @@ class Admission:
         """End offsets of the next micro-batch; the positions themselves if it is held back.
 
         ``ranges`` maps (topic, partition) to (position, readable end). ``available`` counts all offsets there are, also
-        those that the gate holds back: reading the few before them is what releases them, so waiting for more of the
-        few would only delay the many. ``at_once`` leaves the minimum out (``Trigger.AvailableNow``).
+        those that the gate holds back (D-051). ``at_once`` leaves the minimum out (``Trigger.AvailableNow``).
         """
         if not any(end > start for start, end in ranges.values()) or (not at_once and self._waits(available)):
             return {key: start for key, (start, _) in ranges.items()}

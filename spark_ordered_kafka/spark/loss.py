@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_ordered_kafka.client.layouts import PositionCheck, TruncationView
+from spark_ordered_kafka.client.layout_answers import PositionCheck, TruncationView
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
@@ -16,14 +16,14 @@ from spark_ordered_kafka.ordering.offsets import TopicOffset
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 10
-_HINT = "set failOnDataLoss to false to go on without them"
+_HINT = "set failOnDataLoss to false to continue without them"
 
 Starts = Mapping[tuple[int, int], int]
 """(layout epoch, partition) -> the start that is left of it after a truncation."""
 
 
 class LossGuard:
-    """Holds a reader's positions against the topics as they are now.
+    """Compares a reader's positions with the topics as they are now.
 
     With ``fail_on_data_loss`` whatever is gone raises DataLossError; without it, it is skipped with a warning, and what
     is left keeps its order.
@@ -39,7 +39,7 @@ class LossGuard:
     def surviving(
         self, snapshot: TopicSnapshot, offset: TopicOffset
     ) -> tuple[TopicSnapshot, TopicOffset, dict[int, int]]:
-        """The snapshot and the offset to go on with, and the positions that follow from both.
+        """The snapshot and the offset without what is gone, and the positions that follow from both.
 
         Raises UnavailableError when the controller or a leader does not answer.
         """
@@ -65,7 +65,7 @@ class LossGuard:
         known = before is not None and before.topic_id == offset.topic_id
         if any(known or p in offset.resumed for p in lost):
             ranges = [f"{layouts.topic}-{p}: offsets {begun[p][0]} to {at - 1}" for p, at in lost.items()]
-            self.told(f"records of the micro-batch are gone, and what is known of them: {_shown(ranges)}")
+            self.report(f"records of the micro-batch are gone, and what is known of them: {_shown(ranges)}")
         return lost
 
     def lowered(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicLayouts:
@@ -76,7 +76,7 @@ class LossGuard:
             self._keep_starts(layouts.topic, found.truncations)
         return self._lower(layouts)
 
-    def told(self, message: str) -> None:
+    def report(self, message: str) -> None:
         """Raise DataLossError, or warn."""
         if self._fail:
             raise DataLossError(f"{message} ({_HINT})")
@@ -85,7 +85,7 @@ class LossGuard:
     def _same_topic(self, snapshot: TopicSnapshot, offset: TopicOffset) -> TopicOffset:
         if offset.topic_id == snapshot.topic_id:
             return offset
-        self.told(
+        self.report(
             f"topic {snapshot.topic!r} was deleted and created again: the checkpoint knows id {offset.topic_id},"
             f" the topic has {snapshot.topic_id}; it would be read from its start"
         )
@@ -97,7 +97,7 @@ class LossGuard:
         lost = {p: start for p, start in gone.items() if snapshot.layouts.may_hold(p, positions[p], start)}
         if lost:
             ranges = [f"{snapshot.topic}-{p}: offsets {positions[p]} to {s - 1}" for p, s in lost.items()]
-            self.told(f"records are gone before they were read: {_shown(ranges)}")
+            self.report(f"records are gone before they were read: {_shown(ranges)}")
         positions.update(gone)
 
     def _skip_truncated(
@@ -119,7 +119,7 @@ class LossGuard:
         cut = {one.partition: one for one in found if one.layout_epoch is None}
         for p, one in cut.items():
             positions[p] = min(positions[p], one.end_offset)
-        # A layout's start that was read past is of no more interest.
+        # A layout's start that was read past is no longer needed.
         cut_starts = [
             one for one in found if one.layout_epoch is not None and one.offset > positions[one.partition]
         ]
@@ -129,7 +129,7 @@ class LossGuard:
                 f" of leader epoch {one.leader_epoch}"
                 for one in (*cut.values(), *cut_starts)
             ]
-            self.told(
+            self.report(
                 f"records were lost in a leader election, and their offsets taken again: {_shown(ranges)}"
             )
         self._keep_starts(snapshot.topic, found)
@@ -138,7 +138,7 @@ class LossGuard:
     def _needed(self, snapshot: TopicSnapshot, positions: Mapping[int, int]) -> set[int]:
         """The partitions that something is still read of. Of an assignment, the others are none of the reader's.
 
-        A removed one that is read to its last start needs nothing more, whatever its log has lost: nobody writes there.
+        A removed one that is read to its last start needs nothing more, whatever its log has lost: no layout writes there.
         """
         newest = snapshot.history.current
         read = {p for p in snapshot.layouts.removed if positions.get(p, 0) >= newest.start(p)}
@@ -158,7 +158,7 @@ def lower(history: LayoutHistory, starts: Starts) -> LayoutHistory:
     """The history with these starts in place of greater ones: what follows them was written after the truncation.
 
     A start that a layout has in common with the one before it is lowered with that one, and no earlier one is left behind
-    it: the controller tells of a start once, for the first of the layouts that it still keeps.
+    it: the controller names a start once, for the first of the layouts that it still keeps.
     """
     bounds = history.bounds[:-1]
     lowered = bounds.copy()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from spark_ordered_kafka.config import Splitting
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.offsets import TopicOffset
 from spark_ordered_kafka.ordering.trees import Root, roots
+from spark_ordered_kafka.spark.options import Splitting
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.topics import TopicLayouts
@@ -46,12 +46,12 @@ def segments_of(
 def stream_tasks(
     layouts: TopicLayouts | None, offset: TopicOffset, before: TopicOffset | None, left: Mapping[int, int]
 ) -> list[SegmentsPartition]:
-    """The ranges of a topic in the micro-batch from ``before`` to ``offset``, a task each: always as many as these two
-    offsets tell.
+    """The ranges of a topic in the micro-batch from ``before`` to ``offset``, a task each; their number follows from these
+    two offsets.
 
     A task whose records are gone stays as an empty one, so that those behind it keep their numbers: by these the sink
-    knows whether a task has been written. One task per partition of Kafka keeps the order, since what the gate lets through
-    needs none between partitions.
+    knows whether a task has been written (D-045). One task per partition of Kafka keeps the order, since what the
+    gate lets through needs none between partitions.
 
     Args:
         layouts: None for a topic that has vanished.
@@ -107,8 +107,9 @@ def with_cuts(
 def batch_tasks(segments: Sequence[Segment], layouts: Mapping[str, TopicLayouts]) -> list[SegmentsPartition]:
     """As many tasks as order allows, segments in the order of epochs: a task per tree of segments that keys connect.
 
-    Spark runs tasks in any order, so segments that can hold a key in common share one; those of one epoch hold disjoint
-    keys, so their order among each other is free. Of a topic that is unordered now, tasks are partitions, as in a stream.
+    Spark runs tasks in any order, so segments that can hold a key in common share one (D-049); those of one epoch hold
+    disjoint keys, so their order among each other is free. Of a topic that is unordered now, tasks are partitions, as
+    in a stream.
     """
     by_topic: dict[str, list[Segment]] = defaultdict(list)
     for segment in segments:

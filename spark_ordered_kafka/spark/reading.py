@@ -11,11 +11,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_ordered_kafka.client.strays import tell_strays
-from spark_ordered_kafka.config import Connection, SourceOptions
+from spark_ordered_kafka.client.misrouted import report_misrouted
+from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
 from spark_ordered_kafka.kafka.segments import Segment
+from spark_ordered_kafka.spark.options import SourceOptions
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.schema import source_schema
 
@@ -42,20 +43,21 @@ class TaskReader:
             settings,
             partition.segments,
             to_arrow_schema(source_schema(options.include_headers), timezone="UTC"),
-            lambda strays: tell_strays(options.connection, strays),
+            lambda misrouted: report_misrouted(options.connection, misrouted),
             lambda segment: truncated_end(options.connection, segment),
         )
 
 
 def truncated_end(connection: Connection, segment: Segment) -> int | None:
-    """Where the log of the segment's leader epoch ends if that is before the segment's end, as the leader tells the
-    controller; None where the log is as long as it was, or where no leader epoch is known.
+    """Where the log of the segment's leader epoch ends if that is before the segment's end, by the leader, which the
+    controller asks; None where the log is as long as it was, or where no leader epoch is known.
 
     Raises UnavailableError when the leader or the controller does not answer.
     """
     if segment.leader_epoch < 0:
         return None
-    from spark_ordered_kafka.client.layouts import Layouts, PositionCheck
+    from spark_ordered_kafka.client.layout_answers import PositionCheck
+    from spark_ordered_kafka.client.layouts import Layouts
 
     check = PositionCheck(segment.partition, segment.end, segment.leader_epoch)
     with Layouts(connection, retry_for=0.0) as controller:

@@ -18,7 +18,7 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ReplayMismatchError
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import entries_at, writer_places
-from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, complaint, refusal, strays
+from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, complaint, entries_of_others, refusal
 
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 60.0
@@ -56,7 +56,7 @@ class TaskLook:
     def check(self, claim: Claim, task: int, topics: Collection[str]) -> None:
         """Raises ReplayMismatchError if the task has committed rows of the batch to other topics than ``topics``."""
         origin, look = claim.origin, self._looks.get(claim.writer)
-        # Without a run's id there is no telling which batch is the first.
+        # Without a run's id it is not known which batch is the first (D-069).
         same_run = look is not None and look.run == origin.run != ""
         first = look.first if look is not None and same_run else claim.sequence
         if claim.sequence != first:
@@ -85,7 +85,9 @@ def _check(
 ) -> None:
     if not claim.origin.by_column:
         places = [place for place in places if place.topic in topics]
-    for place, entry in sorted(strays(entries_at(connection, places, _TIMEOUT), topics, claim).items()):
+    for place, entry in sorted(
+        entries_of_others(entries_at(connection, places, _TIMEOUT), topics, claim).items()
+    ):
         if (why := refusal(entry, place.name, claim)) is not None:
             raise ReplayMismatchError(why)
         if not claim.accepted:

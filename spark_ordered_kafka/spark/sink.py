@@ -19,13 +19,15 @@ from pyspark.sql.datasource import (
 
 from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.client.writer_names import LeasedName
-from spark_ordered_kafka.config import Connection, SinkOptions, topic_name
+from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.ledger import Origin
 from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.replay import Claim
-from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
+from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
+from spark_ordered_kafka.parsing import topic_name
+from spark_ordered_kafka.spark.options import SinkOptions
 from spark_ordered_kafka.spark.replays import TaskLook, TaskReport, check_attempt
 
 _BATCH_ID = "streaming.sql.batchId"
@@ -61,9 +63,8 @@ class OrderedBatchWriter(DataSourceArrowWriter):
     """Spark's batch writer.
 
     A ledger per write, because two writes of one batch must not take each other for a replay; its transactional ids have
-    the name of an earlier write that has ended. With the
-    option ``writer`` inside ``foreachBatch`` the name is kept and the batch id is the sequence: exactly once, too.
-    ``name`` is None then.
+    the name of an earlier write that has ended (D-075). With the option ``writer`` inside ``foreachBatch`` the name is
+    kept and the batch id is the sequence: exactly once, too. ``name`` is None then.
     """
 
     def __init__(self, options: SinkOptions, name: LeasedName | None) -> None:
@@ -90,11 +91,11 @@ class OrderedBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks have committed: refuse the write if an earlier attempt had others, and let the next have the name.
 
-        After a failure nobody gets it, since some tasks may still be under way.
+        After a failure the name is not used again, since some tasks may still be under way (D-075).
         """
         check_attempt(self._options.connection, cast(Sequence[TaskReport], messages))
         if self._name is not None:
-            # Here, since tasks have this class, too, and no use for a whole client of the controllers.
+            # Imported here: tasks have this class, too, and do without a whole client of the controllers.
             from spark_ordered_kafka.spark.targets import give_back
 
             give_back(self._options.connection, self._name)
@@ -110,7 +111,7 @@ def write_task(
 ) -> TaskReport:
     """Write all rows of a task; a transaction per topic, all committed at its end.
 
-    ``ids``: the name in the transactional ids of a writer whose producers nobody uses again; by default the claim's.
+    ``ids``: the name in the transactional ids of a writer whose producers are not kept; by default the claim's (D-076).
     """
     worker = _worker(options.connection)
     context = replace(worker.context, controller_timeout=options.controller_timeout)
@@ -140,7 +141,7 @@ def write_task(
             for topic, rows in by_topic(batch, options.topic):
                 if rows.num_rows:
                     transaction(topic).write(rows)
-        # All that can be told before the first commit: it could not be taken back.
+        # All that can be checked before the first commit, which could not be taken back.
         for pending in transactions.values():
             pending.check()
         settled = any(pending.settled for pending in transactions.values())
@@ -202,7 +203,7 @@ def _binary(column: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class _Worker:
-    """What outlives a task in a worker process: connections, producers, and what was looked at."""
+    """What outlives a task in a worker process: connections, producers, and which ledgers were looked up."""
 
     context: WriterContext
     look: TaskLook

@@ -16,14 +16,15 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
-from spark_ordered_kafka.config import EARLIEST, LATEST, Bound, SourceOptions
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties, translate, unknown_topic
 from spark_ordered_kafka.ordering import readable
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
+from spark_ordered_kafka.parsing import EARLIEST, LATEST
 from spark_ordered_kafka.spark.bounds import behind_removed, resolve
 from spark_ordered_kafka.spark.limits import Admission
 from spark_ordered_kafka.spark.loss import LossGuard
+from spark_ordered_kafka.spark.options import Bound, SourceOptions
 from spark_ordered_kafka.spark.plan import SegmentsPartition, shared_tasks, stream_tasks, with_cuts
 from spark_ordered_kafka.spark.reading import TaskReader
 from spark_ordered_kafka.spark.subscription import Observation, Subscriber
@@ -68,7 +69,7 @@ class _Reading:
     def moved(self, positions: Mapping[int, int]) -> TopicOffset:
         """The offset with these positions, or the one there is if nothing moved.
 
-        A new layout alone is no progress: otherwise every change would cost an empty micro-batch.
+        A new layout alone is no progress: otherwise every change would cost an empty micro-batch (D-044).
         """
         reached = self.at(positions)
         unmoved = reached.positions == self.offset.positions and not self.is_new
@@ -106,7 +107,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         bound = Bound("startingOffsets", LATEST) if self._options.starting is None else self._options.starting
         # Of Trigger.AvailableNow the target: what came later would be beyond the end of the run.
         seen = self._subscriber().observe() if self._target is None else self._target
-        topics = self._subscriber().select(seen, known=(), lost=self._losses().told)
+        topics = self._subscriber().select(seen, known=(), lost=self._losses().report)
         offset = {}
         for topic, snapshot in topics.items():
             if bound.value != LATEST:
@@ -127,19 +128,17 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Ends first, layout second, then the gate, then the limit. No server, no progress: ``start`` again."""
         if not self._is_initial_kept and start == self._initial:
-            # A replay of the first micro-batch asks for the start again, and may be told a later one. So that batch is
-            # empty: its end in the checkpoint is the start from then on.
+            # Asked again in a replay, the start could be a later one: so the first micro-batch is empty (D-052).
             self._is_initial_kept = True
             return start
         begin = SourceOffset.from_json(start)
         starting = self._opened is None
         try:
             seen = self._subscriber().observe() if self._target is None else self._target
-            snapshots = self._subscriber().select(seen, begin.topics, self._losses().told)
+            snapshots = self._subscriber().select(seen, begin.topics, self._losses().report)
             end = self._end(begin, snapshots, limit)
         except OrderedKafkaError as error:
-            # At its start a query tells the user, and one run to an end would take no progress for that end; another
-            # one waits, for its order cannot be known.
+            # A query fails at its start; a run to a fixed end would take "no progress" for that end. Any other waits.
             if starting or self._target is not None or not error.retriable:
                 raise
             self._warn_stalled(error)
@@ -215,7 +214,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         return list(shared_tasks(tasks, until.shared))
 
     def _layouts_of(self, topic: str, offset: TopicOffset) -> TopicLayouts | None:
-        """The layouts of a planned micro-batch; None of a topic that has vanished since, where that is borne."""
+        """The layouts of a planned micro-batch; None for a topic that has vanished since, if ``failOnDataLoss`` is false."""
         directory = self._directory()
         try:
             # In a micro-batch that is replayed there may be topics that this process has not seen.
@@ -225,7 +224,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         except (DataLossError, RequestError) as error:
             if isinstance(error, RequestError) and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            self._losses().told(
+            self._losses().report(
                 f"topic {topic!r} has vanished from a micro-batch that is read again: {error}"
             )
             return None
@@ -251,7 +250,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         try:
             self._group.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            # The checkpoint, not the group, says where to go on: a lag tool shows an older position for a while.
+            # The query reads by its checkpoint, not by the group: a lag tool shows an older position for a while.
             _LOG.warning("%s", translate(error.args[0], f"committing offsets to group {group!r}"))
 
     def stop(self) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
-from spark_ordered_kafka.config import Assignment, SourceOptions, TopicNames, TopicPattern
 from spark_ordered_kafka.errors import ConfigError, DataLossError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import unknown_topic
 from spark_ordered_kafka.spark.bounds import is_retired, partitions_shown
+from spark_ordered_kafka.spark.options import Assignment, SourceOptions, TopicNames, TopicPattern
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class Subscriber:
         self._directory = directory
         self._options = options
         self._subscription = options.subscription
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def observe(self) -> Observation:
         """Snapshots of all topics there are."""
@@ -39,7 +39,7 @@ class Subscriber:
         for topic in self._names():
             try:
                 # A snapshot asks again and again for what it does not find; this asks once for what was not there.
-                if topic in self._told and not self._directory.ranges.exists(topic):
+                if topic in self._reported and not self._directory.ranges.exists(topic):
                     missing[topic] = unknown_topic(topic)
                     continue
                 snapshots[topic] = self._directory.snapshot(topic)
@@ -56,16 +56,16 @@ class Subscriber:
     ) -> dict[str, TopicSnapshot]:
         """The snapshots, with the partitions that are read.
 
-        ``known``: topics read before, whose absence is a data loss, which is told ``lost`` once. Raises ConfigError or
+        ``known``: topics read before, whose absence is a data loss, for which ``lost`` is called once. Raises ConfigError or
         RequestError for any other topic that is not there, for a pattern that matches nothing, for an assigned
         partition that does not exist, and for an assignment that cannot be ordered.
         """
         gone = self._gone(observation, known)
         for topic, reason in gone.items():
-            if topic not in self._told:
+            if topic not in self._reported:
                 lost(f"topic {topic!r} has vanished, and with it what was not read of it: {reason}")
-                self._told.add(topic)
-        self._told -= observation.snapshots.keys()
+                self._reported.add(topic)
+        self._reported -= observation.snapshots.keys()
         self._check_new(observation, known)
         if isinstance(self._subscription, TopicPattern) and not observation.snapshots and not gone:
             raise ConfigError(
@@ -101,10 +101,10 @@ class Subscriber:
                 continue
             if not isinstance(self._subscription, TopicPattern):
                 raise error
-            if topic not in self._told:
-                # Deleted in Kafka and still managed; it was never read, so nothing is lost.
+            if topic not in self._reported:
+                # Deleted in Kafka and still managed; it was never read, so nothing is lost (D-058).
                 _LOG.warning("left out of subscribePattern: %s", error)
-                self._told.add(topic)
+                self._reported.add(topic)
 
     def _assigned(self, snapshot: TopicSnapshot, *, is_new: bool) -> TopicSnapshot:
         if not isinstance(self._subscription, Assignment):
@@ -129,7 +129,7 @@ def assigned_partitions(
     So an ordered read takes a bucket as a whole: partitions added to it later are read too, and with ``complete`` the
     assignment must name all there are (but those that are removed and empty). Without order it is what it is.
 
-    Raises ConfigError for a partition that does not exist, and for one that is missing.
+    Raises ConfigError for a partition that does not exist, and for one that is missing (D-057).
     """
     topic, history = snapshot.topic, snapshot.history
     unknown = [p for p in assigned if p not in snapshot.ends]

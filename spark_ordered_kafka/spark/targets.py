@@ -7,11 +7,12 @@ from functools import lru_cache
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
-from spark_ordered_kafka.config import Connection, SinkOptions
+from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.kafka.ranges import LogRanges
+from spark_ordered_kafka.spark.options import SinkOptions
 
-# Seconds. A write goes on without a name of the controller's.
+# Seconds. Without an answer the write makes a name up (D-075).
 _NAME_TIMEOUT = 3.0
 
 

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.figures import OURS, Measurement, Report, Sample, alternate
+from benchmarks.figures import OURS, Measurement, Report, Sample, Spread, alternate
 from benchmarks.scale import TINY
-from spark_ordered_kafka.bench.figures import Spread
 
 amounts = st.floats(0.001, 1e9)
 samples = st.builds(

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_part_without_servers_leaves_json_and_tables(tmp_path: Path) -> None:
     runner = CliRunner()
-    done = runner.invoke(app, ["run", "growth", "--scale", "tiny", "--directory", str(tmp_path)])
+    done = runner.invoke(app, ["run", "gate", "--scale", "tiny", "--directory", str(tmp_path)])
     assert done.exit_code == 0, done.output
     (path,) = tmp_path.iterdir()
     assert "gate, 100 partitions, 10" in done.stdout

@@ -20,7 +20,7 @@ CRASH_POINTS = (
     "Fence",
     "Persist:boundaries",
     "ReadBoundaries",
-    "CheckNothingGrew",
+    "CheckLogEnds",
     "CommitLayout",
     "Finish",
 )

@@ -14,8 +14,8 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from spark_ordered_kafka.checker import Report, check
-from spark_ordered_kafka.config import source_options
 from spark_ordered_kafka.spark.batch import OrderedBatchReader
+from spark_ordered_kafka.spark.options import source_options
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
 from tests.chaos.history import ReaderCrash
 from tests.chaos.writers import RecordId

@@ -21,6 +21,8 @@ from spark_ordered_kafka.local.ports import free_ports
 from tests.servers import TIMEOUT, transaction_states, unique_name
 
 SESSION_TIMEOUT = 1.5
+# Several processes start at the same time.
+START_TIMEOUT = 120.0
 DRAIN = 0.5
 """Seconds. Shorter than a controller's defaults, so that a history with a takeover still takes a few seconds."""
 
@@ -113,12 +115,12 @@ class ChaosCluster(LocalCluster):
 
     def await_controller(self) -> ControllerProcess:
         """The active controller, waited for."""
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + START_TIMEOUT
         while True:
             for controller in self.controllers:
                 if controller.is_active():
                     return controller
-            assert time.monotonic() < deadline, f"no controller became active within {TIMEOUT:g} s"
+            assert time.monotonic() < deadline, f"no controller became active within {START_TIMEOUT:g} s"
             time.sleep(0.05)
 
     def await_markers(self, prefix: str) -> None:

@@ -10,14 +10,15 @@ import pytest
 from kazoo.client import KazooClient
 
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.controller.change import instructions as i
-from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.change import protocol as p
+from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.kafka import producer
 from spark_ordered_kafka.spark import stream
 from tests.chaos.history import Action, Break, Change, Die, History, Poll, Start, Write
 from tests.chaos.outcome import ChaosError
 from tests.chaos.run import run
 from tests.chaos.servers import ChaosCluster
+from tests.inside import jobs_of, session_of
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.servers import TIMEOUT, unique_name
 
@@ -36,7 +37,7 @@ def test_a_client_finds_the_active_controller_whatever_the_order_of_urls(chaos_c
             client.topics()
 
 
-@pytest.mark.parametrize("kind", [i.ListTransactions, i.Fence, i.CommitLayout])
+@pytest.mark.parametrize("kind", [p.ListTransactions, p.Fence, p.CommitLayout])
 def test_a_controller_whose_session_is_lost_in_mid_change_harms_nobody(
     chaos_cluster: ChaosCluster, kind: type[Instruction]
 ) -> None:
@@ -56,7 +57,7 @@ def test_a_controller_whose_session_is_lost_in_mid_change_harms_nobody(
         assert second.await_end(topic).outcome == "done"
         layouts = second.layout(topic).layouts
         # The deposed controller goes on where it stood.
-        threads = [thread for _, thread in first.service.changes._jobs.values()]
+        threads = [thread for _, thread in jobs_of(first.service).values()]
         hold.release()
         for thread in threads:
             thread.join(TIMEOUT)
@@ -69,7 +70,7 @@ def test_a_controller_whose_session_is_lost_in_mid_change_harms_nobody(
 
 def _expire_session(cluster: ChaosCluster, controller: InProcess) -> None:
     """End its session as ZooKeeper's own tests do: by a second connection that takes it over and closes it."""
-    client = KazooClient(cluster.zookeeper, client_id=controller.service._session.client.client_id)
+    client = KazooClient(cluster.zookeeper, client_id=session_of(controller.service).client.client_id)
     client.start(TIMEOUT)
     client.stop()
     client.close()

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from spark_ordered_kafka.errors import FencedError
-from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.kafka.task import TaskTransaction
 from tests.chaos.history import Death
+from tests.inside import producer_of
 from tests.streams import NumberedWriter, writer_context
 
 
@@ -68,12 +69,10 @@ class ChaosWriter(NumberedWriter):
         records, task = self._new(rows), self.task()
         self._left_over = records
         _write(task, records, self._rng)
-        producer = task._producer
-        assert producer is not None
         if how == "flushed":
             # A change that fences it meanwhile is as good a death.
             with suppress(FencedError):
-                producer.flush()
+                producer_of(task).flush()
         elif how == "committed":
             task.commit()
         self._dead.append(task)
@@ -87,8 +86,7 @@ class ChaosWriter(NumberedWriter):
         """End what was left over, and release what died: librdkafka's instances must not be dropped unserved."""
         self._succeed()
         for task in self._dead:
-            if task._producer is not None:
-                task._producer.discard()
+            task.abort()
         self._dead.clear()
 
     def _succeed(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_ordered_kafka.cli.lists import parse_ids, parse_texts
-from spark_ordered_kafka.cli.log_dir_progress import Placement, follow
+from spark_ordered_kafka.cli.log_dir_progress import Placement, follow_moves
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import ReplicaLogDir, ReplicaLogDirList, ReplicaLogDirView
 from spark_ordered_kafka.errors import ConfigError, UnavailableError
@@ -38,7 +38,7 @@ AWAY = {
 
 
 @pytest.mark.parametrize(
-    ("view", "status", "told", "copied"),
+    ("view", "status", "text", "copied"),
     [
         (AT_A | {"current_replica_log_dir": "/b"}, "completed", "is there", (2048, 2048)),
         (AT_A, "differs", "is in /a", (0, 2048)),
@@ -59,10 +59,10 @@ AWAY = {
         (AWAY, "unknown", "not known: BROKER_NOT_AVAILABLE: broker 1 is not alive", (0, 0)),
     ],
 )
-def test_status(view: dict[str, Any], status: str, told: str, copied: tuple[int, int]) -> None:
+def test_status(view: dict[str, Any], status: str, text: str, copied: tuple[int, int]) -> None:
     found = placement(**view)
     assert (found.status, found.copied) == (status, copied)
-    assert told in found.told
+    assert text in found.text
 
 
 GONE = {
@@ -100,14 +100,14 @@ class Scripted(ControllerClient):
 )
 def test_a_move_is_followed_to_its_end(views: list[dict[str, Any] | None], status: str) -> None:
     client = Scripted(*views)
-    (end,) = follow(client, [placement(**AT_A).wanted], sleep=lambda _: None)
+    (end,) = follow_moves(client, [placement(**AT_A).wanted], sleep=lambda _: None)
     assert (end.status, client.left) == (status, [])
 
 
 def test_nobody_waits_for_ever() -> None:
     clock = itertools.count(step=100)
     with pytest.raises(UnavailableError, match="nothing has changed for 600 s"):
-        follow(
+        follow_moves(
             Scripted(*[AT_A | TO_B] * 20),
             [placement(**AT_A).wanted],
             clock=lambda: float(next(clock)),

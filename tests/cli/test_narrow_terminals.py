@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from spark_ordered_kafka.cli import app
-from spark_ordered_kafka.cli.output import print_table
+from spark_ordered_kafka.cli.common import print_table
 
 WIDTH = 80
 # A word before dots was cut, and rich writes an ellipsis; lists in metavariables end in a comma and dots.

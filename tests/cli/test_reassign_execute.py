@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from spark_ordered_kafka.cli.output import OutputFormat
+from spark_ordered_kafka.cli.common import OutputFormat
 from spark_ordered_kafka.cli.reassign import _begin
 from spark_ordered_kafka.cli.reassign_altering import _raise_if_ended
 from spark_ordered_kafka.client.schemas import (

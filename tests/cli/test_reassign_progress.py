@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from rich.console import Console
@@ -16,10 +15,9 @@ from spark_ordered_kafka.cli.reassign_progress import (
     Copied,
     by_broker,
     counts,
+    follow_request,
     line,
-    lines,
     overall,
-    views,
 )
 from spark_ordered_kafka.cli.units import shown_bytes, shown_rate, shown_seconds
 from spark_ordered_kafka.client.controller import ControllerClient
@@ -98,7 +96,7 @@ def test_a_line_has_all_of_it() -> None:
 
 
 def test_of_a_request_that_has_ended_no_time_is_left_to_tell() -> None:
-    ended = view(replica(1, 1, 2), state="failed", moving=0, failed=1, eta_seconds=0.0)
+    ended = view(replica(1, 1, 2), state="failed", complete=True, moving=0, failed=1, eta_seconds=0.0)
     assert line(ended) == "request 7: 0 of 1 partition done, 1 failed; 1 byte of 2 bytes (50 %)"
 
 
@@ -106,32 +104,9 @@ def test_the_last_bytes_do_not_show_as_all() -> None:
     assert "(99 %)" in line(view(replica(1, 999, 1000)))
 
 
-def test_lines_come_at_the_beginning_the_end_and_now_and_then() -> None:
-    told: list[str] = []
-    seconds = itertools.count(0.0, 1.0)  # the clock is looked at once or twice for each view
-    with lines(told.append, lambda: next(seconds)) as show:
-        for number in range(20):
-            show(view(replica(1, number, 100)))
-            show(None)
-        show(view(replica(1, 100, 100), state="done", moving=0, done=1))
-    assert "(0 %)" in told[0]
-    assert "(100 %)" in told[-1]
-    assert 4 < len(told) < 15
-    assert len(set(told)) > 3
-
-
-def test_lines_are_not_told_twice_while_nothing_changes() -> None:
-    told: list[str] = []
-    seconds = itertools.count(0.0, 10.0)
-    with lines(told.append, lambda: next(seconds)) as show:
-        for _ in range(5):
-            show(view(replica(1, 1, 100)))
-    assert len(told) == 1
-
-
 def drawn(bars: Bars) -> list[str]:
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(bars.drawn)
+    console.print(bars.renderable)
     return console.export_text().splitlines()
 
 
@@ -178,16 +153,36 @@ def test_refusals_that_are_alike_are_told_once_and_many_are_counted() -> None:
     assert (len(told), told[-1]) == (21, "5 more, which --output json has")
 
 
+class Scripted(ControllerClient):
+    """Answers about a request, one after the other."""
+
+    def __init__(self, *answers: ReassignmentView) -> None:
+        super().__init__("http://nobody")
+        self.left = list(answers)
+        self.asked: list[int | str] = []
+
+    def reassignment(self, request_id: int | Literal["latest"] = "latest") -> ReassignmentView:
+        self.asked.append(request_id)
+        return self.left.pop(0)
+
+
+def test_the_latest_request_is_followed_through_hours_without_progress() -> None:
+    moving, done = (
+        view(replica(1, 1, 2)),
+        view(replica(1, 2, 2), state="done", complete=True, moving=0, done=1),
+    )
+    client = Scripted(*[moving] * 20, done)
+    pauses: list[float] = []
+    assert follow_request(client, "latest", lambda: 3600.0 * len(pauses), pauses.append) == done
+    assert client.asked == ["latest", *[7] * 20]
+
+
 def test_controllers_that_stay_away_are_given_up_after_10_minutes() -> None:
     now = itertools.count(0.0, 60.0)
     pauses: list[float] = []
-
-    def seen() -> Iterator[ReassignmentView | None]:
-        with ControllerClient("http://127.0.0.1:1", retry_for=0.0) as client:
-            yield from views(client, 7, lambda: next(now), pauses.append)
-
-    answers = seen()
-    assert [next(answers) for _ in range(2)] == [None, None]
-    with pytest.raises(UnavailableError, match="request 7 goes on"):
-        list(answers)
+    with (
+        ControllerClient("http://127.0.0.1:1", retry_for=0.0) as client,
+        pytest.raises(UnavailableError, match="request 7 is still in progress"),
+    ):
+        follow_request(client, 7, lambda: next(now), pauses.append)
     assert 2 < len(pauses) < 12

@@ -47,5 +47,5 @@ def test_help_needs_no_more_than_the_command_that_is_asked_about(
     modules = set(json.loads(done.stderr))
     # Typer looks at the options of a command with pydantic; groups with progress bars have rich.
     assert not modules & (HEAVY - {"pydantic", "rich"} if words else HEAVY)
-    groups = {"topics", "reassign", "local", "bench", "controller", "demo"}
+    groups = {"topics", "reassign", "local", "controller", "demo"}
     assert {name for name in groups if f"spark_ordered_kafka.cli.{name}" in modules} == imported

@@ -379,6 +379,51 @@ def test_an_answer_is_not_asked_for_again() -> None:
         assert len(controller.requests) == 1
 
 
+# -- redirects ------------------------------------------------------------------------------------------------------
+
+
+def redirect(url: str, status: int = 307) -> Answer:
+    return told(status, ErrorCode.NOT_CONTROLLER, location=url)
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_redirects_are_followed(status: int) -> None:
+    with played(CREATED) as leader, played(redirect(f"{leader.url}/v1/topics", status)) as follower:
+        with ControllerClient(follower.url) as client:
+            assert client.create_topic(CREATE).topic == "t"
+        assert (follower.requests, follower.bodies) == (leader.requests, leader.bodies)
+        assert leader.headers[0]["host"] == leader.url.removeprefix("http://")
+
+
+def test_redirects_in_a_circle_end() -> None:
+    turns: list[str] = []
+    with played(lambda: redirect(f"{turns[0]}/v1/topics")) as one, played(CREATED) as leader:
+        turns.append(one.url)
+        with ControllerClient([one.url, leader.url]) as client:
+            assert client.create_topic(CREATE).topic == "t"
+        assert (len(one.requests), len(leader.requests)) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("ftp://127.0.0.1/v1/topics", "an http or https URL is needed"),
+        ("http://127.0.0.1:x/", "redirects to 'http://127.0.0.1:x/'"),
+        ("http://a..b/", "redirects to 'http://a..b/'"),
+        (NOBODY, f"redirects to {NOBODY}, which failed: "),
+    ],
+)
+def test_a_redirect_to_nowhere_is_passed_over(location: str, words: str) -> None:
+    with played(redirect(location)) as follower, played(CREATED) as leader:
+        with (
+            ControllerClient(follower.url, retry_for=0.0) as single,
+            pytest.raises(UnavailableError, match=re.escape(words)),
+        ):
+            single.create_topic(CREATE)
+        with ControllerClient([follower.url, leader.url]) as client:
+            assert client.create_topic(CREATE).topic == "t"
+
+
 # -- errors ---------------------------------------------------------------------------------------------------------
 
 
@@ -394,7 +439,7 @@ def test_an_answer_is_not_asked_for_again() -> None:
         (Answer(500, b"Internal Server Error"), UnavailableError, "answered 500: Internal Server Error"),
         (Answer(502, b"<html>bad gateway</html>"), UnavailableError, "answered 502: <html>bad"),
         (told(503, ErrorCode.REQUEST_TIMED_OUT), UnavailableError, "/v1/topics: why"),
-        (told(400, 9999), RequestError, "UNKNOWN_SERVER_ERROR: why"),
+        (told(400, 9999), RequestError, "UNKNOWN_SERVER_ERROR: X (9999): why"),
         (told(409, ErrorCode.TOPIC_ALREADY_EXISTS), RequestError, "TOPIC_ALREADY_EXISTS: why"),
         (told(503, 1001, **{"retry-after": "2.5"}), LayoutChangingError, "ask again in 2.5 s"),
         (told(503, 1001, **{"retry-after": "Fri, 21 Nov 2025 10:00:00 GMT"}), LayoutChangingError, "in 0.2 s"),
@@ -533,8 +578,9 @@ def test_leadership_moves(kafka_cluster: LocalCluster) -> None:
             ends.enter_context(served(create_app(controller.service), listener))
         client = ends.enter_context(ControllerClient(urls[::-1]))
         topic = unique_name("moved")
-        client.create_topic(schemas.CreateTopicRequest(topic=topic, partitions=1))
         assert (client.readyz().role, client.healthz().error) == ("follower", "NONE")
+        client.create_topic(schemas.CreateTopicRequest(topic=topic, partitions=1))
+        assert client.readyz().role == "leader"
         assert "python_info" in client.metrics() or "# HELP" in client.metrics()
         first_ends.close()
         # Nobody may answer for a while, and what was not done is asked for again.

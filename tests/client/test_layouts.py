@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from spark_ordered_kafka.client.layouts import LayoutHistoryView, Truncations, WriterLayoutView, reader
+from spark_ordered_kafka.client.layout_answers import LayoutHistoryView, Truncations, WriterLayoutView
+from spark_ordered_kafka.client.layouts import reader
 from spark_ordered_kafka.controller.api.examples import EXAMPLES
 
 ANSWERS: tuple[type[Any], ...] = (WriterLayoutView, LayoutHistoryView, Truncations)

@@ -39,11 +39,11 @@ def test_only_the_right_hash_fits(hash_name: HashName) -> None:
             assert f"What fits is {hash_name};" in told
 
 
-def test_one_stray_record_is_enough_and_is_named() -> None:
+def test_one_misrouted_record_is_enough_and_is_named() -> None:
     records = placed("murmur2", 4, 0, 50)
     right = key_hash("murmur2", b"stray") % 4
-    stray = KeyedRecord((right + 1) % 4, 77, b"stray", newest=True)
-    told = refusal("murmur2", [*records, stray], 4)
+    misrouted = KeyedRecord((right + 1) % 4, 77, b"stray", newest=True)
+    told = refusal("murmur2", [*records, misrouted], 4)
     assert "murmur2 50 of 51" in told
     assert f"offset 77 of partition {(right + 1) % 4}, for example, has a key of partition {right}." in told
     assert "No hash fits all: its producers choose partitions in another way" in told

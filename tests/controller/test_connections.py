@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from spark_ordered_kafka.controller.api.connections import make_room
+from spark_ordered_kafka.controller.api.connections import raise_file_limit
 
 
 @pytest.mark.parametrize(
@@ -27,5 +27,5 @@ def test_room_is_made_within_what_is_allowed(
     limits = [soft, hard]
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limits))
     monkeypatch.setattr(resource, "setrlimit", lambda _, given: limits.__setitem__(slice(None), given))
-    assert make_room() == connections
+    assert raise_file_limit() == connections
     assert tuple(limits) == (afterwards, hard)

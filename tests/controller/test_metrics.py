@@ -9,11 +9,13 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollector, Sampled
-from spark_ordered_kafka.controller.state.change import Change, FinishedChange
+from spark_ordered_kafka.controller.shared_query import SharedQuery
+from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.controller.zk.records import LeaderRecord
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import UnavailableError
@@ -62,8 +64,8 @@ def collector(observer: ChangeObserver, *, leads: bool = True, brokers: Any = la
         leader=lambda: LeaderRecord(id="a", url="http://a", epoch=17),
         session_state=lambda: "CONNECTED",
         observer=observer,
-        brokers=Sampled("brokers", brokers, lambda: 0.0),
-        moves=Sampled("moves", lambda: Moves(2, 30, 100), lambda: 0.0),
+        brokers=Sampled(SharedQuery("brokers", brokers, lambda: 0.0)),
+        moves=Sampled(SharedQuery("moves", lambda: Moves(2, 30, 100), lambda: 0.0)),
     )
 
 
@@ -168,7 +170,7 @@ def test_a_scrape_does_not_wait_for_a_broker_that_hangs() -> None:
             release.wait(30.0)
         return len(calls)
 
-    sampled = Sampled("brokers", take, lambda: now[0])
+    sampled = Sampled(SharedQuery("brokers", take, lambda: now[0]))
     assert sampled.get() == 1
     assert sampled.get() == 1
     assert len(calls) == 1

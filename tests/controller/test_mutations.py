@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api import create_app
-from spark_ordered_kafka.controller.api.http.bodies import reader
+from spark_ordered_kafka.controller.api.http.bodies import JsonRoute
 from spark_ordered_kafka.controller.api.http.caller import ANONYMOUS, Caller
+from spark_ordered_kafka.controller.api.http.errors import add_handlers
 from spark_ordered_kafka.controller.api.http.routing import operation_of
 from spark_ordered_kafka.controller.api.middleware.mutations import Mutation
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 from spark_ordered_kafka.controller.state.reviews import ReviewRecord, review_view
-from spark_ordered_kafka.errors import RequestError
 
 CALLER = Caller(ANONYMOUS, "h")
 
@@ -66,14 +67,20 @@ def test_a_body_that_a_route_does_not_take_is_not_kept(app: FastAPI) -> None:
 
 
 def test_millions_of_wrong_fields_are_counted_and_not_listed() -> None:
-    body = b'{"topics":[' + b",".join([b"0"] * 20_000) + b"]}"
+    app = FastAPI()
+    app.router.route_class = JsonRoute
+    add_handlers(app)
+    app.post("/")(_delete)
 
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://c") as client:
+            return await client.post("/", json={"topics": [0] * 20_000})
 
-    headers = [(b"content-type", b"application/json")]
-    read: Any = reader(schemas.DeleteTopicsRequest)
-    request = Request({"type": "http", "headers": headers}, receive)
-    with pytest.raises(RequestError, match="20000 wrong fields") as found:
-        asyncio.run(read(request))
-    assert len(str(found.value)) < 200
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_REQUEST")
+    assert "20000 wrong fields" in answer.json()["error_message"]
+    assert len(answer.content) < 300
+
+
+async def _delete(request: schemas.DeleteTopicsRequest) -> None:
+    raise AssertionError(request)

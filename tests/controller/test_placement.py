@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from spark_ordered_kafka.controller.placement.additional_replicas import widen
-from spark_ordered_kafka.controller.placement.place import continue_placement, place
+from spark_ordered_kafka.controller.placement.place import continue_placement, place, place_again
+from spark_ordered_kafka.controller.placement.planner.additional_replicas import add_replicas
 from spark_ordered_kafka.controller.placement.round_robin import Ring
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
@@ -105,28 +105,30 @@ def test_a_large_cluster_is_used_to_the_last_replica() -> None:
     assert all(len({racks[broker] for broker in replicas}) == 3 for replicas in placed)
 
 
+def test_brokers_that_take_part_in_every_partition_lead_no_more_than_others() -> None:
+    capacity = {0: 60, 1: 60, **dict.fromkeys(range(2, 12), 6)}
+    placed = place(dict.fromkeys(capacity), 60, 3, capacity=capacity)
+    assert Counter(broker for replicas in placed for broker in replicas) == capacity
+    led = Counter(replicas[0] for replicas in placed)
+    assert {led[broker] for broker in capacity} <= {4, 5, 6}
+
+
 def test_replicas_make_way_for_each_other() -> None:
     # Partition 0 would take broker 1, the first with room, and partition 1 could take no other.
     brokers: dict[int, str | None] = dict.fromkeys((1, 2, 3))
-    widened = widen(brokers, {0: [3], 1: [2]}, 2, capacity={1: 1, 2: 1, 3: 0})
+    widened = add_replicas(brokers, {0: [3], 1: [2]}, 2, capacity={1: 1, 2: 1, 3: 0})
     assert widened == {0: [3, 2], 1: [2, 1]}
 
 
 def test_replicas_on_brokers_that_are_gone_are_replaced() -> None:
     racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b"}
-    assert widen(racks, {0: [9, 1]}, 2) == {0: [1, 3]}
-
-
-@pytest.mark.parametrize("factor", [-1, 0, 4])
-def test_widening_to_what_cannot_be_is_refused(factor: int) -> None:
-    with pytest.raises(RequestError, match=f"value {factor}: with 3 brokers") as raised:
-        widen(dict.fromkeys((1, 2, 3)), {0: [1]}, factor)
-    assert raised.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    # The round robin would have broker 2, which is full.
+    assert place_again(racks, [1, 3], {1: [9, 1]}, capacity={2: 0}) == {1: [1, 3]}
 
 
 def test_a_ring_with_too_few_brokers_ends() -> None:
     with pytest.raises(ValueError, match="3 replicas cannot be on different ones of 2 brokers"):
-        Ring({1: None, 2: None}, {1: 1, 2: 2}).replicas(0, 3, 0)
+        Ring({1: None, 2: None}).replicas(0, 3, 0)
 
 
 def test_neighbours_that_must_all_be_used_do_not_hold_the_walk_up() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_ordered_kafka.controller.placement.place import continue_placement, place_again
 from spark_ordered_kafka.controller.topics.retired_replicas import reduced
 from spark_ordered_kafka.controller.topics.retirement import new_statuses
-from spark_ordered_kafka.controller.topics.unread_groups import behind
+from spark_ordered_kafka.controller.topics.unread_groups import unread_groups
 from spark_ordered_kafka.kafka.values import PartitionDescription
 
 
@@ -39,18 +39,18 @@ def ask(records: Mapping[int, set[int]], asked: list[Mapping[int, tuple[int, int
 def test_group_that_stopped_before_a_commit_marker_has_read_all() -> None:
     # Records at 0 to 3, a marker at 4.
     committed = {"plain": {2: 4}, "exact": {2: 5}, "slow": {2: 3}, "absent": {0: 7}}
-    found = behind({2: (0, 5)}, committed, ask({2: {0, 1, 2, 3}}, []))
+    found = unread_groups({2: (0, 5)}, committed, ask({2: {0, 1, 2, 3}}, []))
     assert found == {2: ["absent", "slow"]}
 
 
 def test_partition_that_holds_only_control_records_waits_for_nobody() -> None:
-    assert behind({2: (3, 5)}, {"absent": {0: 7}}, ask({2: set()}, [])) == {}
+    assert unread_groups({2: (3, 5)}, {"absent": {0: 7}}, ask({2: set()}, [])) == {}
 
 
 def test_all_partitions_are_asked_about_at_once_and_what_follows_is_not_asked() -> None:
     asked: list[Mapping[int, tuple[int, int]]] = []
     committed = {"a": {1: 9, 2: 1}, "b": {1: 4, 2: 0}, "c": {1: 2}, "d": {1: 10, 2: 10}}
-    found = behind({1: (0, 10), 2: (0, 10)}, committed, ask({1: {3}, 2: {5}}, asked))
+    found = unread_groups({1: (0, 10), 2: (0, 10)}, committed, ask({1: {3}, 2: {5}}, asked))
     assert found == {1: ["c"], 2: ["a", "b", "c"]}
     assert asked == [{1: (9, 10), 2: (1, 10)}, {1: (4, 9)}, {1: (2, 4)}]
 
@@ -61,7 +61,7 @@ def test_all_partitions_are_asked_about_at_once_and_what_follows_is_not_asked() 
 def test_behind_is_whoever_has_a_record_left(records: set[int], offsets: dict[str, int]) -> None:
     start, end = 3, 20
     committed = {group: {5: offset} for group, offset in offsets.items()}
-    found = behind({5: (start, end)}, committed, ask({5: records}, []))
+    found = unread_groups({5: (start, end)}, committed, ask({5: records}, []))
     expected = sorted(
         group for group, offset in offsets.items() if records & set(range(max(start, offset), end))
     )

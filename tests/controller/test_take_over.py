@@ -13,9 +13,10 @@ import pytest
 from kazoo.exceptions import NoNodeError
 
 from spark_ordered_kafka.controller.change.job import Job
+from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.change.runner import _EndedError, _own
 from spark_ordered_kafka.controller.change.service import Changes
-from spark_ordered_kafka.controller.state.change import Change, FinishedChange
+from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.controller.state.paths import TOPICS
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
@@ -104,7 +105,7 @@ def changes_of(store: Store) -> Iterator[tuple[Changes, Held]]:
 def test_change_found_recorded_before_the_request_goes_on_has_one_job() -> None:
     with changes_of(Store(record(change=CHANGE))) as (changes, runner):
         changes.resume_all()  # after the request's write, before its job
-        job = changes._run(CHANGE, "id")
+        job = changes._jobs.run(CHANGE, "id")
         assert runner.begun(1) == [job]
         runner.end()
         changes.stop_all(_PATIENCE)
@@ -113,7 +114,7 @@ def test_change_found_recorded_before_the_request_goes_on_has_one_job() -> None:
 
 def test_change_whose_job_was_stopped_gets_another() -> None:
     with changes_of(Store(record(change=CHANGE))) as (changes, runner):
-        stopped = changes._run(CHANGE, "id")
+        stopped = changes._jobs.run(CHANGE, "id")
         changes.begin_stop()
         changes.resume_all()
         assert {job.stop.is_set(): job is stopped for job in runner.begun(2)} == {True: True, False: False}
@@ -129,7 +130,7 @@ def test_request_that_comes_again_while_it_is_planned_is_recorded_once() -> None
         # Ended meanwhile: nothing is begun anew.
         ended = finished(planned.id)
         store.records["t"] = record(last_change=ended)
-        changes._jobs.clear()
+        changes._jobs._entries.clear()
         assert changes._record("t", "id", planned, lambda *_: planned).done.result(0) == ended
         assert len(runner.jobs) == 1
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.topics import writer_names
-from spark_ordered_kafka.controller.topics.writer_names import WriterNames
+from spark_ordered_kafka.controller.topics.writer_names import MAX_NAMES, WriterNames
 
 TOPICS = ("a", "b", None)
 
@@ -41,18 +41,17 @@ def test_a_name_is_one_writers_at_a_time_and_new_only_if_none_is_free(steps: lis
         assert len(own) == most[topic]
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    names = WriterNames("u")
-    limit = writer_names._REMEMBERED
-    taken = [(f"t{number}", *names.take(f"t{number}")) for number in range(2 * limit)]
-    for lease in taken:
-        names.release(*lease)
-    assert len(names._free) == limit
-    assert len(names._taken) == 0
-    assert len(names._free_of) == limit
-    # The oldest are forgotten, and the newest are there.
-    assert names.take("t0")[0] not in {name for _, name, _ in taken}
-    assert names.take(f"t{2 * limit - 1}")[0] == taken[-1][1]
-    for number in range(2 * limit):
-        names.take(f"t{number}")
-    assert len(names._taken) == limit
+@pytest.mark.parametrize("lent_at_once", [True, False])
+def test_what_is_remembered_is_bounded(lent_at_once: bool) -> None:
+    """Of the lent names and of the free ones the newest are kept."""
+    names, leases = WriterNames("u"), []
+    for number in range(2 * MAX_NAMES):
+        topic = f"t{number}"
+        leases.append((topic, *names.take(topic)))
+        if not lent_at_once:
+            names.release(*leases[-1])
+    if lent_at_once:
+        for lease in leases:
+            names.release(*lease)
+    kept = [names.take(topic)[0] == name for topic, name, _ in leases]
+    assert kept == [False] * MAX_NAMES + [True] * MAX_NAMES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kazoo.security import make_acl, make_digest_acl
@@ -14,38 +15,35 @@ from spark_ordered_kafka.errors import ConfigError
 PLAIN = ZooKeeperSettings("h:2181/chroot", session_timeout=4.0)
 SASL = replace(PLAIN, sasl_username="u", sasl_password="hush")
 DIGEST = replace(PLAIN, digest_username="u", digest_password="hush")
+KEY = replace(
+    PLAIN, ssl_enabled=True, ssl_certificate_location="c", ssl_key_location="k", ssl_key_password="hush"
+)
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("given", "message"),
     [
+        ({"sasl_username": "u"}, "zookeeper.sasl.password is missing: zookeeper.sasl.username needs it"),
+        ({"digest_password": "hush"}, "zookeeper.digest.username is missing"),
+        ({"ssl_ca_location": "x"}, "zookeeper.ssl.enabled has the value False: with zookeeper.ssl.ca"),
         (
-            replace(PLAIN, sasl_username="u"),
-            "zookeeper.sasl.password is missing: zookeeper.sasl.username needs it",
-        ),
-        (replace(PLAIN, digest_password="hush"), "zookeeper.digest.username is missing"),
-        (
-            replace(PLAIN, ssl_ca_location="x"),
-            "zookeeper.ssl.enabled has the value False: with zookeeper.ssl.ca",
-        ),
-        (
-            replace(PLAIN, ssl_enabled=True, ssl_key_location="k"),
+            {"ssl_enabled": True, "ssl_key_location": "k"},
             "zookeeper.ssl.certificate.location is missing: zookeeper.ssl.key.location needs it",
         ),
         (
-            replace(PLAIN, ssl_enabled=True, ssl_ca_location="/nowhere"),
+            {"ssl_enabled": True, "ssl_ca_location": "/nowhere"},
             "zookeeper.ssl.ca.location has the value '/nowhere': the file cannot be read",
         ),
     ],
 )
-def test_what_is_wrong_is_named(settings: ZooKeeperSettings, told: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{told}") as refused:
-        client_of(settings)
+def test_what_is_wrong_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}") as refused:
+        client_of(replace(PLAIN, **given))
     assert "hush" not in str(refused.value)
 
 
 def test_secrets_are_not_shown() -> None:
-    assert "hush" not in repr(SASL) + repr(DIGEST) + repr(replace(PLAIN, ssl_key_password="hush"))
+    assert "hush" not in repr(SASL) + repr(DIGEST) + repr(KEY)
 
 
 def test_every_new_znode_gets_the_users_acl() -> None:

@@ -10,6 +10,7 @@ import pytest
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.members import Room
+from tests.integration.reassigning import Judge
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,14 @@ def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClu
     """Three brokers and a controller; whoever stops one starts it again."""
     with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=1) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def judge(three_brokers: LocalCluster) -> Iterator[Judge]:
+    """What the three brokers say."""
+    judge = Judge(three_brokers)
+    yield judge
+    judge.close()
 
 
 @pytest.fixture(scope="session")

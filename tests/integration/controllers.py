@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.layouts import reader
 from spark_ordered_kafka.controller.api import create_app
-from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, ZooKeeperSettings
 from spark_ordered_kafka.local import LocalCluster

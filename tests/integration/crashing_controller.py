@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from spark_ordered_kafka.controller.api import create_app
-from spark_ordered_kafka.controller.change.instructions import Instruction, Persist
+from spark_ordered_kafka.controller.change.protocol import Instruction, Persist
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, ZooKeeperSettings
 

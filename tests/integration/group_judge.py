@@ -1,6 +1,7 @@
 """Judges what a group of consumer processes does: order, redelivery, and that no two members hold a key at once.
 
-Members report over a socket and go on when the report is entered, so that the order of entries is the order of events.
+Members report over a socket and continue when the report is entered, so that the order of entries is the order of
+events (D-210).
 """
 
 from __future__ import annotations

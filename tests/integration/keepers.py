@@ -1,13 +1,17 @@
-"""How controllers reach the ZooKeeper of a secured cluster, each in a tree of its own."""
+"""ZooKeeper for tests: settings for a secured cluster, each with a tree of its own, and connected clients."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+
+from kazoo.client import KazooClient
 
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER
-from tests.servers import unique_name
+from tests.servers import TIMEOUT, unique_name
 
 
 def keeper(cluster: LocalCluster) -> ZooKeeperSettings:
@@ -26,3 +30,14 @@ def with_sasl(cluster: LocalCluster) -> ZooKeeperSettings:
     """The same, with the controllers' own login."""
     password = cluster.secrets.password(CONTROLLER)
     return replace(keeper(cluster), sasl_username=CONTROLLER, sasl_password=password)
+
+
+@contextmanager
+def started(client: KazooClient) -> Iterator[KazooClient]:
+    """The client, connected."""
+    client.start(TIMEOUT)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.streams import FORMAT, options, raw_records
@@ -47,14 +48,12 @@ class Replayed:
 
     def run(self, tasks: int, task: str, **more: str) -> None:
         """Run the query until it has written all; raises its error."""
-        query = (
-            self.rows(tasks, task)
-            .writeStream.format(FORMAT)
-            .options(**options(self.cluster, **self.sink, **more))
-            .option("checkpointLocation", str(self.checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
+        sink = options(self.cluster, **self.sink, **more)
+        self.run_with(self.rows(tasks, task).writeStream.format(FORMAT).options(**sink))
+
+    def run_with(self, writer: DataStreamWriter) -> None:
+        """The same for a ``writer`` of :meth:`rows`."""
+        query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
         try:
             assert query.awaitTermination(DEADLINE), f"not done within {DEADLINE} s"
         finally:

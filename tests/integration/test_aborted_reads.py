@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
-from spark_ordered_kafka.errors import RebalancedError, RequestError
+from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
 from tests.integration.members import Member, Recorder, Room, committed, exact, read_until, settle
 from tests.queries import await_stable
 from tests.servers import await_true
@@ -28,7 +28,7 @@ class Desk:
         self.target = create(room.cluster, f"{name}-out", 1)
         self.writer = NumberedWriter(room.cluster, self.source, keys=8, step=5)
         self.writer.write()
-        self._stack = stack
+        self.stack = stack
 
     def producer(self) -> OrderedProducer:
         """Dropped at the end of the test."""
@@ -39,7 +39,7 @@ class Desk:
         }
         producer = OrderedProducer(conf)
         # As if the test had raised: dropped, if it is not closed by then.
-        self._stack.callback(producer.__exit__, AssertionError, None, None)
+        self.stack.callback(producer.__exit__, AssertionError, None, None)
         return producer
 
     def member(self, **more: Any) -> Member:
@@ -147,6 +147,56 @@ def test_offsets_that_are_refused_are_not_forgotten(desk: Desk, topic_name: str)
     desk.copy_rest(producer, member)
 
 
+@pytest.mark.parametrize("then", ["abort", "rewind", "close"])
+def test_a_commit_that_timed_out_takes_nothing_that_came_later(desk: Desk, then: str) -> None:
+    producer, member = desk.producer(), desk.member()
+    desk.copy(member, producer)
+    producer.send_offsets(member.consumer)
+    with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+        producer.commit(0)
+    # Made of what comes again, and at hand before the first transaction has even begun.
+    for message in member.read(count=5):
+        producer.produce(desk.target, message.value(), message.key())
+    getattr(member.consumer if then == "rewind" else producer, then)()
+    if then == "rewind":
+        with pytest.raises(RebalancedError):
+            producer.send_offsets(member.consumer)
+    elif then == "close":
+        member.consumer.close()
+        producer, member = desk.producer(), desk.member()
+    desk.copy_rest(producer, member)
+
+
+def test_flush_raises_why_a_commit_that_timed_out_has_failed(desk: Desk) -> None:
+    producer, first = desk.producer(), desk.member()
+    desk.copy(first, producer)
+    producer.send_offsets(first.consumer)
+    second = desk.member()
+    settle([first, second], 2)
+    with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+        producer.commit(0)
+    with pytest.raises(RebalancedError):
+        producer.flush()
+    assert len(producer) == 0
+    second.consumer.rewind()  # what settle() has read of it
+    desk.copy_rest(producer, first, second)
+
+
+def test_flush_commits_no_records_without_their_offsets(desk: Desk) -> None:
+    producer, member = desk.producer(), desk.member()
+    producer.send_offsets(member.consumer)
+    producer.commit()
+    desk.copy(member, producer)
+    assert producer.flush() == 10
+    assert desk.copied() == 0
+    producer.send_offsets(member.consumer)
+    # It waits for what has its offsets, like commit().
+    assert producer.flush() == 0
+    desk.copy(member, producer)
+    producer.abort()
+    desk.copy_rest(producer, member)
+
+
 @pytest.mark.parametrize("ends", ["producer, consumer", "consumer, producer"])
 def test_the_end_comes_in_the_middle(desk: Desk, ends: str) -> None:
     producer, member = desk.producer(), desk.member()
@@ -165,9 +215,9 @@ def test_the_end_comes_in_the_middle(desk: Desk, ends: str) -> None:
 @pytest.mark.parametrize("rebalanced", [False, True])
 def test_two_consumers_of_one_transaction(desk: Desk, topic_name: str, rebalanced: bool) -> None:
     producer, first = desk.producer(), desk.member()
-    other = Desk(desk.room, f"{topic_name}-2", desk._stack)
+    other = Desk(desk.room, f"{topic_name}-2", desk.stack)
     other.target = desk.target
-    elsewhere = Room(desk.room.cluster, desk._stack)
+    elsewhere = Room(desk.room.cluster, desk.stack)
     second = elsewhere.member(other.source, **MANUAL)
     for member, at in ((first, desk), (second, other)):
         at.copy(member, producer)

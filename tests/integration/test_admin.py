@@ -186,7 +186,7 @@ def test_a_restarted_broker_is_found_again_with_a_new_leader_epoch(
     topic = make_topic(1)
     write(kafka_cluster.bootstrap_servers, topic, 0, 3)
     kafka_cluster.stop("broker-1")
-    kafka_cluster.start_broker(1)
+    kafka_cluster.start("broker-1")
     ends = admin.log_ends(topic, [0])
     (partition,) = admin.describe_topics([topic])[topic].partitions
     assert partition.leader_epoch > 0

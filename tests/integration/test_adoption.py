@@ -22,6 +22,8 @@ from spark_ordered_kafka.client.schemas import AdoptTopicRequest, PartitionCount
 from spark_ordered_kafka.controller.state.records import CreationRecord
 from spark_ordered_kafka.kafka import sampling
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.updates import updated
+from tests.inside import znodes_of
 from tests.integration.controllers import InProcess
 from tests.integration.foreign_clients import Record, java_gateway, produce, produce_with_java
 from tests.servers import TIMEOUT, create_topic, unique_name
@@ -97,7 +99,7 @@ def test_keys_of_foreign_clients_stay_in_place(
         if client == "java":
             # Its producer id is known to Kafka for a day; it has stopped, as only its owner can know.
             assert result.error == "ACTIVE_FOREIGN_PRODUCERS"
-            forced = request.model_copy(update={"force": True})
+            forced = updated(request, force=True)
             (result,) = api.alter_partition_counts(forced, wait=TIMEOUT).topics
         assert result.error == "NONE", result
         NumberedWriter(cluster, foreign).write(2)
@@ -244,7 +246,7 @@ def test_adopting_twice_or_what_was_created_is_refused(controller: InProcess, fo
 def test_adoption_ends_a_creation_that_was_cut_off(
     controller: InProcess, kafka_cluster: LocalCluster, foreign: str
 ) -> None:
-    znodes = controller.service.creator._znodes
+    znodes = znodes_of(controller.service)
     creation = CreationRecord(partitions=3, replication_factor=1, hash="crc32", ordered_delivery=True)
     znodes.record_creation(foreign, creation)
     produce(kafka_cluster, foreign, records(0, 30), "murmur2_random")

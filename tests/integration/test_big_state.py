@@ -13,14 +13,15 @@ import pytest
 from kazoo.client import TransactionRequest
 from kazoo.protocol.serialization import Transaction
 
+from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
-from spark_ordered_kafka.controller.state.change import Change
 from spark_ordered_kafka.controller.state.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.state.records import CreationRecord, LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.zk.records import dump, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, ConflictError, Session
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.updates import updated
 from tests.servers import TIMEOUT, unique_name
 
 PARTITIONS = 10_000
@@ -77,9 +78,7 @@ def change(rng: random.Random) -> Change:
 
 
 def grown(record: TopicRecord, count: int) -> TopicRecord:
-    return record.model_copy(
-        update={"layout_epoch": record.layout_epoch + 1, "undeleted_partition_count": count}
-    )
+    return updated(record, layout_epoch=record.layout_epoch + 1, undeleted_partition_count=count)
 
 
 @pytest.mark.long
@@ -193,16 +192,16 @@ def test_folding_forgets_any_number_of_layouts(kafka_cluster: LocalCluster) -> N
             for epoch in range(first, min(epochs, first + 500)):
                 transaction.create(f"{path}/{epoch}", dump(small))
             session.commit(transaction, path)
-        znodes.update_topic("orders", lambda now: now.model_copy(update={"layout_epoch": epochs - 1}))
+        znodes.update_topic("orders", lambda now: updated(now, layout_epoch=epochs - 1))
         before = znodes.topic("orders")
         assert before is not None
         assert len(znodes.layouts("orders", before)) == epochs
         for refused in ("another", "one"):
             if refused == "one":
-                znodes.update_topic("orders", lambda now: now.model_copy(update={"change": busy}))
+                znodes.update_topic("orders", lambda now: updated(now, change=busy))
             with pytest.raises(ConflictError):
                 znodes.fold("orders", refused, 2_400)
-        znodes.update_topic("orders", lambda now: now.model_copy(update={"change": None}))
+        znodes.update_topic("orders", lambda now: updated(now, change=None))
         assert len(session.client.get_children(path)) == epochs
         znodes.fold("orders", "one", 2_400)
         assert sorted(map(int, session.client.get_children(path))) == list(range(2_400, epochs))

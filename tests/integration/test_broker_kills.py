@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
@@ -16,6 +19,8 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.queries import Query, Rows, await_stable, everything, verdict
 from tests.servers import TIMEOUT, await_true
 from tests.streams import FORMAT, Collector, NumberedWriter
+
+IDLE_PROGRESS = "spark.sql.streaming.noDataProgressEventInterval"
 
 
 def create_replicated(cluster: LocalCluster, topic: str, partitions: int) -> None:
@@ -79,41 +84,73 @@ def test_a_broker_dies_between_two_micro_batches_and_within_one(
     assert report.records == writer.written + later.written
 
 
-@pytest.mark.long
-def test_a_running_query_survives_many_kills(
-    spark: SparkSession, three_brokers: LocalCluster, topic_name: str, tmp_path: Path
-) -> None:
-    create_replicated(three_brokers, topic_name, 6)
+@contextmanager
+def running(
+    spark: SparkSession, cluster: LocalCluster, topic: str, directory: Path
+) -> Iterator[tuple[StreamingQuery, Collector]]:
+    """A query of all records from the first one on, and what it has found."""
     found = Collector()
-    rows = spark.readStream.format(FORMAT).options(**everything(three_brokers, topic_name)).load()
     query = (
-        rows.writeStream.foreachBatch(found.add)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        spark.readStream.format(FORMAT)
+        .options(**everything(cluster, topic))
+        .load()
+        .writeStream.foreachBatch(found.add)
+        .option("checkpointLocation", str(directory / "checkpoint"))
         .trigger(processingTime="0 seconds")
         .start()
     )
+    try:
+        yield query, found
+    finally:
+        query.stop()
+
+
+def await_all(query: StreamingQuery, found: Collector, written: int) -> None:
+    await_true(lambda: not query.isActive or sum(map(len, found.keys)) >= written, "all records", 120.0)
+    assert query.exception() is None
+    report = found.report(written)
+    assert report.violations == 0, report
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_a_running_query_survives_kills_of_brokers(
+    spark: SparkSession, three_brokers: LocalCluster, topic_name: str, tmp_path: Path, kills: int
+) -> None:
+    create_replicated(three_brokers, topic_name, 6)
     random.seed(12)
     writer = NumberedWriter(three_brokers, topic_name, keys=30)
-    try:
+    with running(spark, three_brokers, topic_name, tmp_path) as (query, found):
         writer.write()
-        for _ in range(10):
+        for _ in range(kills):
             victim = random.choice(lead(three_brokers, topic_name))
             three_brokers.kill(f"broker-{victim}")
             try:
-                await_true(
-                    partial(is_deposed, three_brokers, topic_name, victim),
-                    "other leaders",
-                )
+                await_true(partial(is_deposed, three_brokers, topic_name, victim), "other leaders")
                 assert query.isActive, query.exception()
                 writer.write()
             finally:
                 three_brokers.start(f"broker-{victim}")
         await_stable(three_brokers, topic_name)
-        await_true(
-            lambda: not query.isActive or sum(map(len, found.keys)) >= writer.written, "all records", 120.0
-        )
-        assert query.exception() is None
-    finally:
-        query.stop()
-    report = found.report(writer.written)
-    assert report.violations == 0, report
+        await_all(query, found, writer.written)
+
+
+def test_a_running_query_survives_a_kill_of_the_controller(
+    spark: SparkSession, cluster: LocalCluster, topic_name: str, tmp_path: Path
+) -> None:
+    with ControllerClient(cluster.controller_url) as controller:
+        controller.create_topic(CreateTopicRequest(topic=topic_name, partitions=3))
+    writer = NumberedWriter(cluster, topic_name, keys=30)
+    spark.conf.set(IDLE_PROGRESS, "100ms")
+    with running(spark, cluster, topic_name, tmp_path) as (query, found):
+        spark.conf.unset(IDLE_PROGRESS)
+        writer.write()
+        await_all(query, found, writer.written)
+        cluster.kill("controller-1")
+        try:
+            # Planned without the controller.
+            done = len(query.recentProgress)
+            await_true(lambda: len(query.recentProgress) > done or not query.isActive, "a further trigger")
+        finally:
+            cluster.start("controller-1")
+        writer.write()
+        await_all(query, found, writer.written)

@@ -24,14 +24,14 @@ from spark_ordered_kafka.client.schemas import (
     PartitionCountsRequest,
     TopicPartitionCount,
 )
-from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.settings import Timing
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.integration.live_writer import check_epochs, live_writers
 from tests.seeds import fresh_seeds
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 
 
 def test_growing_and_shrinking_record_every_layout(controller: InProcess) -> None:
@@ -49,12 +49,14 @@ def test_growing_and_shrinking_record_every_layout(controller: InProcess) -> Non
     assert controller.http.get(f"/v1/topics/{topic}/layout", params={"from_epoch": 6}).json()["layouts"] == []
 
 
-def test_removed_partitions_are_marked_and_taken_up_again(controller: InProcess) -> None:
-    topic = controller.create(1)
-    statuses = []
-    for count in (4, 2, 3):
-        assert controller.alter(topic, count).error == "NONE"
-        statuses.append([p.status for p in controller.topic(topic).partitions])
+def test_removed_partitions_are_marked_and_taken_up_again(kafka_cluster: LocalCluster) -> None:
+    # Empty ones are deleted as soon as the controller looks.
+    with in_process(kafka_cluster, retire_interval=600.0) as controller:
+        topic = controller.create(1)
+        statuses = []
+        for count in (4, 2, 3):
+            assert controller.alter(topic, count).error == "NONE"
+            statuses.append([p.status for p in controller.topic(topic).partitions])
     assert statuses == [["live"] * 4, ["live"] * 2 + ["marked"] * 2, ["live"] * 3 + ["marked"]]
 
 
@@ -95,7 +97,7 @@ def test_live_writers_through_changes(cluster: LocalCluster) -> None:
 def test_writers_wait_only_while_a_change_is_closing(controller: InProcess) -> None:
     topic = controller.create(2)
     layout = f"/v1/topics/{topic}/layout"
-    with Hold(i.AwaitLeaders) as creating, Hold(i.ListTransactions) as closing:
+    with Hold(p.AwaitLeaders) as creating, Hold(p.ListTransactions) as closing:
         controller.before = _both(creating, closing)
         controller.alter(topic, 3, wait=False)
         creating.await_reached()
@@ -115,8 +117,8 @@ def test_writers_wait_only_while_a_change_is_closing(controller: InProcess) -> N
     assert controller.http.get(layout, params={"writer": "true"}).json()["layout_epoch"] == 1
 
 
-def _both(first: Hold, second: Hold) -> Callable[[i.Instruction], None]:
-    def before(instruction: i.Instruction) -> None:
+def _both(first: Hold, second: Hold) -> Callable[[p.Instruction], None]:
+    def before(instruction: p.Instruction) -> None:
         first(instruction)
         second(instruction)
 
@@ -125,7 +127,7 @@ def _both(first: Hold, second: Hold) -> Callable[[i.Instruction], None]:
 
 def test_second_change_is_refused_while_one_runs(controller: InProcess) -> None:
     topic = controller.create(2)
-    with Hold(i.ListTransactions) as hold:
+    with Hold(p.ListTransactions) as hold:
         controller.before = hold
         first = controller.alter(topic, 3, wait=False)
         hold.await_reached()
@@ -170,7 +172,7 @@ def test_validate_only_changes_nothing(controller: InProcess) -> None:
     assert controller.change(topic).last_change is None
 
 
-@pytest.mark.parametrize("kind", [i.AwaitLeaders, i.ListTransactions, i.Fence, i.ReadBoundaries])
+@pytest.mark.parametrize("kind", [p.AwaitLeaders, p.ListTransactions, p.Fence, p.ReadBoundaries])
 def test_cancel_takes_the_change_back(controller: InProcess, kind: type) -> None:
     topic = controller.create(2)
     with Hold(kind) as hold:
@@ -190,7 +192,7 @@ def test_cancel_comes_too_late_once_boundaries_are_read(controller: InProcess) -
     topic = controller.create(2)
     missing = controller.http.delete(f"/v1/topics/{topic}/change")
     assert (missing.status_code, missing.json()["error"]) == (400, "INVALID_REQUEST")
-    with Hold(i.CommitLayout) as hold:
+    with Hold(p.CommitLayout) as hold:
         controller.before = hold
         controller.alter(topic, 3, wait=False)
         hold.await_reached()
@@ -205,8 +207,8 @@ def test_a_log_that_grows_after_the_fence_betrays_a_foreign_writer(
 ) -> None:
     topic = controller.create(2)
 
-    def write(instruction: i.Instruction) -> None:
-        if isinstance(instruction, i.CheckNothingGrew):
+    def write(instruction: p.Instruction) -> None:
+        if isinstance(instruction, p.CheckLogEnds):
             producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
             producer.produce(topic, b"v", partition=1)
             assert producer.flush(TIMEOUT) == 0
@@ -225,17 +227,23 @@ def test_a_log_that_grows_after_the_fence_betrays_a_foreign_writer(
         assert (last.outcome, last.error and last.error.error) == ("failed", "ACTIVE_FOREIGN_PRODUCERS")
 
 
+def in_transaction(cluster: LocalCluster, topic: str) -> Producer:
+    """A writer of the topic with a record in a transaction that is open."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"ordered:{topic}:w:0"}
+    )
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    producer.produce(topic, b"v", partition=0)
+    assert producer.flush(TIMEOUT) == 0
+    return producer
+
+
 def test_open_transaction_is_drained_then_fenced(kafka_cluster: LocalCluster) -> None:
     with in_process(kafka_cluster, timing=Timing(drain=1.0)) as controller:
         topic = controller.create(2)
-        producer = Producer(
-            {"bootstrap.servers": kafka_cluster.bootstrap_servers, "transactional.id": f"ordered:{topic}:w:0"}
-        )
-        producer.init_transactions(TIMEOUT)
-        producer.begin_transaction()
-        producer.produce(topic, b"v", partition=0)
-        assert producer.flush(TIMEOUT) == 0
-        with Hold(i.Pause) as hold, ThreadPoolExecutor() as pool:
+        producer = in_transaction(kafka_cluster, topic)
+        with Hold(p.Pause) as hold, ThreadPoolExecutor() as pool:
             controller.before = hold
             change = pool.submit(controller.alter, topic, 3)
             hold.await_reached()
@@ -253,13 +261,7 @@ def test_open_transaction_is_drained_then_fenced(kafka_cluster: LocalCluster) ->
 def test_transaction_left_open_is_aborted_after_the_drain_time(kafka_cluster: LocalCluster) -> None:
     with in_process(kafka_cluster, timing=Timing(drain=0.5)) as controller:
         topic = controller.create(1)
-        producer = Producer(
-            {"bootstrap.servers": kafka_cluster.bootstrap_servers, "transactional.id": f"ordered:{topic}:w:0"}
-        )
-        producer.init_transactions(TIMEOUT)
-        producer.begin_transaction()
-        producer.produce(topic, b"v", partition=0)
-        assert producer.flush(TIMEOUT) == 0
+        _writer = in_transaction(kafka_cluster, topic)  # open as long as it lives
         assert controller.alter(topic, 2).error == "NONE"
         last = controller.change(topic).last_change
         assert last is not None
@@ -271,7 +273,7 @@ def test_transaction_left_open_is_aborted_after_the_drain_time(kafka_cluster: Lo
 def test_closing_that_cannot_end_is_taken_back(kafka_cluster: LocalCluster) -> None:
     with in_process(kafka_cluster, timing=Timing(closing=1.5)) as controller:
         topic = controller.create(2)
-        with Hold(i.ListTransactions) as hold:
+        with Hold(p.ListTransactions) as hold:
             controller.before = hold
             controller.alter(topic, 3, wait=False)
             hold.await_reached()
@@ -312,7 +314,7 @@ def test_many_partitions_are_marked_and_revived(controller: InProcess) -> None:
 
 def test_unordered_topic_changes_without_a_pause(controller: InProcess) -> None:
     topic = controller.create(2, ordered_delivery=False)
-    with Hold(i.ReadBoundaries) as hold:
+    with Hold(p.ReadBoundaries) as hold:
         controller.before = hold
         controller.alter(topic, 3, wait=False)
         hold.await_reached()
@@ -326,13 +328,13 @@ def test_change_goes_on_after_an_orderly_stop(kafka_cluster: LocalCluster) -> No
     chroot = unique_name("stop")
     with in_process(kafka_cluster, chroot=chroot) as first:
         topic = first.create(2)
-        with Hold(i.Fence) as hold:
+        with Hold(p.Fence) as hold:
             first.before = hold
             first.alter(topic, 3, wait=False)
             hold.await_reached()
             stopper = threading.Thread(target=first.service.stop)
             stopper.start()
-            first.service._stop.wait(TIMEOUT)
+            await_true(lambda: first.service.stopping, "the controller stops")
             time.sleep(0.5)  # until the stop has reached the change that is held
         stopper.join(TIMEOUT)
     with in_process(kafka_cluster, chroot=chroot) as second:
@@ -351,7 +353,7 @@ CRASHES = [
     "Persist:boundaries",
     "ReadBoundaries",
     "Persist:committing",
-    "CheckNothingGrew",
+    "CheckLogEnds",
     "CommitLayout",
     "Finish",
 ]

@@ -16,9 +16,6 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourceType,
 )
 from pyspark.sql import SparkSession
@@ -32,13 +29,14 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
+from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
 from spark_ordered_kafka.kafka.tombstones import Tombstones
-from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.native.loading import kernel
 from spark_ordered_kafka.ordering import bucket, key_hash
 from tests.integration.test_changes import CrashingController
 from tests.seeds import fresh_seeds
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, alter_configs
 from tests.streams import FORMAT, change, create, options, writer_context
 
 CLEANED_WITHIN = 90.0
@@ -209,18 +207,12 @@ def table(cluster: LocalCluster, topic: str, partitions: int = 2) -> Table:
 
 def log_ends(cluster: LocalCluster, topic: str) -> dict[int, int]:
     """The high watermark of each partition."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "raw",
-            "isolation.level": "read_uncommitted",
-        }
-    )
+    admin = KafkaAdmin(cluster.bootstrap_servers, timeout=TIMEOUT)
     try:
-        partitions = consumer.list_topics(topic, TIMEOUT).topics[topic].partitions
-        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), TIMEOUT)[1] for p in partitions}
+        partitions = [one.partition for one in admin.describe_topics([topic])[topic].partitions]
+        return {p: end.offset for p, end in admin.log_ends(topic, partitions).items()}
     finally:
-        consumer.close()
+        admin.close()
 
 
 def raw(cluster: LocalCluster, topic: str) -> dict[int, list[Message]]:
@@ -315,9 +307,7 @@ def roll(table: Table, partitions: int) -> None:
 def compact(table: Table) -> dict[int, list[Message]]:
     """Let the cleaner begin, and wait until nothing but the last value of each key is left anywhere."""
     admin = AdminClient({"bootstrap.servers": table.cluster.bootstrap_servers})
-    entries = [ConfigEntry(name, "0", incremental_operation=AlterConfigOpType.SET) for name in NOT_YET]
-    resource = ConfigResource(ResourceType.TOPIC, table.topic, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
+    alter_configs(admin, ResourceType.TOPIC, table.topic, dict.fromkeys(NOT_YET, "0"))
     deadline = time.monotonic() + CLEANED_WITHIN
     while True:
         records = raw(table.cluster, table.topic)
@@ -374,6 +364,7 @@ def test_no_old_value_is_left_after_growing_and_shrinking(
     check_all(rows, spark)
 
 
+@pytest.mark.skipif(kernel() is None, reason="without the kernel no producer is used again")
 def test_once_per_key_and_producer(cleaning: LocalCluster, topic_name: str) -> None:
     rows = table(cleaning, topic_name, 1)
     rows.put(names(0, 20))
@@ -443,14 +434,7 @@ def test_log_starts_behind_the_old_records_save_the_tombstones(
     rows.resize(2)
     admin = AdminClient({"bootstrap.servers": cleaning.bootstrap_servers})
     # Allowed only under a policy that deletes as well.
-    resource = ConfigResource(
-        ResourceType.TOPIC,
-        topic_name,
-        incremental_configs=[
-            ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
-        ],
-    )
-    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
+    alter_configs(admin, ResourceType.TOPIC, topic_name, {"cleanup.policy": "compact,delete"})
     partition = TopicPartition(topic_name, 0, -1)
     deadline = time.monotonic() + TIMEOUT
     while True:  # the broker may not have heard of the policy yet

@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import progress_in
 from tests.integration.members import Room, committed, distinct, read_until, settle
 from tests.integration.test_compacted import cleaning, compact, names, raw, roll, table
 from tests.servers import await_true
@@ -44,7 +45,7 @@ def test_a_boundary_is_met_although_the_record_behind_it_is_gone(
         rows.resize(1)
         boundary = rows.told().layouts[-1].starts[0]
         rows.put([b"gone"])
-        progress = waiting.consumer._assignment._topics[topic_name].own[0]
+        progress = progress_in(waiting.consumer, topic_name, 0)
         read_until(members, lambda: progress.paused and progress.dropped is not None, "a closed gate")
         rows.put([b"gone"], delete=True)
         compact(rows)

@@ -50,10 +50,10 @@ class Shrunk:
         """The only replica's disk is another one when its broker comes back."""
         admin = KafkaAdmin(self.cluster.bootstrap_servers, timeout=TIMEOUT)
         leader = admin.describe_topics([self.topic])[self.topic].partitions[3].leader
-        self.cluster.kill_broker(leader)
+        self.cluster.kill(f"broker-{leader}")
         (log,) = self.cluster.directory.glob(f"broker-{leader}/**/{self.topic}-3")
         shutil.rmtree(log)
-        self.cluster.start_broker(leader)
+        self.cluster.start(f"broker-{leader}")
 
         def all_lead() -> bool:
             return all(row.leader >= 0 for row in admin.describe_topics([self.topic])[self.topic].partitions)

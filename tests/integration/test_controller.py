@@ -16,15 +16,15 @@ from kazoo.client import KazooState
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
-from spark_ordered_kafka.controller.api.middleware import forwarding
-from spark_ordered_kafka.controller.change.instructions import Instruction, ListTransactions
+from spark_ordered_kafka.controller.change.protocol import Instruction, ListTransactions
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
+from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, ZooKeeperSettings
 from spark_ordered_kafka.controller.state.records import CreationRecord
 from spark_ordered_kafka.controller.zk.election import ELECTION
 from spark_ordered_kafka.controller.zk.session import CONTROLLER, CONTROLLER_EPOCH, DeposedError
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import connection_is, jobs_of, session_of, znodes_of
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
@@ -115,7 +115,7 @@ def test_wrong_creation_is_refused(
     answer = controller.http.post("/v1/topics", json=body)
     assert (answer.status_code, answer.json()["error"]) == (status, error)
     assert words in answer.json()["error_message"]
-    assert controller.service.creator._znodes.creations() == []
+    assert znodes_of(controller.service).creations() == []
 
 
 def test_wrong_requests_name_field_and_value(controller: InProcess) -> None:
@@ -174,6 +174,8 @@ def test_topic_recreated_outside_is_reported(controller: InProcess, kafka_cluste
     gone = controller.http.get(f"/v1/topics/{topic}")
     assert (gone.status_code, gone.json()["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
     create_topic(kafka_cluster.bootstrap_servers, topic)
+    # The broker that the controller asks may not have heard of it yet.
+    await_true(lambda: controller.http.get(f"/v1/topics/{topic}").status_code != 404, "the new topic is seen")
     answer = controller.http.get(f"/v1/topics/{topic}")
     assert (answer.status_code, answer.json()["error"]) == (409, "LOG_TRUNCATED")
     assert old in answer.json()["error_message"]
@@ -187,14 +189,14 @@ def test_creation_cut_off_after_kafka_is_ended_by_the_same_request(
     controller: InProcess, kafka_cluster: LocalCluster
 ) -> None:
     topic = unique_name("cut-off")
-    controller.service.creator._znodes.record_creation(topic, CREATION)
+    znodes_of(controller.service).record_creation(topic, CREATION)
     create_topic(kafka_cluster.bootstrap_servers, topic, 2)
     other = {"topic": topic, "partitions": 2, "hash": "murmur3"}
     assert controller.http.post("/v1/topics", json=other).status_code == 409
     answer = controller.http.post("/v1/topics", json={**other, "hash": "crc32"})
     assert answer.status_code == 201, answer.text
     assert controller.topic(topic).hash == "crc32"
-    assert controller.service.creator._znodes.creation(topic) is None
+    assert znodes_of(controller.service).creation(topic) is None
 
 
 def test_creation_cut_off_is_ended_by_the_next_controller(kafka_cluster: LocalCluster) -> None:
@@ -202,7 +204,7 @@ def test_creation_cut_off_is_ended_by_the_next_controller(kafka_cluster: LocalCl
     made, never, written = unique_name("made"), unique_name("never"), unique_name("written")
     with in_process(kafka_cluster, chroot=chroot) as first:
         for topic in (made, never, written):
-            first.service.creator._znodes.record_creation(topic, CREATION)
+            znodes_of(first.service).record_creation(topic, CREATION)
         for topic in (made, written):
             create_topic(kafka_cluster.bootstrap_servers, topic, 2)
         producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
@@ -210,7 +212,7 @@ def test_creation_cut_off_is_ended_by_the_next_controller(kafka_cluster: LocalCl
         assert producer.flush(TIMEOUT) == 0
     with in_process(kafka_cluster, chroot=chroot) as second:
         # What holds records is never taken over; the intent stays, to be seen.
-        creations = second.service.creator._znodes.creations
+        creations = znodes_of(second.service).creations
         await_true(lambda: creations() == [written], "the end of interrupted creations")
         assert second.topic(made).undeleted_partition_count == 2
         assert second.http.get(f"/v1/topics/{never}").status_code == 404
@@ -225,7 +227,7 @@ def test_controller_deposed_amid_a_creation_does_not_say_that_nothing_was_done(
 
     body = {"topic": unique_name("deposed"), "partitions": 1}
     with monkeypatch.context() as patch:
-        patch.setattr(controller.service.creator._znodes, "create_topic", deposed)
+        patch.setattr(znodes_of(controller.service), "create_topic", deposed)
         answer = controller.http.post("/v1/topics", json=body)
     assert (answer.status_code, answer.json()["error"]) == (504, "REQUEST_TIMED_OUT")
     assert "is created in Kafka but not yet under management" in answer.json()["error_message"]
@@ -269,24 +271,22 @@ def test_health_and_openapi(controller: InProcess) -> None:
 
 
 def test_second_controller_waits_and_the_first_cannot_write_after_it(
-    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    kafka_cluster: LocalCluster,
 ) -> None:
-    # Nobody can hand a request on to "http://in-process".
-    monkeypatch.setattr(forwarding, "PATIENCE", 0.1)
     chroot = unique_name("two")
     with in_process(kafka_cluster, chroot=chroot) as first:
         topic = first.create(1)
         with in_process(kafka_cluster, chroot=chroot, await_active=False) as second:
             assert second.http.get("/readyz").json()["role"] == "follower"
             assert second.layout(topic) == first.layout(topic)
-            refused = second.http.post("/v1/topics", json={"topic": unique_name("never"), "partitions": 1})
-            assert (refused.status_code, refused.json()["error"]) == (503, "NOT_CONTROLLER")
-            assert "nothing was done: http://in-process cannot be reached" in refused.json()["error_message"]
+            body = {"topic": unique_name("never"), "partitions": 1}
+            refused = second.http.post("/v1/topics", json=body, follow_redirects=False)
+            assert (refused.status_code, refused.json()["error"]) == (307, "NOT_CONTROLLER")
             # The claim is taken from the first behind its back, as after a long pause of its process.
-            znodes, session = first.service.creator._znodes, first.service._session
+            znodes, session = znodes_of(first.service), session_of(first.service)
             old = session.transaction()
             session.client.delete(CONTROLLER)
-            assert second.service._active.wait(TIMEOUT)
+            await_true(lambda: second.service.active, "the second one leads")
             assert second.alter(topic, 2).error == "NONE"
             with pytest.raises(DeposedError):
                 session.commit(old, CONTROLLER)
@@ -315,7 +315,7 @@ def test_second_controller_waits_and_the_first_cannot_write_after_it(
 def test_what_a_session_has_left_of_an_earlier_claim_does_not_stop_it(kafka_cluster: LocalCluster) -> None:
     """As when the answer to a claim, or to its end, got lost: its znodes last as long as the session."""
     with in_process(kafka_cluster) as controller:
-        session = controller.service._session
+        session = session_of(controller.service)
         left = f"{ELECTION}/0__lock__0000000000"  # before all others in the queue
         session.client.create(left, b'{"id": "x", "url": "http://x"}', ephemeral=True)
         session.client.set(CONTROLLER_EPOCH, b"7")  # a claim of which the process knows nothing
@@ -331,17 +331,17 @@ def test_what_a_session_has_left_of_an_earlier_claim_does_not_stop_it(kafka_clus
 
 
 def test_nothing_begins_while_the_session_is_suspended(
-    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    kafka_cluster: LocalCluster,
 ) -> None:
-    monkeypatch.setattr(forwarding, "PATIENCE", 0.1)
     begun: list[Instruction] = []
-    with in_process(kafka_cluster) as controller, Hold(ListTransactions) as hold:
+    timing = Timing(leader_wait=0.1)
+    with in_process(kafka_cluster, timing=timing) as controller, Hold(ListTransactions) as hold:
         topic = controller.create(1)
         controller.before = hold
         controller.alter(topic, 2, wait=False)
         hold.await_reached()
-        session = controller.service._session
-        session._on_state(KazooState.SUSPENDED)
+        session = session_of(controller.service)
+        connection_is(session, KazooState.SUSPENDED)
         controller.before = begun.append
         hold.release()
         refused = controller.http.post("/v1/topics", json={"topic": unique_name("never"), "partitions": 1})
@@ -349,9 +349,9 @@ def test_nothing_begins_while_the_session_is_suspended(
         assert controller.http.get(f"/v1/topics/{topic}").status_code == 504
         # Twice the time that the rest of the change takes.
         with pytest.raises(TimeoutError):
-            controller.service.changes._jobs[topic][0].done.result(1.0)
+            jobs_of(controller.service)[topic][0].done.result(1.0)
         assert begun == []
-        session._on_state(KazooState.CONNECTED)
+        connection_is(session, KazooState.CONNECTED)
         assert controller.await_end(topic).outcome == "done"
         assert begun
 

@@ -17,7 +17,7 @@ from spark_ordered_kafka.client.schemas import (
     PartitionCountsRequest,
     TopicPartitionCount,
 )
-from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
@@ -168,8 +168,8 @@ def test_what_is_made_during_a_change_and_without_a_controller_is_covered(
     with in_process(kafka_cluster, chroot=chroot, retire_interval=0.2) as controller:
         topic = controller.create(2)
 
-        def widen(instruction: i.Instruction) -> None:
-            if isinstance(instruction, i.CommitLayout):
+        def widen(instruction: p.Instruction) -> None:
+            if isinstance(instruction, p.CommitLayout):
                 add_partitions(kafka_cluster, topic, 6)
                 write_foreign(kafka_cluster, topic, range(3, 6))
 
@@ -198,8 +198,8 @@ def test_a_cancelled_expansion_leaves_nothing_hidden(kafka_cluster: LocalCluster
     with in_process(kafka_cluster, retire_interval=0.2) as controller:
         topic = controller.create(2)
 
-        def cancel(instruction: i.Instruction) -> None:
-            if isinstance(instruction, i.AwaitLeaders):
+        def cancel(instruction: p.Instruction) -> None:
+            if isinstance(instruction, p.AwaitLeaders):
                 controller.http.delete(f"/v1/topics/{topic}/change")
 
         controller.before = cancel

@@ -10,15 +10,15 @@ from confluent_kafka import KafkaException, Producer
 from kafka import KafkaAdminClient
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.change import instructions
-from spark_ordered_kafka.controller.change.instructions import Instruction
-from spark_ordered_kafka.controller.topics.idle_writers import LEFT_FOR_LATER
+from spark_ordered_kafka.controller.change import protocol
+from spark_ordered_kafka.controller.change.protocol import Instruction
+from spark_ordered_kafka.controller.topics.idle_writers import FENCED_WHILE_CLOSED
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
 from tests.integration.controllers import Hold, InProcess
 from tests.integration.dead_ids import make_dead_ids
 
-DEAD = LEFT_FOR_LATER + 300
+DEAD = FENCED_WHILE_CLOSED + 300
 
 
 class Fences:
@@ -29,7 +29,7 @@ class Fences:
         controller.before = self._note
 
     def _note(self, instruction: Instruction) -> None:
-        if isinstance(instruction, instructions.Fence):
+        if isinstance(instruction, protocol.Fence):
             self.ids.append(instruction.transactional_ids)
 
 
@@ -73,7 +73,7 @@ def test_idle_ids_are_fenced_before_writers_wait_and_only_once(
     assert controller.alter(topic, 2).error == "NONE"
     # The live writer is among those that wrote last: it is not disturbed before the others wait.
     assert live in fences.ids[0]
-    assert len(fences.ids[0]) == LEFT_FOR_LATER
+    assert len(fences.ids[0]) == FENCED_WHILE_CLOSED
     fenced = epochs(kafka_cluster, dead)
     assert {epoch for _, epoch in fenced.values()} == {1}
     with pytest.raises(KafkaException):
@@ -126,7 +126,7 @@ def test_a_change_can_be_cancelled_while_idle_ids_are_fenced(
 ) -> None:
     topic = controller.create(1)
     dead = make_dead_ids(kafka_cluster.bootstrap_servers, topic, DEAD)
-    with Hold(instructions.FenceIdle) as hold:
+    with Hold(protocol.FenceIdle) as hold:
         controller.before = hold
         controller.alter(topic, 2, wait=False)
         hold.await_reached()
@@ -165,5 +165,5 @@ def test_many_dead_ids(
         assert finished is not None
         assert finished.outcome == "done", finished
         pauses.append(finished.writer_pause_seconds)
-    assert [len(ids) for ids in fences.ids] == [0, LEFT_FOR_LATER, 0]
+    assert [len(ids) for ids in fences.ids] == [0, FENCED_WHILE_CLOSED, 0]
     sys.stdout.write(f"{count} dead ids: writers held for {', '.join(f'{p:.3f}' for p in pauses)} s\n")

@@ -10,12 +10,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import ControllerClient, OrderedProducer
-from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.state import topics as znodes_module
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.deletions import TopicDeletions
 from spark_ordered_kafka.kafka.ids import id_prefix
-from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import znodes_of
 from tests.integration.controllers import Hold, InProcess, errors, exists, in_process, several
 from tests.queries import Query, await_stable, everything
 from tests.servers import TIMEOUT, create_topic, unique_name
@@ -55,10 +57,10 @@ def test_topics_are_deleted_each_with_its_result(
     for gone in (one, changed):
         answer = controller.http.get(f"/v1/topics/{gone}")
         assert (answer.status_code, answer.json()["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
-        assert controller.service.deleter._znodes.read_topic(gone) == (None, -1)
+        assert znodes_of(controller.service).read_topic(gone) == (None, -1)
     assert exists(kafka_cluster, unmanaged)
     assert exists(kafka_cluster, two)
-    assert controller.service.deleter._znodes.deletions() == {}
+    assert znodes_of(controller.service).deletions() == {}
 
     # The name is free again, and what is made of it begins anew.
     answer = controller.http.post("/v1/topics", json={"topic": changed, "partitions": 3})
@@ -77,7 +79,7 @@ def test_topics_are_deleted_each_with_its_result(
 
 def test_a_topic_is_not_deleted_amid_a_change(controller: InProcess) -> None:
     topic = controller.create(1)
-    with Hold(i.ReadBoundaries) as hold:
+    with Hold(p.ReadBoundaries) as hold:
         controller.before = hold
         controller.alter(topic, 2, wait=False)
         hold.await_reached()
@@ -102,7 +104,7 @@ def test_a_deletion_that_is_cut_off_is_ended_by_the_next_controller(
                 patch.setattr(getattr(deleter, step), "delete", away)
                 answer = first.http.delete(f"/v1/topics/{topic}", params={"timeout_ms": "200"})
                 assert (answer.status_code, answer.json()["error"]) == (503, "REQUEST_TIMED_OUT")
-                assert "it goes on" in answer.json()["error_message"]
+                assert "continues in the background" in answer.json()["error_message"]
                 # For everybody it is gone, and the name is not free.
                 for path in ("", "/layout", "/layout?writer=true"):
                     answer = first.http.get(f"/v1/topics/{topic}{path}")
@@ -121,7 +123,7 @@ def test_a_deletion_that_is_cut_off_is_ended_by_the_next_controller(
                 assert not exists(kafka_cluster, topic)
     with in_process(kafka_cluster, chroot=chroot) as second:
         deadline = time.monotonic() + TIMEOUT
-        while second.service.deleter._znodes.deletions():
+        while znodes_of(second.service).deletions():
             assert time.monotonic() < deadline, "the deletion does not go on"
             time.sleep(0.05)
         assert not exists(kafka_cluster, after)
@@ -136,10 +138,10 @@ def test_a_deletion_that_kafka_refuses_is_taken_back(
 
     topic = controller.create(1)
     with monkeypatch.context() as patch:
-        patch.setattr(controller.service.deleter._kafka, "delete", refused)
+        patch.setattr(TopicDeletions, "delete", refused)
         answer = controller.http.delete(f"/v1/topics/{topic}")
     assert (answer.status_code, answer.json()["error"]) == (400, "TOPIC_DELETION_DISABLED")
-    assert controller.service.deleter._znodes.deletions() == {}
+    assert znodes_of(controller.service).deletions() == {}
     assert controller.alter(topic, 2).error == "NONE"
 
 

@@ -369,7 +369,7 @@ def test_a_broker_dies_before_listing_and_fence(
     writers.begin()
     fencer = Fencer(cluster_admin)
     ends_before = cluster_admin.log_ends(topic, range(3))
-    three_brokers.kill_broker(2)
+    three_brokers.kill("broker-2")
     try:
         # The dead broker still counts as alive: no listing is complete without it.
         with pytest.raises(UnavailableError, match="list all transactions"):
@@ -397,4 +397,4 @@ def test_a_broker_dies_before_listing_and_fence(
         mover.close()
         await_hosted(cluster_admin, hosted | {1: hosted[1] + 1, 2: hosted[2] + 1})
     finally:
-        three_brokers.start_broker(2)
+        three_brokers.start("broker-2")

@@ -19,6 +19,7 @@ from spark_ordered_kafka.controller.topics.folding import Folding
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
+from tests.inside import session_of
 from tests.integration.controllers import InProcess, free_port, in_process, served
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT, unique_name
@@ -52,15 +53,15 @@ class Clock:
 
 def folding(controller: InProcess, clock: Callable[[], float], least: int = 1) -> Folding:
     service = controller.service
-    return Folding(service.admin, Znodes(service._session), clock, least=least, settled=60.0)
+    return Folding(service.admin, Znodes(session_of(service)), clock, least=least, settled=60.0)
 
 
 def fold(controller: InProcess, topic: str) -> None:
     clock = Clock()
     folds = folding(controller, clock)
-    folds.look(topic)
+    folds.fold(topic)
     clock.now += 60.0
-    folds.look(topic)
+    folds.fold(topic)
 
 
 def delete_all(cluster: LocalCluster, topic: str) -> None:
@@ -232,19 +233,19 @@ def test_only_what_settled_pays_and_stands_still_is_folded(
     topic.live()
     eager, patient = folding(controller, clock), folding(controller, clock, least=4)
     for _ in range(3):
-        eager.look(topic_name)
+        eager.fold(topic_name)
         clock.now += 61.0
     assert epochs(controller, topic_name) == [0, 1, 2, 3], "their records are there"
     delete_all(front, topic_name)
-    eager.look(topic_name)
-    patient.look(topic_name)
+    eager.fold(topic_name)
+    patient.fold(topic_name)
     clock.now += 59.0
-    eager.look(topic_name)
+    eager.fold(topic_name)
     assert epochs(controller, topic_name) == [0, 1, 2, 3], "a broker may forget it yet"
     clock.now += 2.0
-    patient.look(topic_name)
+    patient.fold(topic_name)
     assert epochs(controller, topic_name) == [0, 1, 2, 3], "three are not worth it"
-    eager.look(topic_name)
+    eager.fold(topic_name)
     assert epochs(controller, topic_name) == [3]
     change(front, topic_name, 2)
     topic.write()

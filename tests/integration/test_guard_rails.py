@@ -11,9 +11,10 @@ import pytest
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.controller.change import instructions
+from spark_ordered_kafka.controller.change import protocol
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import limits_of, session_of
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.integration.test_cli_topics import Cli
 from tests.integration.test_lifecycle import await_view
@@ -129,7 +130,7 @@ def test_existing_excess_is_tolerated_and_reported(guarded: InProcess) -> None:
 def test_what_is_planned_counts_and_is_checked_again_when_it_is_carried_out(guarded: InProcess) -> None:
     topics = [create(guarded, assignments={"0": [2]})[0] for _ in range(2)]
     leave(guarded, {1: 0, 2: 1, 3: 0})
-    with Hold(instructions.CreatePartitions) as hold:
+    with Hold(protocol.CreatePartitions) as hold:
         guarded.before = hold
         assert guarded.alter(topics[0], 2, wait=False).error_message is None
         hold.await_reached()
@@ -188,9 +189,9 @@ def test_limits_outlive_the_controller_and_show_brokers_that_are_away(kafka_clus
         status, answer = put(first, 1, row.hosted + 5, validate_only=True)
         assert (status, answer["capacity"], brokers(first)[1].capacity) == (200, 5, 0)
         assert put(first, 1, row.hosted + 5)[0] == 200
-        first.service.capacities._limits.set(9, "rack-z", 7)
+        limits_of(first.service).set(9, "rack-z", 7)
         path = "/ordered-kafka/brokers/ids/9"
-        stored = first.service._session.read(path)
+        stored = session_of(first.service).read(path)
         assert stored is not None
         assert json.loads(stored[0]) == {
             "version": 5,

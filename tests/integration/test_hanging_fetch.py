@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.draining import schema_of
+from tests.chaos.servers import paused
 from tests.servers import TIMEOUT, await_true, create_topic
 from tests.streams import FORMAT, create, options
 
@@ -31,20 +32,17 @@ LITTLE_AHEAD = {"fetch.message.max.bytes": "100000", "queued.max.messages.kbytes
 
 
 def fill(servers: str, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 5, "queue.buffering.max.messages": 2 * RECORDS}
+    )
     for number in range(RECORDS):
         producer.produce(topic, os.urandom(100), key=b"%d" % number, partition=0)
         producer.poll(0)
     assert producer.flush(TIMEOUT) == 0
 
 
-@contextmanager
-def hanging(cluster: LocalCluster) -> Iterator[None]:
-    cluster.pause("broker-1")
-    try:
-        yield
-    finally:
-        cluster.resume("broker-1")
+def hanging(cluster: LocalCluster) -> AbstractContextManager[None]:
+    return paused(lambda: cluster.pause("broker-1"), lambda: cluster.resume("broker-1"))
 
 
 def batches(cluster: LocalCluster, topic: str, stall_timeout: float) -> Iterator[pa.RecordBatch]:

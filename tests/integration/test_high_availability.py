@@ -205,7 +205,9 @@ def test_answers_of_the_leader_come_through_a_follower_as_they_are(trio: Trio) -
     ]
     for method, path, body, params in requests:
         answers = [
-            httpx.request(method, url + path, json=body, params=params, trust_env=False)
+            httpx.request(
+                method, url + path, json=body, params=params, trust_env=False, follow_redirects=True
+            )
             for url in (leader, follower)
         ]
         assert answers[0].status_code == answers[1].status_code, answers[1].text
@@ -367,7 +369,7 @@ def test_a_broker_is_down_while_a_change_and_a_creation_run(trio: Trio) -> None:
     topic = trio.create(3)
     with live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers:
         with changing(trio, topic, 4) as result, ThreadPoolExecutor(1) as pool:
-            trio.cluster.kill_broker(3)
+            trio.cluster.kill("broker-3")
             other = unique_name("made")
             request = CreateTopicRequest(topic=other, partitions=4, replication_factor=2)
             made = pool.submit(trio.client.create_topic, request)
@@ -375,7 +377,7 @@ def test_a_broker_is_down_while_a_change_and_a_creation_run(trio: Trio) -> None:
             ended = result.result(LONG)
         # Fences and boundaries wait for the leaders that the broker had; writers go on in any case.
         assert ended.error == "NONE", ended
-        trio.cluster.start_broker(3)
+        trio.cluster.start("broker-3")
         _await_commits(writers)
     trio.check(topic, [3, 4])
     assert trio.client.topic(other).undeleted_partition_count == 4

@@ -12,10 +12,11 @@ import pytest
 from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
-from spark_ordered_kafka.kafka.writer import TaskTransaction, WriterContext
+from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import kernel
 from tests import servers
+from tests.inside import producer_of, undelivered
 from tests.streams import create, writer_context
 
 ROWS = pa.RecordBatch.from_pydict(
@@ -33,7 +34,7 @@ def begun(context: WriterContext, topic: str, task: int) -> tuple[TaskTransactio
     """The transaction of a task that has written a row and waits for others, and its producer."""
     transaction = TaskTransaction(context, topic, transactional_id(topic, "idle", task), 0, 1 << 20)
     transaction.write(ROWS)
-    return transaction, transaction._open_producer()
+    return transaction, producer_of(transaction)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_idle_producers_cost_neither_memory_nor_time(
     for _, one in tasks:
         # Its length counts what waits to be served. Without the kernel none is kept.
         kept = None if kernel() is None else one
-        assert kept is None or len(kept._producer) == 0
+        assert kept is None or undelivered(kept) == 0
         assert context.pool.take(context.connection, one.transactional_id) is kept
     waiting.write(ROWS)
     assert waiting.commit()

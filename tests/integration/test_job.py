@@ -13,9 +13,9 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
-from spark_ordered_kafka.config import check_defaults
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.datasource import CONF_PREFIX
+from spark_ordered_kafka.spark.options import check_defaults
 from tests.streams import FORMAT, Collector, NumberedWriter, change, create, options
 
 ROOT = Path(__file__).parents[2]

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka import rows
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
-from spark_ordered_kafka.kafka.logs import PartitionLogs
 from spark_ordered_kafka.kafka.values import DirReplica, LogDir
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.local.tools import kafka_tool
 from tests.servers import TIMEOUT, await_true
 
 RECORD = 100_000
@@ -83,9 +82,10 @@ def test_what_the_directories_hold(
         assert {r.partition for r in replicas} == hosted[broker]
         assert all((r.topic, r.offset_lag, r.is_future) == (topic_name, 0, False) for r in replicas)
     sizes = {0: 10 * RECORD, 1: 0, 2: 0, 3: 0, 4: 0}
-    measured = PartitionLogs(admin.requests).sizes(topic_name, {0: 1, 1: 2, 2: 3, 3: 1, 4: 2})
-    assert measured.keys() == sizes.keys()
-    assert all(size <= measured[p] <= size * 1.01 for p, size in sizes.items())
+    leaders = {0: 1, 1: 2, 2: 3, 3: 1, 4: 2}
+    measured = log_dirs.sizes((topic_name, p, broker) for p, broker in leaders.items())
+    assert measured.keys() == {(topic_name, p, broker) for p, broker in leaders.items()}
+    assert all(size <= measured[topic_name, p, leaders[p]] <= size * 1.01 for p, size in sizes.items())
     # All topics, and none.
     assert {r.topic for d in answered(log_dirs.describe([1])[1]) for r in d.replicas} >= {topic_name}
     assert [d.replicas for d in answered(log_dirs.describe([1], {})[1])] == [(), ()]
@@ -146,7 +146,8 @@ def test_replicas_move_to_another_directory_and_back(
         assert there[home[1]].size > there[other[1]].size
         assert there[other[1]].offset_lag > 0
         # The size of the partition is that of the current one.
-        assert PartitionLogs(admin.requests).sizes(topic_name, {0: 1})[0] == there[home[1]].size
+        replica = (topic_name, 0, 1)
+        assert log_dirs.sizes([replica]) == {replica: there[home[1]].size}
         # Back to where it is: that ends the copying.
         assert log_dirs.alter({(topic_name, 0, 1): home[1]}) == {}
         await_true(lambda: list(where(log_dirs, topic_name, 1)[0]) == [home[1]], "the temporary one is gone")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka import rows
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -15,7 +16,6 @@ from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.kafka.elections import elect_preferred
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.local.tools import kafka_tool
 from tests.servers import TIMEOUT, await_true
 
 RECORD = 200_000

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.schemas import PartitionCountsRequest, TopicPartitionCount
-from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.copy_driver import copy
 from tests.streams import (

@@ -50,12 +50,12 @@ def test_ledgers_are_found_while_a_broker_dies(three_brokers: LocalCluster) -> N
     connection = Connection(
         {"bootstrap.servers": three_brokers.bootstrap_servers}, three_brokers.controller_url
     )
-    three_brokers.kill_broker(3)
+    three_brokers.kill("broker-3")
     try:
         assert writer_places(connection, "w", 2 * TIMEOUT) == set(places)
         assert entries_at(connection, places, 2 * TIMEOUT) == dict.fromkeys(places, entry)
     finally:
-        three_brokers.start_broker(3)
+        three_brokers.start("broker-3")
 
 
 def commit(properties: dict[str, str], place: WriterTask, entry: LedgerEntry) -> None:

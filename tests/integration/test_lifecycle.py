@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import DeleteRecordsRequest, PartitionView, TopicView
-from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.state import topics as znodes
 from spark_ordered_kafka.controller.zk.session import ConflictError
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka import groups, logs
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import znodes_of
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.test_cli_topics import Cli
 from tests.servers import TIMEOUT, commit_offsets, create_topic, unique_name
@@ -160,7 +161,7 @@ def test_status_follows_the_log_and_one_topic_does_not_keep_others_waiting(
     await_statuses(controller, topic, ["live", "deleted", "marked"])
     produce(two_brokers, topic, {1: 1})
     await_statuses(controller, topic, ["live", "marked", "marked"])
-    for future in admin.delete_records([TopicPartition(topic, p, 3) for p in (1, 2)]).values():
+    for future in admin.delete_records([TopicPartition(topic, number, 3) for number in (1, 2)]).values():
         future.result(TIMEOUT)
     await_statuses(controller, topic, ["live", "deleted", "deleted"])
     assert controller.alter(topic, 3).error == "NONE"
@@ -171,7 +172,7 @@ def test_status_is_not_written_to_a_topic_that_was_changed_meanwhile(
     controller: InProcess, two_brokers: LocalCluster
 ) -> None:
     topic = shrunk(controller, two_brokers, {1: 1, 2: 1})
-    nodes = controller.service.topics._znodes
+    nodes = znodes_of(controller.service)
     _, version = nodes.read_topic(topic)
     assert controller.alter(topic, 2).error == "NONE"
     before = nodes.partition_statuses(topic)
@@ -220,8 +221,8 @@ def test_deleted_partition_gives_replicas_away_and_gets_them_back(two_brokers: L
         assert all(row.leader in row.replicas for row in view.partitions)
         closing: list[list[PartitionView]] = []
 
-        def look(instruction: i.Instruction) -> None:
-            if isinstance(instruction, i.ListTransactions) and not closing:
+        def look(instruction: p.Instruction) -> None:
+            if isinstance(instruction, p.ListTransactions) and not closing:
                 closing.append(controller.topic(topic).partitions)
 
         controller.before = look

@@ -119,9 +119,9 @@ def test_several_servers_and_faults(home: Path) -> None:
     cluster.up()
     assert pids(cluster) == after
 
-    cluster.kill_broker(1)
+    cluster.kill("broker-1")
     assert pids(cluster) == {**after, "broker-1": None}
-    assert cluster.start_broker(1) == pids(cluster)["broker-1"]
+    assert cluster.start("broker-1") == pids(cluster)["broker-1"]
 
     cluster.pause("broker-1")
     await_true(lambda: [s.status for s in cluster.status() if s.name == "broker-1"] == ["paused"], "pause")
@@ -132,7 +132,7 @@ def test_several_servers_and_faults(home: Path) -> None:
     assert set(alone.list_topics(timeout=TIMEOUT).brokers) >= {1}
 
     with pytest.raises(ConfigError, match=r"server has the value 'broker-7': .* has zookeeper-1, .*broker-1"):
-        cluster.kill_broker(7)
+        cluster.kill("broker-7")
     with pytest.raises(ConfigError, match=r"brokers has the value 3: .* was set up with 2"):
         LocalCluster(home, brokers=3).up()
     assert pids(cluster) == {**after, "broker-1": pids(cluster)["broker-1"]}
@@ -337,9 +337,9 @@ def test_the_controller_is_killed_and_started_alone(cluster: LocalCluster) -> No
     before = pids(cluster)
     described = cluster.description()
     assert described["controllers"] == [{"url": described["controller"], "pid": before["controller-1"]}]
-    cluster.kill_controller()
+    cluster.kill("controller-1")
     assert pids(cluster) == {**before, "controller-1": None}
-    pid = cluster.start_controller(env={"ORDERED_KAFKA_TESTED": "yes"})
+    pid = cluster.start("controller-1", env={"ORDERED_KAFKA_TESTED": "yes"})
     assert psutil.Process(pid).environ()["ORDERED_KAFKA_TESTED"] == "yes"
     assert pids(cluster) == {**before, "controller-1": pid}
     assert httpx.get(f"{described['controller']}/readyz", timeout=TIMEOUT).status_code == 200

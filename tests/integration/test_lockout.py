@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spark_ordered_kafka.controller.access import passwords
-from spark_ordered_kafka.controller.access.passwords import PasswordProver
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import prover_of
 from tests.integration.test_access import Service, controller
 
 
@@ -18,9 +18,7 @@ class Proxy:
     """Asks as users with passwords, and counts the seconds that the guard makes requests wait."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-        prover = service.controller.authenticator._passwords
-        assert isinstance(prover, PasswordProver)
-        monkeypatch.setattr(prover, "_sleep", self._sleep)
+        monkeypatch.setattr(prover_of(service.controller), "_sleep", self._sleep)
         self._http = service.http
         self.waited = 0.0
 
@@ -49,7 +47,7 @@ def test_whoever_guesses_behind_a_proxy_locks_nobody_out(
         # Never seen here before, and at the same address.
         assert proxy.status("bob", secrets.password("bob")) == 200
         # Right before, and to be proven anew.
-        monkeypatch.setattr(passwords, "PROVEN_FOR", 0.0)
+        monkeypatch.setattr(passwords, "ACCEPTED_TTL", 0.0)
         assert proxy.status("alice", secrets.password("alice")) == 200
         assert proxy.waited == waited
         assert proxy.status("alice", "one more") in (401, 503)

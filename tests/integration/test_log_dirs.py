@@ -18,8 +18,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
+from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.cli import app
-from spark_ordered_kafka.cli.log_dir_progress import Placement, follow
+from spark_ordered_kafka.cli.log_dir_progress import Placement, follow_moves
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
@@ -28,7 +29,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.local.tools import kafka_tool
+from tests.inside import session_of
 from tests.integration.controllers import InProcess, in_process
 from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import raw_records
@@ -100,8 +101,10 @@ def fill(servers: str, topic: str, size: int) -> None:
     assert producer.flush(TIMEOUT) == 0
 
 
-def where(controller: InProcess, topic: str, *brokers: int) -> list[schemas.ReplicaLogDirView]:
-    params: dict[str, Any] = {"topic": topic, "partition": "0"}
+def where(
+    controller: InProcess, topic: str, *brokers: int, partition: int = 0
+) -> list[schemas.ReplicaLogDirView]:
+    params: dict[str, Any] = {"topic": topic, "partition": str(partition)}
     if brokers:
         params["broker"] = list(brokers)
     answer = controller.http.get("/v1/replica-log-dirs", params=params)
@@ -109,12 +112,17 @@ def where(controller: InProcess, topic: str, *brokers: int) -> list[schemas.Repl
     return schemas.ReplicaLogDirList.model_validate_json(answer.content).replicas
 
 
+def await_replica(controller: InProcess, topic: str, broker: int, partition: int = 0) -> None:
+    """Metadata has a new topic before its brokers have made its logs."""
+    await_true(
+        lambda: where(controller, topic, broker, partition=partition)[0].current_replica_log_dir is not None,
+        f"broker {broker} has made its replica of {topic}-{partition}",
+    )
+
+
 def other(controller: InProcess, topic: str, broker: int) -> str:
     """The log directory of the broker in which the replica of partition 0 is not."""
-    await_true(
-        lambda: where(controller, topic, broker)[0].current_replica_log_dir is not None,
-        f"broker {broker} has made its replica",
-    )
+    await_replica(controller, topic, broker)
     (view,) = where(controller, topic, broker)
     answer = controller.http.get("/v1/log-dirs", params={"broker": broker}).json()
     (path,) = {row["path"] for row in answer["brokers"][0]["log_dirs"]} - {view.current_replica_log_dir}
@@ -190,15 +198,38 @@ def kafkas_own(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedPr
     return kafka_tool("kafka-log-dirs", "--bootstrap-server", servers, "--describe", *arguments)
 
 
+def parsed(out: str) -> tuple[str, str, list[int], Any]:
+    """What Kafka's tool prints: two lines of words, the second with ids of brokers, and JSON."""
+    querying, received, document = out.splitlines()
+    words, _, ids = received.rpartition(" ")
+    return querying, words, list(map(int, ids.split(","))), json.loads(document)
+
+
+def in_order(out: str) -> tuple[str, str, list[int], Any]:
+    """The same with all lists sorted that Kafka's tool has in the order of Java's hash maps."""
+    querying, words, ids, found = parsed(out)
+    for broker in found["brokers"]:
+        for one in broker["logDirs"]:
+            one["partitions"].sort(key=partition_number)
+        broker["logDirs"].sort(key=lambda one: one["logDir"])
+    found["brokers"].sort(key=lambda broker: broker["broker"])
+    return querying, words, sorted(ids), found
+
+
+def partition_number(row: dict[str, Any]) -> tuple[str, int]:
+    topic, _, partition = row["partition"].rpartition("-")
+    return topic, int(partition)
+
+
 def same_as_kafkas_own(cluster: LocalCluster, cli: Cli, *arguments: str) -> str:
-    """What both print; logs that grow meanwhile are looked at again."""
+    """What ours prints; logs that grow meanwhile are looked at again."""
     deadline = time.monotonic() + 2 * TIMEOUT
     command = ("log-dirs", "describe", "--output", "kafka", *arguments)
     while True:
         before, theirs, after = cli(*command), kafkas_own(cluster, *arguments), cli(*command)
         if before == after:
             code, out, _ = before
-            assert (theirs.returncode, theirs.stdout) == (code, out)
+            assert (theirs.returncode, in_order(theirs.stdout)) == (code, parsed(out))
             return out
         assert time.monotonic() < deadline, "the logs do not come to rest"
 
@@ -432,7 +463,7 @@ def test_moving_back_cancels(
 
     def watch() -> None:
         with ControllerClient(three_brokers.controller_url) as client:
-            followed.extend(follow(client, [schemas.ReplicaLogDir(**there)]))
+            followed.extend(follow_moves(client, [schemas.ReplicaLogDir(**there)]))
 
     def being_moved() -> bool:
         (view,) = where(controller, topic, 3)
@@ -450,7 +481,7 @@ def test_moving_back_cancels(
         assert where(controller, topic, 3) == [before]
         watching.join(TIMEOUT)
     # Whoever waited for the move hears that it does not come.
-    assert [one.told for one in followed] == [f"is in {back['log_dir']}"]
+    assert [one.text for one in followed] == [f"is in {back['log_dir']}"]
     code, out, _ = cli.verify(there, "--output", "json")
     assert code == 1
     (row,) = json.loads(out)["replicas"]
@@ -513,7 +544,7 @@ def test_wrong_lists_of_replicas(controller: InProcess, idle_topic: str) -> None
 
 def test_a_replica_that_is_being_reassigned_is_left_alone(controller: InProcess, admin: KafkaAdmin) -> None:
     topic = placed(admin, [1, 2], [1, 2])
-    store = ReassignmentStore(controller.service._session)
+    store = ReassignmentStore(session_of(controller.service))
     moves = [
         Move(topic=topic, partition=0, before=(1, 2), after=(2, 3), state="moving"),
         Move(topic=topic, partition=1, before=(1, 2), after=(2, 3)),
@@ -526,6 +557,7 @@ def test_a_replica_that_is_being_reassigned_is_left_alone(controller: InProcess,
         ((error, message),) = moved(controller, row)
         assert (error, f"request {record.request_id}" in message) == ("REASSIGNMENT_IN_PROGRESS", True)
         # One that stays, and one whose turn has not come.
+        await_replica(controller, topic, 1, partition=1)
         stays = replica(topic, 2, other(controller, topic, 2))
         waits = replica(topic, 1, row["log_dir"], partition=1)
         assert moved(controller, stays, waits, validate_only=True) == [("NONE", ""), ("NONE", "")]
@@ -584,7 +616,7 @@ def failing_directory(cluster: LocalCluster) -> Iterator[Path]:
         cluster.stop("broker-3")
         path.unlink()
         aside.rename(path)
-        cluster.start_broker(3)
+        cluster.start("broker-3")
 
 
 @pytest.mark.long

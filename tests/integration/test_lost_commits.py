@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller.change import instructions as i
-from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.change import protocol as p
+from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.zk.session import ConflictError, ZooKeeperError
 from tests.integration.controllers import Hold, InProcess
@@ -35,7 +35,7 @@ def test_a_cancel_after_a_commit_without_an_answer_is_accepted_only_if_it_is_in_
         raise ZooKeeperError("ZooKeeper did not answer")
 
     monkeypatch.setattr(Znodes, "commit_layout", unanswered)
-    with Hold(i.Pause) as hold, ThreadPoolExecutor() as pool:
+    with Hold(p.Pause) as hold, ThreadPoolExecutor() as pool:
         controller.before = hold
         change = pool.submit(controller.alter, topic, 3)
         hold.await_reached()
@@ -61,7 +61,7 @@ def test_a_bug_leaves_no_topic_closed_although_taking_back_loses_against_other_w
     conflicts: list[str] = []
 
     def bug(instruction: Instruction) -> None:
-        if isinstance(instruction, i.Fence):
+        if isinstance(instruction, p.Fence):
             monkeypatch.setattr(Znodes, "update_topic", conflicting)
             raise KeyError("a bug")
 
@@ -89,7 +89,7 @@ def test_no_answer_is_kept_by_a_cache(controller: InProcess) -> None:
     answers += [controller.http.post(path, json={}) for path in paths]
     for path in (f"/v1/topics/{topic}", f"/v1/topics/{topic}/layout", "/v1/topics/none", "/nowhere", "/"):
         answers.append(controller.http.get(path))
-    with Hold(i.ListTransactions) as hold, ThreadPoolExecutor() as pool:
+    with Hold(p.ListTransactions) as hold, ThreadPoolExecutor() as pool:
         controller.before = hold
         change = pool.submit(controller.alter, topic, 3)
         hold.await_reached()

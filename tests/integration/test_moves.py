@@ -7,9 +7,6 @@ import time
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourceType,
 )
 
@@ -17,24 +14,11 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.moves import Moves, moves
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, alter_configs, unique_name
 
 # Several times what one fetch of a replica takes, which no throttle divides.
 RECORDS, RECORD = 20, 200_000
 BYTES = RECORDS * RECORD
-
-
-def alter(admin: AdminClient, kind: ResourceType, name: str, values: dict[str, str | None]) -> None:
-    entries = [
-        ConfigEntry(
-            key,
-            value,
-            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
-        )
-        for key, value in values.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
 
 
 def test_bytes_that_are_copied_and_that_are_to_be(three_brokers: LocalCluster) -> None:
@@ -49,8 +33,8 @@ def test_bytes_that_are_copied_and_that_are_to_be(three_brokers: LocalCluster) -
     throttle = {"leader.replication.throttled.rate": "100"}
     try:
         for broker in ("1", "2"):
-            alter(client, ResourceType.BROKER, broker, dict(throttle))
-        alter(client, ResourceType.TOPIC, topic, {"leader.replication.throttled.replicas": "*"})
+            alter_configs(client, ResourceType.BROKER, broker, dict(throttle))
+        alter_configs(client, ResourceType.TOPIC, topic, {"leader.replication.throttled.replicas": "*"})
         reassignments = Reassignments(kafka.requests)
         reassignments.start(topic, {0: [1, 3], 1: [2, 3, 1]})
         assert set(reassignments.all_ongoing()) == {(topic, 0), (topic, 1)}
@@ -62,8 +46,8 @@ def test_bytes_that_are_copied_and_that_are_to_be(three_brokers: LocalCluster) -
         assert 0 <= found.copied_bytes < found.total_bytes
     finally:
         for broker in ("1", "2"):
-            alter(client, ResourceType.BROKER, broker, dict.fromkeys(throttle))
-        alter(client, ResourceType.TOPIC, topic, {"leader.replication.throttled.replicas": None})
+            alter_configs(client, ResourceType.BROKER, broker, dict.fromkeys(throttle))
+        alter_configs(client, ResourceType.TOPIC, topic, {"leader.replication.throttled.replicas": None})
     deadline = time.monotonic() + TIMEOUT
     while (found := moves(kafka)) != Moves():
         assert time.monotonic() < deadline, found

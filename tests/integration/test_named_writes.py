@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.replaying import DEADLINE, Replayed, once
+from tests.integration.replaying import Replayed, once
 from tests.streams import FORMAT, create, options
 
 
@@ -40,17 +40,7 @@ def run(query: Replayed, *writes: Write) -> None:
         for one in writes:
             one(query.cluster, rows)
 
-    running = (
-        query.rows(2, "n % 2")
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(query.checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        assert running.awaitTermination(DEADLINE), f"not done within {DEADLINE} s"
-    finally:
-        running.stop()
+    query.run_with(query.rows(2, "n % 2").writeStream.foreachBatch(write))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from spark_ordered_kafka import OrderedConsumer, PartitionKeyRebalanceListener
 from spark_ordered_kafka.checker import check
 from spark_ordered_kafka.client.layouts import Layouts
+from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
@@ -24,6 +24,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import directory_of, held_by, progress_in
 from tests.integration.members import (
     Recorder,
     Room,
@@ -136,10 +137,10 @@ def test_keys_are_handed_over_before_they_are_read_elsewhere(room: Room, topic_n
     assert owner is not holder
     # The records of partition 2 are not committed, so partition 0 stays closed, and is paused rather than buffered.
     deadline = time.monotonic() + TIMEOUT
-    while not owner.consumer._assignment._topics[topic_name].own[0].paused:
+    while not progress_in(owner.consumer, topic_name, 0).paused:
         assert time.monotonic() < deadline, "the gate did not close"
         owner.read()
-    assert owner.consumer._assignment.delivery.held == 0
+    assert held_by(owner.consumer) == 0
     assert ("assigned", [0]) not in story
     read_until(members, lambda: all_read(commit=True), "the last records")
     assert story.index(("revoked", [0])) < story.index(("assigned", [2]))
@@ -386,8 +387,8 @@ def test_without_a_controller_nothing_new_is_delivered(
     writer.write()
     member = room.member(topic_name)
     read_until([member], lambda: len(member.messages) == writer.written, "the first records")
-    directory = member.consumer._directory
-    nowhere = replace(member.consumer._options.connection, controller_url="http://127.0.0.1:1")
+    directory = directory_of(member.consumer)
+    nowhere = Connection({"bootstrap.servers": cluster.bootstrap_servers}, "http://127.0.0.1:1")
     with Layouts(nowhere, timeout=1.0, retry_for=0.0) as gone:
         present, directory.client = directory.client, gone
         writer.write()

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.local import LocalCluster
@@ -63,7 +63,7 @@ def test_switching_is_a_layout_of_its_own_behind_a_fence(
     topic = controller.create(2, ordered_delivery=not ordered_delivery)
     writer = _writer(kafka_cluster, topic)
     kind = "order" if ordered_delivery else "unorder"
-    with Hold(i.Fence) as hold:
+    with Hold(p.Fence) as hold:
         controller.before = hold
         status, started = alter(controller, topic, wait=False, ordered_delivery=ordered_delivery)
         assert (status, started.error) == (200, "NONE")
@@ -117,7 +117,7 @@ def _writer(cluster: LocalCluster, topic: str) -> Producer:
 def test_switching_can_be_cancelled_and_checked_only(controller: InProcess) -> None:
     topic = controller.create(1)
     assert alter(controller, topic, ordered_delivery=False, validate_only=True)[1].change_id is None
-    with Hold(i.ListTransactions) as hold:
+    with Hold(p.ListTransactions) as hold:
         controller.before = hold
         alter(controller, topic, wait=False, ordered_delivery=False)
         hold.await_reached()
@@ -162,7 +162,7 @@ def test_configuration_is_altered_checked_and_reset(controller: InProcess) -> No
 
 def test_refused_switch_leaves_the_configuration_alone(controller: InProcess) -> None:
     topic = controller.create(1, configs={"retention.ms": "60000"})
-    with Hold(i.ListTransactions) as hold:
+    with Hold(p.ListTransactions) as hold:
         controller.before = hold
         controller.alter(topic, 2, wait=False)
         hold.await_reached()

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from spark_ordered_kafka import ControllerClient, OrderedProducer
 from spark_ordered_kafka.checker import check
 from spark_ordered_kafka.client.topics import layout_history
-from spark_ordered_kafka.controller.change import instructions
+from spark_ordered_kafka.controller.change import protocol
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
@@ -603,7 +603,7 @@ def test_a_topic_in_the_middle_of_a_change_holds_no_other(kafka_cluster: LocalCl
         for topic in (held, other):
             producer.produce(topic, "0", "k")
         producer.flush()
-        with Hold(instructions.CommitLayout) as hold:
+        with Hold(protocol.CommitLayout) as hold:
             controller.before = hold
             controller.alter(held, 3, wait=False)
             hold.await_reached()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -20,6 +20,7 @@ from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import in_process
+from tests.integration.keepers import started
 from tests.servers import TIMEOUT, unique_name
 
 
@@ -30,21 +31,10 @@ def settings(kafka_cluster: LocalCluster) -> ZooKeeperSettings:
     return ZooKeeperSettings(connect, 4.0, digest_username="owner", digest_password="hush")
 
 
-@contextmanager
-def connected(settings: ZooKeeperSettings) -> Iterator[KazooClient]:
-    client = client_of(settings)
-    client.start(TIMEOUT)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
-
-
 @pytest.fixture
 def stranger(settings: ZooKeeperSettings) -> Iterator[KazooClient]:
     """Somebody who reaches ZooKeeper, and has no password of the controllers."""
-    with connected(replace(settings, digest_username=None, digest_password=None)) as client:
+    with started(client_of(replace(settings, digest_username=None, digest_password=None))) as client:
         client.ensure_path("/")
         yield client
 
@@ -58,7 +48,7 @@ def start(settings: ZooKeeperSettings) -> None:
 
 def open_znodes(settings: ZooKeeperSettings) -> list[str]:
     """Those that are not the owner's alone."""
-    with connected(settings) as owner:
+    with started(client_of(settings)) as owner:
 
         def below(path: str) -> list[str]:
             return [path, *(found for name in owner.get_children(path) for found in below(f"{path}/{name}"))]
@@ -82,12 +72,12 @@ def test_a_root_that_looks_done_is_not_believed(settings: ZooKeeperSettings, str
         with pytest.raises(NoAuthError):
             stranger.create(f"{path}/more", b"")
     # And once it is done it is believed: later starts look at the mark alone.
-    with connected(settings) as owner:
+    with started(client_of(settings)) as owner:
         owner.set_acls(f"{ROOT}/reviews", OPEN_ACL_UNSAFE)
     start(settings)
     assert open_znodes(settings) == [f"{ROOT}/reviews"]
     # With another password the mark is another: all is looked at again.
-    with connected(settings) as owner:
+    with started(client_of(settings)) as owner:
         owner.set(f"{ROOT}/protected", b"0" * 64)
     start(settings)
     assert open_znodes(settings) == []
@@ -140,7 +130,7 @@ def test_what_cannot_be_taken_is_named(settings: ZooKeeperSettings, stranger: Ka
     # It is nobody's to add to meanwhile, and the operator can take it away.
     with pytest.raises(NoAuthError):
         stranger.create(f"{ROOT}/topics/more", b"")
-    with connected(settings) as owner:
+    with started(client_of(settings)) as owner:
         owner.delete(f"{ROOT}/topics/theirs")
     start(settings)
     assert open_znodes(settings) == []
@@ -149,7 +139,7 @@ def test_what_cannot_be_taken_is_named(settings: ZooKeeperSettings, stranger: Ka
 def test_without_a_login_there_is_no_mark(kafka_cluster: LocalCluster, settings: ZooKeeperSettings) -> None:
     anonymous = replace(settings, digest_username=None, digest_password=None)
     start(anonymous)
-    with connected(anonymous) as anybody, pytest.raises(NoNodeError):
+    with started(client_of(anonymous)) as anybody, pytest.raises(NoNodeError):
         anybody.get(f"{ROOT}/protected")
     with in_process(kafka_cluster, zookeeper=settings) as controller:
         assert controller.create(1)

@@ -10,9 +10,10 @@ import pytest
 
 from spark_ordered_kafka.controller.policy import TopicRequest
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import znodes_of
 from tests.integration.controllers import InProcess, exists, in_process, several
 from tests.integration.policies import ASKED
-from tests.servers import TIMEOUT, create_topic, unique_name
+from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +85,19 @@ def test_a_policy_sees_what_a_topic_would_be(controller: InProcess) -> None:
 
 def moved_within_its_broker(controller: InProcess, topic: str, *, validate_only: bool = True) -> str:
     """The error of a request that gives partition 0 other replicas: the cluster has one broker with two directories."""
-    (replica,) = controller.http.get("/v1/replica-log-dirs", params={"topic": topic, "partition": 0}).json()[
-        "replicas"
-    ]
+
+    def current() -> str | None:
+        answer = controller.http.get("/v1/replica-log-dirs", params={"topic": topic, "partition": 0})
+        if answer.json().get("error") == "UNKNOWN_TOPIC_OR_PARTITION":
+            return None
+        (replica,) = answer.json()["replicas"]
+        found: str | None = replica["current_replica_log_dir"]
+        return found
+
+    # The broker has a new topic in its metadata a moment later, and its log still later.
+    await_true(lambda: current() is not None, "the replica is in a log directory")
     (broker,) = controller.http.get("/v1/log-dirs").json()["brokers"]
-    (other,) = {row["path"] for row in broker["log_dirs"]} - {replica["current_replica_log_dir"]}
+    (other,) = {row["path"] for row in broker["log_dirs"]} - {current()}
     row = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [other]}
     answer = controller.http.post(
         "/v1/reassignments", json={"partitions": [row], "validate_only": validate_only}
@@ -118,7 +127,7 @@ def test_what_a_policy_vetoes_is_not_done(controller: InProcess, kafka_cluster: 
     assert rows[0][2] == "not while I am on duty"
     assert "ZeroDivisionError" in rows[1][2]
     assert not exists(kafka_cluster, vetoed)
-    assert controller.service.creator._znodes.creations() == []
+    assert znodes_of(controller.service).creations() == []
     answer = controller.http.post("/v1/topics", json={"topic": vetoed, "validate_only": True})
     assert (answer.status_code, answer.json()["error"]) == (400, "POLICY_VIOLATION")
 
@@ -139,4 +148,4 @@ def test_what_a_policy_vetoes_is_not_done(controller: InProcess, kafka_cluster: 
             answer = controller.http.patch(f"/v1/topics/{vetoed}", json=body)
             assert (answer.status_code, answer.json()["error"]) == (400, "POLICY_VIOLATION"), fields
     assert controller.topic(vetoed) == before
-    assert controller.service.deleter._znodes.deletions() == {}
+    assert znodes_of(controller.service).deletions() == {}

@@ -227,11 +227,11 @@ def placed(controller: InProcess, replicas: list[list[int]]) -> str:
 @contextmanager
 def killed(cluster: LocalCluster, broker: int) -> Iterator[None]:
     """The broker is dead, and for a moment the others do not know; it runs again afterwards."""
-    cluster.kill_broker(broker)
+    cluster.kill(f"broker-{broker}")
     try:
         yield
     finally:
-        cluster.start_broker(broker)
+        cluster.start(f"broker-{broker}")
 
 
 def produce(cluster: LocalCluster, topic: str, partitions: range) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import session_of
 from tests.integration.controllers import InProcess, in_process
 from tests.servers import TIMEOUT, await_true, unique_name
 
@@ -51,7 +52,7 @@ def test_a_leader_without_followers_answers_no_layout(ensemble: LocalCluster, pa
 
 def test_many_who_ask_at_once_cost_few_writes(controller: InProcess) -> None:
     topic = controller.create(2)
-    client = controller.service._session.client
+    client = session_of(controller.service).client
     controller.http.get(f"/v1/topics/{topic}/layout")
     before, started = client.last_zxid, time.monotonic()
     with ThreadPoolExecutor(100) as pool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,13 +26,6 @@ from tests.streams import NumberedWriter, create, raw_records
 def mover(three_brokers: LocalCluster) -> Iterator[Mover]:
     with in_process(three_brokers) as controller, cleaned(Mover(controller)) as mover:
         yield mover
-
-
-@pytest.fixture(scope="module")
-def judge(three_brokers: LocalCluster) -> Iterator[Judge]:
-    judge = Judge(three_brokers)
-    yield judge
-    judge.close()
 
 
 def test_partitions_move_and_their_preferred_leaders_lead(mover: Mover, judge: Judge) -> None:
@@ -171,9 +165,15 @@ def test_the_end_is_audited_and_counted(mover: Mover, judge: Judge, caplog: pyte
     controller: InProcess = mover.controller
     with caplog.at_level("INFO", logger="spark_ordered_kafka.audit"):
         request = mover.submit(Row(topic, 0, [2]))
-        mover.ended(request)
-    lines = [line for line in map(json.loads, caplog.messages) if line["event"] == "ended"]
-    (line,) = [line for line in lines if line["reassignment"] == request]
+
+        def audited() -> list[dict[str, Any]]:
+            messages = [one.getMessage() for one in caplog.records if one.name == "spark_ordered_kafka.audit"]
+            lines = [line for line in map(json.loads, messages) if line["event"] == "ended"]
+            return [line for line in lines if line["reassignment"] == request]
+
+        # A request has ended a moment before it is audited.
+        await_true(lambda: bool(audited()), "the end is audited")
+        (line,) = audited()
     assert (line["outcome"], line["done"], line["failed"], line["cancelled"]) == ("done", 1, 0, 0)
     assert line["bytes"] >= 100_000
     figures = controller.http.get("/metrics").text

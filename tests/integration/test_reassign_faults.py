@@ -26,13 +26,6 @@ def mover(three_brokers: LocalCluster) -> Iterator[Mover]:
         yield mover
 
 
-@pytest.fixture(scope="module")
-def judge(three_brokers: LocalCluster) -> Iterator[Judge]:
-    judge = Judge(three_brokers)
-    yield judge
-    judge.close()
-
-
 # -- cancelled ----------------------------------------------------------------------------------------------------
 
 
@@ -176,16 +169,24 @@ def test_a_controller_dies_at_every_step_and_the_next_one_goes_on(
     rows = [Row(topic, 0, [3, 2], [path, "any"]), Row(topic, 1, [3, 1])]
     chroot = unique_name("deaths")
     requests: list[int] = []
+    widened: list[str] = []
 
     def submit(mover: Mover) -> None:
         requests.append(mover.submit(*rows, throttle=FAST))
+        widened.append(mover.controller.create(1, replication_factor=1))
+        item = {"topic": widened[0], "replication_factor": 3}
+        answer = mover.controller.http.post("/v1/replication-factors", json={"topics": [item]})
+        assert answer.json()["topics"][0]["error"] == "NONE", answer.text
 
     dying(three_brokers, chroot, STEPS[0], submit)
     for step in ["load", *STEPS[1:]]:
         dying(three_brokers, chroot, step)
     with in_process(three_brokers, chroot=chroot, reassign=SETTINGS) as controller:
         view = Mover(controller).ended(requests[0])
+        # Other replication factors are requests, too.
+        assert Mover(controller).ended(requests[0] + 1).state == "done"
     assert (view.state, outcomes(view)) == ("done", {(0, 3): "NONE", (1, 3): "NONE"})
+    await_true(lambda: set(judge.replicas(widened[0])[0]) == {1, 2, 3}, "three replicas")
     judge.await_replicas(topic, [(3, 2), (3, 1)])
     assert judge.where(topic, 0, 3) == (path, None)
     assert judge.throttles(topic) == {}
@@ -224,12 +225,12 @@ def third_broker(three_brokers: LocalCluster, judge: Judge) -> Iterator[int]:
     yield 3
     away = [path.with_name(f"{path.name}-away") for path in paths]
     if any(path.exists() for path in away):
-        three_brokers.kill_broker(3)
+        three_brokers.kill("broker-3")
         for path, moved in zip(paths, away, strict=True):
             if moved.exists():
                 path.unlink()
                 moved.rename(path)
-    three_brokers.start_broker(3)
+    three_brokers.start("broker-3")
     await_true(lambda: judge.answers(3), "broker 3 again")
     await_true(lambda: judge.throttles() == {}, "the end of the throttles that it could not be told before")
 
@@ -248,7 +249,7 @@ def test_what_goes_to_a_broker_or_a_log_directory_that_dies_fails_and_the_rest_i
     request = mover.submit(Row(topic, 0, [third_broker]), Row(topic, 1, [1]), throttle=PACE)
     mover.until(request, lambda view: view.moving == 2, "both on their way")
     await_true(lambda: judge.ongoing(topic) == {0: (third_broker,), 1: (1,)}, "both reassignments in Kafka")
-    three_brokers.kill_broker(third_broker)
+    three_brokers.kill(f"broker-{third_broker}")
     view = mover.until(request, lambda view: view.failed == 1, "the end of what goes to the dead broker")
     assert outcomes(view) == {(0, third_broker): "BROKER_NOT_AVAILABLE", (1, 1): "REASSIGNMENT_IN_PROGRESS"}
     assert judge.ongoing(topic) == {1: (1,)}

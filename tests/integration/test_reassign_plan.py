@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
+from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
@@ -22,7 +23,6 @@ from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.local.tools import kafka_tool
 from tests.servers import TIMEOUT, await_true, unique_name
 
 SIZE = 20_000
@@ -245,7 +245,7 @@ def test_a_limit_that_a_plan_would_break_is_told(planning: Planning) -> None:
         try:
             for broker in (2, 3):
                 client.set_guard_rails(broker, schemas.GuardRailsRequest(max_partitions=1))
-            with pytest.raises(RequestError, match="2 of 2 replicas to move have no place") as refused:
+            with pytest.raises(RequestError, match="2 of 2 replicas have no place") as refused:
                 client.plan_reassignment(goal)
             assert refused.value.name == "GUARD_RAILS"
         finally:

@@ -22,6 +22,8 @@ from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.updates import updated
+from tests.inside import session_of
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.policies import ASKED
 from tests.integration.reassigning import SLOW, Judge, Mover, Row
@@ -401,7 +403,7 @@ def test_verifying_what_is_not_there(moving: InProcess, judge: Judge) -> None:
 
 @pytest.fixture
 def store(moving: InProcess) -> ReassignmentStore:
-    return ReassignmentStore(moving.service._session)
+    return ReassignmentStore(session_of(moving.service))
 
 
 def new(request_id: int) -> RequestRecord:
@@ -463,14 +465,12 @@ def test_moves_that_stay_the_same_are_parsed_once(store: ReassignmentStore) -> N
 
 def test_requests_that_have_ended_are_read_once(moving: InProcess, store: ReassignmentStore) -> None:
     ended = store.create(new, many(1)).request_id
-    going = store.create(
-        lambda number: new(number).model_copy(update={"state": "running"}), many(1)
-    ).request_id
+    going = store.create(lambda number: updated(new(number), state="running"), many(1)).request_id
     assert {store.records()[ended].state, store.records()[going].state} == {"done", "running"}
     for request_id in (ended, going):
-        store.update(request_id, lambda record: record.model_copy(update={"state": "failed"}))
+        store.update(request_id, lambda record: updated(record, state="failed"))
     assert (store.records()[ended].state, store.records()[going].state) == ("done", "failed")
-    assert ReassignmentStore(moving.service._session).records()[ended].state == "failed"
+    assert ReassignmentStore(session_of(moving.service)).records()[ended].state == "failed"
     for request_id in (ended, going):
         store.delete(request_id)
         assert request_id not in store.records()
@@ -481,8 +481,9 @@ def test_what_waits_for_its_turn_is_not_contradicted(moving: InProcess, store: R
     topic, other = moving.create(1, replication_factor=1), moving.create(1, replication_factor=1)
 
     def resized(name: str) -> dict[str, Any]:
-        body = {"topics": [{"topic": name, "replication_factor": 2}]}
-        row: dict[str, Any] = moving.http.post("/v1/replication-factors", json=body).json()["topics"][0]
+        body = {"topics": [{"topic": name, "replication_factor": 3}]}
+        answer = moving.http.post("/v1/replication-factors", json=body, params={"wait": TIMEOUT})
+        row: dict[str, Any] = answer.json()["topics"][0]
         return row
 
     def waiting(*after: int) -> int:
@@ -496,7 +497,7 @@ def test_what_waits_for_its_turn_is_not_contradicted(moving: InProcess, store: R
     try:
         refused = resized(topic)
         assert refused["error"] == "REASSIGNMENT_IN_PROGRESS"
-        assert refused["error_message"].startswith(f"reassignment {request} moves partition {topic}-0")
+        assert f"wait for the end, or cancel reassignment {request}" in refused["error_message"]
         assert moving.alter(topic, 2).error == "REASSIGNMENT_IN_PROGRESS"
         assert moving.alter(topic, 2, validate_only=True).error == "REASSIGNMENT_IN_PROGRESS"
         assert resized(other)["error"] == "NONE"
@@ -516,7 +517,7 @@ def test_brokers_that_differ_are_not_believed(moving: InProcess, judge: Judge) -
     topic = judge.create([1], [2])
     service = moving.service
     agreement = MetadataAgreement(
-        service.admin.requests, ReassignmentStore(service._session), time.time, timeout=TIMEOUT
+        service.admin.requests, ReassignmentStore(session_of(service)), time.time, timeout=TIMEOUT
     )
     described = service.admin.describe_topics([topic])
     alive = {broker.id for broker in service.admin.brokers()}
@@ -533,7 +534,7 @@ def test_what_a_request_has_just_done_is_remembered(moving: InProcess, mover: Mo
     request = mover.submit(Row(topic, 0, [2]), Row(topic, 1, [1]))
     assert mover.ended(request).state == "done"
     service = moving.service
-    store = ReassignmentStore(service._session)
+    store = ReassignmentStore(session_of(service))
     for seconds, remembered in ((0.0, {(topic, 0)}), (60.0, set())):
         now = mover.view(request).ended_at
         assert now is not None
@@ -546,7 +547,7 @@ def test_what_a_request_has_just_done_is_remembered(moving: InProcess, mover: Mo
 
 
 def test_the_newest_plan_is_kafkas_json(moving: InProcess, store: ReassignmentStore) -> None:
-    session: Session = moving.service._session
+    session: Session = session_of(moving.service)
     moves = [
         Move(topic="t", partition=0, before=(1,), after=(2, 3), after_log_dirs=("/a", None)),
         Move(topic="t", partition=1, before=(1,), after=(2,)),

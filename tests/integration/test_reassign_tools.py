@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
+from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.local.tools import kafka_tool
 from tests.servers import TIMEOUT, await_true, unique_name
 
 SLOW = "20000"

@@ -6,12 +6,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.state import topics as znodes_module
 from spark_ordered_kafka.controller.state.records import CreationRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.updates import updated
+from tests.inside import jobs_of, session_of, znodes_of
 from tests.integration.controllers import Hold, InProcess
 from tests.servers import TIMEOUT, create_topic
 
@@ -115,14 +117,14 @@ def test_creation_in_the_place_of_a_deleted_topic_is_ended_when_it_was_cut_off(
     old = record_of(controller, changed)
     delete(kafka_cluster, changed)
     creation = CreationRecord(partitions=2, replication_factor=1, hash="murmur3", ordered_delivery=True)
-    controller.service.creator._znodes.record_creation(changed, creation)
+    znodes_of(controller.service).record_creation(changed, creation)
     create_topic(kafka_cluster.bootstrap_servers, changed, 2)
     answer = controller.http.post("/v1/topics", json={"topic": changed, "partitions": 2})
     assert answer.status_code == 201, answer.text
     assert_new(controller, changed, old, 2)
 
 
-@pytest.mark.parametrize("kind", [i.ListTransactions, i.ReadBoundaries, i.CommitLayout, i.RollBack])
+@pytest.mark.parametrize("kind", [p.ListTransactions, p.ReadBoundaries, p.CommitLayout, p.RollBack])
 def test_a_change_in_progress_does_not_outlive_its_topic(
     controller: InProcess, kafka_cluster: LocalCluster, kind: type
 ) -> None:
@@ -131,10 +133,10 @@ def test_a_change_in_progress_does_not_outlive_its_topic(
     with Hold(kind) as hold:
         controller.before = hold
         change = controller.alter(topic, 3, wait=False)
-        if kind is i.RollBack:
+        if kind is p.RollBack:
             assert controller.http.delete(f"/v1/topics/{topic}/change").status_code == 200
         hold.await_reached()
-        job, thread = controller.service.changes._jobs[topic]
+        job, thread = jobs_of(controller.service)[topic]
         assert job.change.id == change.change_id
         recreate(kafka_cluster, topic, 2)
         assert controller.http.post(f"/v1/topics/{topic}/adopt", json={}).status_code == 200
@@ -149,11 +151,11 @@ def test_layouts_are_not_taken_for_those_of_a_topic_that_was_replaced(
     controller: InProcess, kafka_cluster: LocalCluster, changed: str
 ) -> None:
     """A reader that has the old record when the new one is written must not get a mixture."""
-    fresh = Znodes(controller.service._session)
+    fresh = Znodes(session_of(controller.service))
     old = record_of(controller, changed)
     recreate(kafka_cluster, changed, 2)
     assert controller.http.post(f"/v1/topics/{changed}/adopt", json={}).status_code == 200
-    for record in (old, old.model_copy(update={"layout_epoch": 0})):
+    for record in (old, updated(old, layout_epoch=0)):
         with pytest.raises(UnavailableError, match="replaced"):
             fresh.layouts(changed, record)
     assert [

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.controller.change import instructions as i
+from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.integration.foreign_clients import RunningProducer
@@ -45,7 +45,7 @@ def test_a_running_producer_refuses_a_change_before_anything_is_done_to_kafka(
             assert "a producer without idempotence has just written offset" in told
             assert "stop that producer, or use force" in told
         assert ("nothing was changed in Kafka" in told) == (target > 3)
-        assert set(steps) == {i.LookForForeign, i.RollBack, i.Finish}
+        assert set(steps) == {p.DetectForeignProducers, p.RollBack, p.Finish}
         foreign.await_written(10)
         assert kafka_partitions(kafka_cluster, topic) == 3
     assert foreign.partitions == {0, 1, 2}
@@ -61,26 +61,27 @@ def test_force_goes_on_beside_a_running_producer(controller: InProcess, kafka_cl
         assert controller.alter(topic, 4, force=True).error == "NONE"
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.2], ids=["many records", "five a second"])
 def test_a_producer_that_begins_later_leaves_partitions_that_the_error_names_and_a_layout_covers(
-    kafka_cluster: LocalCluster,
+    kafka_cluster: LocalCluster, pause: float
 ) -> None:
     with in_process(kafka_cluster, retire_interval=0.2) as controller:
-        refuse_late(controller, kafka_cluster)
+        refuse_late(controller, kafka_cluster, pause)
 
 
-def refuse_late(controller: InProcess, kafka_cluster: LocalCluster) -> None:
+def refuse_late(controller: InProcess, kafka_cluster: LocalCluster, pause: float) -> None:
     topic = controller.create(3)
-    with Hold(i.Persist) as hold, ThreadPoolExecutor() as pool:
+    with Hold(p.Persist) as hold, ThreadPoolExecutor() as pool:
         controller.before = hold
         change = pool.submit(controller.alter, topic, 5)
         hold.await_reached()  # the look is over
-        with RunningProducer(kafka_cluster, topic) as foreign:
+        with RunningProducer(kafka_cluster, topic, pause) as foreign:
             foreign.await_written(3)
             hold.release()
             result = change.result(TIMEOUT)
             assert result.error == "ACTIVE_FOREIGN_PRODUCERS"
             assert "Kafka has 5 partitions by now, 2 more than before" in (result.error_message or "")
-            foreign.await_written(20)
+            foreign.await_written(10)
     await_true(lambda: len(controller.layout(topic).layouts) == 2, "a covering layout")
     layouts = controller.layout(topic).layouts
     assert [(one.undeleted_partition_count, len(one.starts)) for one in layouts] == [(3, 3), (3, 5)]

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.errors import ReplayMismatchError
 from spark_ordered_kafka.kafka.ledger import Fingerprint, Origin
-from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.replaying import Replayed, once
 from tests.servers import TIMEOUT
@@ -147,7 +147,9 @@ def test_what_is_passed_over_is_logged(
 
     assert attempt("first", 10, accepted=True)
     assert not attempt("second", 10, accepted=True)
-    assert caplog.messages == [], "nothing to accept"
+    assert not [message for message in caplog.messages if "acceptReplayMismatch" in message], (
+        "nothing to accept"
+    )
     with pytest.raises(ReplayMismatchError, match="acceptReplayMismatch=job:17"):
         attempt("third", 4, accepted=False)
     assert not attempt("third", 4, accepted=True)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller.change import instructions as i
-from spark_ordered_kafka.controller.reassign.requests import replication as replication_module
+from spark_ordered_kafka.controller.change import protocol as p
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, errors, in_process, several
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 
 COUNTS, FACTORS = "/v1/partition-counts", "/v1/replication-factors"
 WAIT = {"params": {"wait": TIMEOUT}}
@@ -176,7 +177,7 @@ def test_replication_factor_up_and_down(controller: InProcess) -> None:
 
 def test_nothing_is_altered_amid_a_change(controller: InProcess) -> None:
     topic = controller.create(1, replication_factor=1)
-    with Hold(i.ReadBoundaries) as hold:
+    with Hold(p.ReadBoundaries) as hold:
         controller.before = hold
         controller.alter(topic, 2, wait=False)
         hold.await_reached()
@@ -189,7 +190,7 @@ def test_given_replicas_outlive_the_controller(three_brokers: LocalCluster) -> N
     chroot, wanted = unique_name("resumed"), [[3, 1], [2, 3], [1, 2]]
     with in_process(three_brokers, chroot=chroot) as first:
         topic = placed(first, 3, 1)
-        with Hold(i.CreatePartitions) as hold:
+        with Hold(p.CreatePartitions) as hold:
             first.before = hold
             item = {"topic": topic, "partition_count": 3, "assignments": {"1": wanted[1], "2": wanted[2]}}
             assert errors(several(first, COUNTS, [item])) == ["NONE"]
@@ -206,7 +207,7 @@ def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProces
     """It gets nothing, it keeps what it has, and what waits for it goes on when it is back."""
     topic = placed(controller, 1, 3)
     moving = placed(controller, 1)
-    three_brokers.kill_broker(3)
+    three_brokers.kill("broker-3")
     try:
         deadline = time.monotonic() + TIMEOUT
         while 3 in [broker.id for broker in controller.service.admin.brokers()]:
@@ -249,7 +250,7 @@ def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProces
         assert errors(several(controller, FACTORS, [fewer], **WAIT)) == ["NONE"]
         assert replicas(controller, topic) == [[1]]
     finally:
-        three_brokers.start_broker(3)
+        three_brokers.start("broker-3")
     await_replicas(controller, moving, [2])
     deadline = time.monotonic() + TIMEOUT
     while set(controller.topic(moving).partitions[0].isr) != {1, 3}:
@@ -257,16 +258,27 @@ def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProces
         time.sleep(0.1)
 
 
-def test_waiting_tells_of_a_cancelled_reassignment(
-    controller: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = placed(controller, 1)
-    replication = controller.service.replication
-    with monkeypatch.context() as patch:
-        patch.setattr(replication_module, "PROPAGATION", 0.2)
-        patch.setattr(
-            replication._reassignments, "start", lambda *_: None
-        )  # as if it had been cancelled at once
+def test_more_replicas_can_be_asked_for_again_and_cancelled(three_brokers: LocalCluster) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def before(step: str) -> None:
+        if step == "load" and held.is_set():
+            assert go_on.wait(TIMEOUT), "nobody released the request"
+
+    with in_process(three_brokers, before_step=before) as controller:
+        topic = placed(controller, 1)
         item = {"topic": topic, "assignments": {"0": [1, 2]}}
-        ((_, error, message),) = several(controller, FACTORS, [item], params={"wait": TIMEOUT})
-        assert (error, "was cancelled or replaced" in message) == ("INVALID_REQUEST", True), message
+        held.set()
+        assert errors(several(controller, FACTORS, [item])) == ["NONE"]
+        ((_, error, message),) = several(controller, FACTORS, [item], params={"wait": 0.1})
+        assert (error, "reassignment 1 continues" in message) == ("REQUEST_TIMED_OUT", True), message
+        ((_, error, message),) = several(controller, FACTORS, [{"topic": topic, "replication_factor": 3}])
+        assert (error, "or cancel reassignment 1" in message) == ("REASSIGNMENT_IN_PROGRESS", True), message
+        cancelled = controller.http.delete("/v1/reassignments/latest").json()
+        assert cancelled["partitions"][0]["error"] == "NONE"
+        go_on.set()
+        queries = controller.service.reassignment_queries
+        await_true(lambda: queries.view(1).complete, "the end of the request")
+        assert (queries.view(1).state, replicas(controller, topic)) == ("cancelled", [[1]])
+        with pytest.raises(RequestError, match=f"partition {topic}-0 of reassignment 1 cancelled"):
+            queries.ended(1, topic)

@@ -18,6 +18,7 @@ from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER
+from tests.inside import session_of
 from tests.integration.controllers import InProcess, exists, in_process
 from tests.integration.keepers import with_sasl
 from tests.integration.test_reviews import ask, decide, request_creation, settings, shown
@@ -122,7 +123,7 @@ def reassignment(store: ReassignmentStore) -> int:
 def test_the_latest_reassignment_is_that_of_the_asking_however_it_is_written(
     reviewed: InProcess, directory: Path, latest: str
 ) -> None:
-    store = ReassignmentStore(reviewed.service._session)
+    store = ReassignmentStore(session_of(reviewed.service))
     made = [reassignment(store)]
     try:
         asked = sent(reviewed, "PATCH", f"/v1/reassignments/{latest}", '{"throttle": 7}')

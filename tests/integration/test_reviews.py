@@ -25,6 +25,7 @@ from spark_ordered_kafka.controller.state.reviews import EXPIRY
 from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ReviewPendingError
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import session_of
 from tests.integration.controllers import InProcess, exists, free_port, in_process, served
 from tests.servers import unique_name
 
@@ -122,7 +123,7 @@ def test_nothing_is_done_before_somebody_else_approves(
 
 
 def test_the_latest_reassignment_is_the_one_of_the_request(reviewed: InProcess) -> None:
-    store = ReassignmentStore(reviewed.service._session)
+    store = ReassignmentStore(session_of(reviewed.service))
     move = Move(topic="none", partition=0, before=(1,), after=(2,))
 
     def begin() -> int:

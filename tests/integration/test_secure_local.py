@@ -508,7 +508,7 @@ def test_the_command_with_several_servers_of_the_older_kafka(tmp_path: Path) -> 
         shown = json.loads(run_cli("status", "--dir", str(home), "--output", "json").stdout)
         assert shown["running"] is True
         assert shown["security"] == security
-        cluster.kill_broker(1)
+        cluster.kill("broker-1")
         again = run_cli("up", "--dir", str(home))
         assert again.returncode == 0, again.stderr
         assert security["users"]["admin"]["client_properties"] in again.stdout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_ordered_kafka.config import stream_options
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.spark.options import stream_options
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
 from tests.streams import NumberedWriter, create, options

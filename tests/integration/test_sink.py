@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.errors import ReplayMismatchError, UnavailableError
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
-from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.native.loading import kernel
 from tests.streams import (
     FORMAT,
     Collector,
@@ -95,6 +96,7 @@ def test_a_change_in_the_middle_of_a_task(
     assert report.violations == 0, report
 
 
+@pytest.mark.skipif(kernel() is None, reason="without the kernel no producer is used again")
 def test_a_change_between_two_transactions_of_a_cached_producer(
     cluster: LocalCluster, spark: SparkSession, topic_name: str
 ) -> None:
@@ -320,6 +322,7 @@ def test_a_writer_gives_up_when_no_controller_answers(cluster: LocalCluster, top
         task.write(numbered(1, 0, 1))
 
 
+@pytest.mark.skipif(kernel() is None, reason="without the kernel no producer is used again")
 def test_a_fenced_producer_is_freed(cluster: LocalCluster, topic_name: str) -> None:
     """Each has connections and threads; a writer in a changing topic must not gather them."""
     create(cluster, topic_name, 1)

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import register
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import producer_of
 from tests.streams import (
     FORMAT,
     Collector,
@@ -117,7 +118,7 @@ def test_a_range_that_ends_in_aborted_records(
     writer.write()
     given_up = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:other:0", 0, 1000)
     given_up.write(numbered(30, 0, 10))
-    given_up._producer.flush()  # type: ignore[union-attr] # the records must be in the log before the abort
+    producer_of(given_up).flush()  # the records must be in the log before the abort
     given_up.abort()
     rows = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic_name)).load()
     assert rows.count() == writer.written
@@ -174,17 +175,17 @@ def test_a_running_query_waits_for_the_controller(
     try:
         query.processAllAvailable()
         before = found.report().records
-        cluster.kill_controller()
+        cluster.kill("controller-1")
         # A producer that checked its layout before needs no controller; the reader must not go on without one.
         writer.write()
         assert not query.awaitTermination(3), query.exception()
         assert found.report().records == before
-        cluster.start_controller()
+        cluster.start("controller-1")
         query.processAllAvailable()
         assert found.report(writer.written).violations == 0
     finally:
         query.stop()
-        cluster.start_controller()
+        cluster.start("controller-1")
 
 
 def test_start_offsets_and_limits_of_a_batch(

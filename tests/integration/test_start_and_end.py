@@ -11,8 +11,9 @@ from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.errors import ConfigError, RequestError
-from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import producer_of
 from tests.integration.driven import (
     Stream,
     Writer,
@@ -138,7 +139,7 @@ def test_what_is_not_committed_is_not_there_yet(cluster: LocalCluster, topic_nam
         writer_context(cluster), topic_name, f"ordered:{topic_name}:other:0", 0, 1000
     )
     unfinished.write(numbered(1, 5, 3))
-    unfinished._producer.flush()  # type: ignore[union-attr] # the records must be in the log while it is open
+    producer_of(unfinished).flush()  # the records must be in the log while it is open
     source = options(
         cluster,
         subscribe=topic_name,

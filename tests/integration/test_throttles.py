@@ -12,8 +12,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
     ConfigResource,
     ConfigSource,
     ResourceType,
@@ -38,7 +36,7 @@ from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.reassigning import Judge
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, alter_configs, unique_name
 
 BROKERS = (1, 2, 3)
 Configs = dict[str, dict[str, str]]
@@ -77,17 +75,7 @@ class Operator:
     def set(self, resource: int | str, values: Mapping[str, str | None]) -> None:
         """Alter, and wait until every broker that is asked shows it."""
         kind = ResourceType.BROKER if isinstance(resource, int) else ResourceType.TOPIC
-        entries = [
-            ConfigEntry(
-                name,
-                value,
-                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
-            )
-            for name, value in values.items()
-        ]
-        changed = ConfigResource(kind, str(resource), incremental_configs=entries)
-        (future,) = self.admin.incremental_alter_configs([changed]).values()
-        future.result(TIMEOUT)
+        alter_configs(self.admin, kind, str(resource), values)
         topics = [resource] if isinstance(resource, str) else []
 
         def shown() -> bool:
@@ -372,7 +360,7 @@ def test_a_broker_that_is_down_gets_its_own_value_back_later(
     with controller(tree, admin) as running:
         assert running.reconcile(needs) == []
         operator.admin.delete_topics([doomed])[doomed].result(TIMEOUT)
-        three_brokers.kill_broker(3)
+        three_brokers.kill("broker-3")
         try:
             eventually(lambda: {broker.id for broker in admin.brokers()} == {1, 2})
             # It cannot be told of another rate, the others can.
@@ -387,7 +375,7 @@ def test_a_broker_that_is_down_gets_its_own_value_back_later(
             )
             assert running.recorded()
         finally:
-            three_brokers.start_broker(3)
+            three_brokers.start("broker-3")
 
         def finished() -> bool:
             running.reconcile({})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import znodes_of
 from tests.integration.controllers import InProcess, errors, exists, several
 from tests.servers import TIMEOUT, create_topic, unique_name
 
@@ -46,18 +47,18 @@ def test_a_request_ends_in_time_and_says_what_goes_on(
     controller: InProcess, kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = unique_name("slow"), unique_name("after")
-    creator = controller.service.creator
-    held, create = threading.Event(), creator._admin.create_topic
+    admin = controller.service.admin
+    held, create = threading.Event(), admin.create_topic
 
     def slow(*args: Any, **kwargs: Any) -> None:
         assert held.wait(TIMEOUT)
         create(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(creator._admin, "create_topic", slow)
+        patch.setattr(admin, "create_topic", slow)
         rows = several(controller, "/v1/topics", [{"topic": first}, {"topic": second}], timeout_ms=300)
         assert errors(rows) == ["REQUEST_TIMED_OUT", "REQUEST_TIMED_OUT"]
-        assert "it goes on" in rows[0][2]
+        assert "continues in the background" in rows[0][2]
         assert "nothing was done" in rows[1][2]
         held.set()
         deadline = time.monotonic() + TIMEOUT
@@ -68,7 +69,7 @@ def test_a_request_ends_in_time_and_says_what_goes_on(
     # Of one topic the request itself fails.
     held.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(creator._admin, "create_topic", slow)
+        patch.setattr(admin, "create_topic", slow)
         answer = controller.http.post("/v1/topics", json={"topic": second, "timeout_ms": 1})
         held.set()
     assert (answer.status_code, answer.json()["error"]) == (503, "REQUEST_TIMED_OUT")
@@ -122,7 +123,7 @@ def test_wrong_fields_of_a_creation(controller: InProcess, fields: dict[str, Any
     answer = controller.http.post("/v1/topics", json=body)
     assert (answer.status_code, answer.json()["error"]) == (400, error), answer.text
     assert next(iter(fields)).split("_")[0] in answer.json()["error_message"]
-    assert controller.service.creator._znodes.creations() == []
+    assert znodes_of(controller.service).creations() == []
 
 
 @pytest.mark.parametrize(

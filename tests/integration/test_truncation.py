@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.client.layouts import Truncations, reader
+from spark_ordered_kafka.client.layout_answers import Truncations
+from spark_ordered_kafka.client.layouts import reader
 from spark_ordered_kafka.controller.topics import truncation
 from spark_ordered_kafka.kafka import producers
 from spark_ordered_kafka.kafka.values import LogEnd

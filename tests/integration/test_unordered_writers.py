@@ -15,7 +15,7 @@ from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
-from spark_ordered_kafka.kafka.writer import TaskTransaction
+from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import kernel
 from spark_ordered_kafka.ordering import bucket, key_hash

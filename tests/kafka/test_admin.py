@@ -46,10 +46,10 @@ def test_kafkas_code_is_kept() -> None:
 
 
 def test_a_code_that_means_something_else_here_is_not_taken_over() -> None:
-    error = translated(kafka_errors.UnsupportedVersionError("old"), "list", "host:1")
+    error = translated(kafka_errors.UnsupportedForMessageFormatError("old"), "list", "host:1")
     assert isinstance(error, RequestError)
     assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "UNSUPPORTED_VERSION: old" in str(error)
+    assert "UNSUPPORTED_FOR_MESSAGE_FORMAT: old" in str(error)
     assert "GUARD_RAILS" not in str(translated(broker_error(88), "list", "host:1"))
 
 

@@ -1,6 +1,8 @@
 """Replay buffer, fingerprint and ledger entry: pure parts of the sink."""
 
+import tempfile
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -108,11 +110,14 @@ def test_buffer_gives_back_all_batches_in_order_any_number_of_times(sizes: list[
     assert list(buffer) == []
 
 
-def test_buffer_spills_beyond_its_limit() -> None:
+def test_buffer_spills_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     buffer = RowBuffer(100)
     batch = pa.RecordBatch.from_pydict({"value": [b"x" * 60]})
     for _ in range(3):
         buffer.append(batch)
-    assert buffer.spilled_batches == 2
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_size > 2 * 60
     assert sum(found.num_rows for found in buffer) == 3
     buffer.close()
+    assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ import pytest
 
 from spark_ordered_kafka.kafka.ids import WriterTask, transactional_id
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
-from spark_ordered_kafka.kafka.replay import Claim, mismatch, refusal, strays
+from spark_ordered_kafka.kafka.replay import Claim, entries_of_others, mismatch, refusal
 
 OURS = Origin("query", "run", "execution")
 CLAIM = Claim("w", 7, OURS)
@@ -50,14 +50,14 @@ def test_a_mismatch_names_causes_and_the_way_out() -> None:
         assert words in str(said)
 
 
-def test_strays_of_other_topics_count_only_where_rows_name_topics() -> None:
+def test_entries_of_other_topics_count_only_where_rows_name_topics() -> None:
     elsewhere = {
         WriterTask("b", "w", 0): LedgerEntry(7, ROWS, Origin("query", "earlier", "x", by_column=True))
     }
-    assert strays(elsewhere, {"a"}, CLAIM) == {}
+    assert entries_of_others(elsewhere, {"a"}, CLAIM) == {}
     by_column = Claim("w", 7, Origin("query", "run", "execution", by_column=True))
-    assert strays(elsewhere, {"a"}, by_column) == elsewhere
-    assert strays(elsewhere, {"b"}, CLAIM) == elsewhere
+    assert entries_of_others(elsewhere, {"a"}, by_column) == elsewhere
+    assert entries_of_others(elsewhere, {"b"}, CLAIM) == elsewhere
 
 
 def test_a_place_is_found_again_by_its_name() -> None:

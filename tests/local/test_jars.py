@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_ordered_kafka.errors import LocalClusterError
-from spark_ordered_kafka.local.jars import Jar, kafka_jars, single_jars
+from spark_ordered_kafka.local.jars import Download, Jar, cached_jars, kafka_jars
 
 # Notes each call in "calls", fails as often as "failures" has lines, else puts jars where Ivy would.
 JAVA = """#!/bin/sh
@@ -91,7 +91,8 @@ def test_a_single_jar_is_what_its_checksum_says(cache: Path, tmp_path: Path) -> 
     def fetched(checksum: str) -> list[Path]:
         jar = Jar("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4", checksum)
         java = stand_in(tmp_path, failures=0)
-        return single_jars("a jar", "jar", [jar], java=java, progress=lambda _: None)
+        wanted = Download("a jar", "jar", (jar,), conf="master")
+        return cached_jars(wanted, java=java, progress=lambda _: None)
 
     with pytest.raises(
         LocalClusterError, match=rf"2\.25\.4\.jar of a jar has the SHA-256 checksum {empty}, not 0"

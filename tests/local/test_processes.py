@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -83,13 +82,10 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(home: Path) ->
 
 def test_a_paused_process_is_found_and_ends_by_sigterm(home: Path) -> None:
     identity = spawn(SLEEP, home)
-    os.kill(identity.pid, signal.SIGSTOP)
     process = processes.find(identity)
     assert process is not None
-    # SIGSTOP takes effect when the process is next scheduled.
-    deadline = time.monotonic() + 10
-    while not processes.is_paused(process):
-        assert time.monotonic() < deadline, "not stopped within 10 s"
+    processes.pause(process, "the process")
+    assert processes.is_paused(process)
     assert processes.stop([process], grace=10) == []
 
 

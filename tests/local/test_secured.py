@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_ordered_kafka.config import source_options
 from spark_ordered_kafka.controller.config import controller_config, read_file
 from spark_ordered_kafka.kafka.security import checked, ssl_context
 from spark_ordered_kafka.local import secured, servers
 from spark_ordered_kafka.local.plan import Parameters, new_state, resize_controllers
 from spark_ordered_kafka.local.secrets import BROKER, CONTROLLER, USERS, ZOOKEEPER, Secrets
 from spark_ordered_kafka.local.state import ClusterState
+from spark_ordered_kafka.spark.options import source_options
 
 
 @pytest.fixture

@@ -18,11 +18,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
-from spark_ordered_kafka.controller.change import events, instructions, machine, planning
-from spark_ordered_kafka.controller.change.events import Event
-from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.change import machine, planning, protocol
+from spark_ordered_kafka.controller.change.protocol import (
+    Boundary,
+    Change,
+    Ending,
+    Event,
+    Instruction,
+    Running,
+)
 from spark_ordered_kafka.controller.settings import Timing
-from spark_ordered_kafka.controller.state.change import Boundary, Change, Ending, Running
 from spark_ordered_kafka.errors import ErrorCode
 
 # All that the machine does with times is to compare them with its limits, so three times are as good as all.
@@ -48,13 +53,13 @@ class CommitCovering:
 _KINDS: dict[type, int] = {
     CoverPartitions: COVER,
     CommitCovering: COMMIT,
-    instructions.Persist: CLOSE,
-    instructions.ListTransactions: LIST,
-    instructions.Fence: FENCE,
-    instructions.ReadBoundaries: READ,
-    instructions.CheckNothingGrew: CHECK,
-    instructions.CommitLayout: COMMIT,
-    instructions.RollBack: TAKE_BACK,
+    protocol.Persist: CLOSE,
+    protocol.ListTransactions: LIST,
+    protocol.Fence: FENCE,
+    protocol.ReadBoundaries: READ,
+    protocol.CheckLogEnds: CHECK,
+    protocol.CommitLayout: COMMIT,
+    protocol.RollBack: TAKE_BACK,
 }
 _ENDING = Ending("failed")  # nothing depends on why a change is taken back
 #: Steps whose result may come too late or not at all.
@@ -108,7 +113,7 @@ class ChangeMachine:
     def ids_to_fence(self, node: int) -> tuple[str, ...]:
         """Transactional ids of the Fence that comes next."""
         instruction = self._nodes[node].todo[0]
-        assert isinstance(instruction, instructions.Fence)
+        assert isinstance(instruction, protocol.Fence)
         return instruction.transactional_ids
 
     # -- steps --------------------------------------------------------------------------------------------------
@@ -117,7 +122,7 @@ class ChangeMachine:
         """The closing is persisted."""
         _, running, todo = self._nodes[node]
         instruction = todo[0]
-        assert isinstance(instruction, instructions.Persist)
+        assert isinstance(instruction, protocol.Persist)
         return self._settled(_Node(instruction.change, running, todo[1:]))
 
     def committed(self, node: int) -> None:
@@ -126,8 +131,8 @@ class ChangeMachine:
         if isinstance(todo[0], CommitCovering):
             return
         assert running is not None
-        _, todo = machine.advance(running, events.Committed(EARLY), self._timing)
-        assert todo == (instructions.Finish("done"),)
+        _, todo = machine.advance(running, protocol.Committed(EARLY), self._timing)
+        assert todo == (protocol.Finish("done"),)
 
     def covered(self, node: int) -> int:
         """The log ends were read."""
@@ -139,8 +144,8 @@ class ChangeMachine:
         """The change is cleared in ZooKeeper; the machine must have nothing left to do."""
         running = self._nodes[node].running
         assert running is not None
-        _, todo = machine.advance(running, events.RolledBack(EARLY), self._timing)
-        assert isinstance(todo[0], instructions.Finish)
+        _, todo = machine.advance(running, protocol.RolledBack(EARLY), self._timing)
+        assert isinstance(todo[0], protocol.Finish)
 
     def _planned(self, epoch: int) -> int:
         """A change away from layout ``epoch``, up to the step that closes; no change after the last layout."""
@@ -171,25 +176,25 @@ class ChangeMachine:
         return self._settled(_Node(persisted, running, todo))
 
     def _listed(self, node: int, states: tuple[tuple[str, str], ...], at: float) -> int:
-        return self._after(node, events.TransactionsListed(at, dict(states)))
+        return self._after(node, protocol.TransactionsListed(at, dict(states)))
 
     def _fenced(self, node: int) -> int:
-        return self._after(node, events.WritersFenced(EARLY, len(self.ids_to_fence(node))))
+        return self._after(node, protocol.WritersFenced(EARLY, len(self.ids_to_fence(node))))
 
     def _read(self, node: int) -> int:
         # The machine hands boundaries on without looking at them. The model keeps them relative to the reader's
         # positions, which go on moving, and gives the machine blanks.
         instruction = self._nodes[node].todo[0]
-        assert isinstance(instruction, instructions.ReadBoundaries)
-        return self._after(node, events.BoundariesRead(EARLY, (Boundary(0, 0),) * instruction.total))
+        assert isinstance(instruction, protocol.ReadBoundaries)
+        return self._after(node, protocol.BoundariesRead(EARLY, (Boundary(0, 0),) * instruction.total))
 
     def _checked(self, node: int, grew: bool) -> int:
-        event = events.LogsGrew(EARLY, {0: 1}) if grew else events.NothingGrew(EARLY)
+        event = protocol.LogEndsChanged(EARLY, {0: 1}) if grew else protocol.LogEndsUnchanged(EARLY)
         return self._after(node, event)
 
     def _disturbed(self, node: int) -> tuple[tuple[str, int], ...]:
         """What else may happen at a step that asks Kafka: what is said of it, and the node after it."""
-        failed = events.Failed(EARLY, ErrorCode.REQUEST_TIMED_OUT, "", retriable=True)
+        failed = protocol.Failed(EARLY, ErrorCode.REQUEST_TIMED_OUT, "", retriable=True)
         refused = replace(failed, retriable=False)
         disturbances: list[tuple[str, Event]] = [
             ("fails and is tried again", failed),
@@ -199,7 +204,7 @@ class ChangeMachine:
         running = self._nodes[node].running
         assert running is not None
         if machine.cancellable(running):
-            disturbances.append(("is cancelled", events.CancelRequested(EARLY)))
+            disturbances.append(("is cancelled", protocol.CancelRequested(EARLY)))
         found: dict[int, list[str]] = {}
         for what, event in disturbances:
             found.setdefault(self._after(node, event), []).append(what)
@@ -220,23 +225,23 @@ class ChangeMachine:
         assert running is not None
         while True:
             instruction = todo[0]
-            if isinstance(instruction, instructions.Persist):
+            if isinstance(instruction, protocol.Persist):
                 if instruction.change.closing != persisted.closing:
                     break
                 persisted = instruction.change
-            elif isinstance(instruction, instructions.LookForForeign):
-                running, todo = machine.advance(running, events.NoForeignWriter(EARLY), self._timing)
+            elif isinstance(instruction, protocol.DetectForeignProducers):
+                running, todo = machine.advance(running, protocol.NoForeignProducers(EARLY), self._timing)
                 continue
-            elif isinstance(instruction, instructions.CreatePartitions):
-                running, todo = machine.advance(running, events.PartitionsCreated(EARLY), self._timing)
+            elif isinstance(instruction, protocol.CreatePartitions):
+                running, todo = machine.advance(running, protocol.PartitionsCreated(EARLY), self._timing)
                 continue
-            elif isinstance(instruction, instructions.AwaitLeaders):
-                running, todo = machine.advance(running, events.LeadersElected(EARLY), self._timing)
+            elif isinstance(instruction, protocol.AwaitLeaders):
+                running, todo = machine.advance(running, protocol.LeadersElected(EARLY), self._timing)
                 continue
-            elif isinstance(instruction, instructions.FenceIdle):
-                running, todo = machine.advance(running, events.IdleFenced(EARLY), self._timing)
+            elif isinstance(instruction, protocol.FenceIdle):
+                running, todo = machine.advance(running, protocol.IdleFenced(EARLY), self._timing)
                 continue
-            elif not isinstance(instruction, instructions.Pause):
+            elif not isinstance(instruction, protocol.Pause):
                 break
             todo = todo[1:]
         return self._number(_Node(persisted, running, todo))
@@ -264,9 +269,9 @@ def _without_report(change: Change) -> Change:
 def _plain(
     instruction: Instruction | CoverPartitions | CommitCovering,
 ) -> Instruction | CoverPartitions | CommitCovering:
-    if isinstance(instruction, (instructions.Persist, instructions.CommitLayout)):
+    if isinstance(instruction, (protocol.Persist, protocol.CommitLayout)):
         return replace(instruction, change=_without_report(instruction.change))
-    if isinstance(instruction, instructions.RollBack):
+    if isinstance(instruction, protocol.RollBack):
         return replace(
             instruction, change=_without_report(instruction.change), ending=Ending(instruction.ending.outcome)
         )

@@ -17,11 +17,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from spark_ordered_kafka.controller.change import events, instructions, machine, planning
-from spark_ordered_kafka.controller.change.events import Event
-from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.change import machine, planning, protocol
+from spark_ordered_kafka.controller.change.protocol import Boundary, Event, Instruction, Running
 from spark_ordered_kafka.controller.settings import Timing
-from spark_ordered_kafka.controller.state.change import Boundary, Running
 from spark_ordered_kafka.controller.state.records import LayoutRecord
 from spark_ordered_kafka.controller.topics.drain import emptied
 from spark_ordered_kafka.controller.topics.foreign_partitions import covering_layout
@@ -152,7 +150,7 @@ class Strays:
     def _controller(self, state: Topic, running: Running) -> Iterator[Move]:
         instruction = state.todo[0]
         name = type(instruction).__name__
-        if isinstance(instruction, instructions.Finish):
+        if isinstance(instruction, protocol.Finish):
             ended = state._replace(running=None, todo=(), before=0, steady=False)
             yield "the change has ended", ended, self._judge(state, running)
             return
@@ -160,40 +158,40 @@ class Strays:
         yield f"the controller dies before {name}; the next one resumes", resumed, None
         for what, after, event in self._results(state, instruction):
             yield f"{name}: {what}", self._next(after, machine.advance(running, event, self._timing)), None
-        failed = events.Failed(0.0, ErrorCode.INVALID_REQUEST, "", retriable=False)
+        failed = protocol.Failed(0.0, ErrorCode.INVALID_REQUEST, "", retriable=False)
         yield f"{name} fails", self._next(state, machine.advance(running, failed, self._timing)), None
         if machine.cancellable(running):
-            cancelled = machine.advance(running, events.CancelRequested(0.0), self._timing)
+            cancelled = machine.advance(running, protocol.CancelRequested(0.0), self._timing)
             yield "the change is cancelled", self._next(state, cancelled), None
 
     def _results(self, state: Topic, instruction: Instruction) -> Iterator[tuple[str, Topic, Event]]:
         match instruction:
-            case instructions.LookForForeign():
+            case protocol.DetectForeignProducers():
                 if state.foreign == RUNNING and "look first" not in self._broken:
-                    yield "one is seen", state, events.ForeignWriterSeen(0.0, "")
+                    yield "one is seen", state, protocol.ForeignProducersDetected(0.0, "")
                 else:
-                    yield "none is seen", state, events.NoForeignWriter(0.0)
-            case instructions.CreatePartitions(total):
+                    yield "none is seen", state, protocol.NoForeignProducers(0.0)
+            case protocol.CreatePartitions(total):
                 made = state._replace(kafka=max(state.kafka, total))
-                yield "done", made, events.PartitionsCreated(0.0)
-            case instructions.AwaitLeaders():
-                yield "done", state, events.LeadersElected(0.0)
-            case instructions.FenceIdle():
-                yield "done", state, events.IdleFenced(0.0)
-            case instructions.ListTransactions():
-                yield "none", state, events.TransactionsListed(0.0, {})
-            case instructions.Fence():
-                yield "done", state, events.WritersFenced(0.0, 0)
-            case instructions.ReadBoundaries():
-                yield "done", state, events.BoundariesRead(0.0, (Boundary(0, 0),) * state.kafka)
-            case instructions.CheckNothingGrew():
-                yield "nothing grew", state, events.NothingGrew(0.0)
+                yield "done", made, protocol.PartitionsCreated(0.0)
+            case protocol.AwaitLeaders():
+                yield "done", state, protocol.LeadersElected(0.0)
+            case protocol.FenceIdle():
+                yield "done", state, protocol.IdleFenced(0.0)
+            case protocol.ListTransactions():
+                yield "none", state, protocol.TransactionsListed(0.0, {})
+            case protocol.Fence():
+                yield "done", state, protocol.WritersFenced(0.0, 0)
+            case protocol.ReadBoundaries():
+                yield "done", state, protocol.BoundariesRead(0.0, (Boundary(0, 0),) * state.kafka)
+            case protocol.CheckLogEnds():
+                yield "nothing grew", state, protocol.LogEndsUnchanged(0.0)
                 if state.foreign == RUNNING:
-                    yield "a log grew", state, events.LogsGrew(0.0, {0: 1})
-            case instructions.CommitLayout(change, starts):
-                yield "done", state._replace(layout=(change.target, len(starts))), events.Committed(0.0)
-            case instructions.RollBack():
-                yield "done", state, events.RolledBack(0.0)
+                    yield "a log grew", state, protocol.LogEndsChanged(0.0, {0: 1})
+            case protocol.CommitLayout(change, starts):
+                yield "done", state._replace(layout=(change.target, len(starts))), protocol.Committed(0.0)
+            case protocol.RollBack():
+                yield "done", state, protocol.RolledBack(0.0)
 
     def _judge(self, state: Topic, running: Running) -> str | None:
         ending = running.ending
@@ -205,9 +203,7 @@ class Strays:
     def _next(self, state: Topic, answer: machine.Answer) -> Topic:
         running, todo = answer
         # What others cannot see is done at once, and the story is told to those who watch.
-        visible = tuple(
-            one for one in todo if not isinstance(one, (instructions.Persist, instructions.Pause))
-        )
+        visible = tuple(one for one in todo if not isinstance(one, (protocol.Persist, protocol.Pause)))
         return state._replace(running=replace(running, story=()), todo=visible)
 
 

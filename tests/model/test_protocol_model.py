@@ -1,4 +1,4 @@
-"""The change protocol keeps its guarantee in every interleaving, and each of its rules is needed for that.
+"""The change protocol keeps its guarantee in every interleaving, and each of its rules is needed for that (D-209).
 
 ``pytest -rP`` shows the number of states of each configuration, and the counterexample to each broken rule.
 """

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = "spark_ordered_kafka/native/src"
+EXAMPLES = "spark_ordered_kafka/controller/api/examples.json"
 LOOK = """
 import logging
 logging.basicConfig(format="%(message)s")
@@ -39,6 +40,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy / "spark_ordered_kafka",
         ignore=shutil.ignore_patterns("*.so", "__pycache__"),
     )
+    # What is not installed.
+    shutil.copytree(ROOT / "benchmarks", copy / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
 
@@ -61,7 +64,8 @@ def test_a_source_distribution_can_be_built(tree: Path, tmp_path: Path) -> None:
     with tarfile.open(archive) as opened:
         packed = {name.partition("/")[2] for name in opened.getnames()}
     needed = {f"{SOURCES}/{path.name}" for path in (ROOT / SOURCES).iterdir()}
-    assert needed | {"setup.py", "pyproject.toml"} <= packed
+    assert needed | {"setup.py", "pyproject.toml", EXAMPLES} <= packed
+    assert not [name for name in packed if name.startswith("benchmarks")]
 
 
 @pytest.mark.long
@@ -73,6 +77,8 @@ def test_an_installation_with_and_without_a_compiler(
     built = tmp_path / "built"
     told = setup(tree, "build", "--build-lib", str(built), "--build-temp", str(tmp_path), CC=compiler)
     assert not [path for path in built.rglob("*") if path.suffix in (".c", ".h")]
+    assert {path.name for path in built.iterdir()} == {"spark_ordered_kafka", "pyspark_ordered_kafka.py"}
+    assert (built / EXAMPLES).is_file()
     assert len(list(built.rglob("*.so"))) == (used == "kernel")
     looked = subprocess.run(
         [sys.executable, "-c", LOOK],

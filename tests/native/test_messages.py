@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from spark_ordered_kafka.kafka.clients import consumer_properties
 from spark_ordered_kafka.local import LocalCluster
-from spark_ordered_kafka.native.messages import fetch, runs, strays
+from spark_ordered_kafka.native.messages import fetch, misrouted, runs
 from spark_ordered_kafka.ordering import HASH_NAMES, bucket, key_hash
 from spark_ordered_kafka.ordering.routing import Routing
 from tests.native.columns import both_ways
@@ -218,17 +218,18 @@ def test_fetching_takes_no_memory(log: tuple[str, str], the_kernel: Any) -> None
         for _ in range(rounds):
             every = whole(consumer)
             assert len(the_kernel.runs(every)) == 2
-            the_kernel.strays(*routing, every)
+            the_kernel.misrouted(*routing, every)
             every[0].set_value(every[1].value())
             del every
             consumer.assign([TopicPartition(log[1], 0, 0)])
         return process.memory_info().rss
 
     with reader(log) as consumer:
-        before = some(30, consumer)
+        resident = [some(30, consumer)]
         types, seen = sys.getrefcount(the_kernel.Message), len(gc.get_objects())
-        # What a round makes has half a megabyte.
-        assert some(60, consumer) - before < 8 * 2**20
+        # What a round makes has half a megabyte. The process does other things, too, but a leak shows in every part.
+        resident += [some(20, consumer) for _ in range(4)]
+        assert min(after - before for before, after in pairwise(resident)) < 2 * 2**20
         left = sys.getrefcount(the_kernel.Message)
         assert left == types
         assert len(gc.get_objects()) < seen + 100
@@ -267,13 +268,13 @@ def test_runs_are_of_one_partition_or_one_event(given_: list[Message]) -> None:
 @pytest.mark.usefixtures("native")
 @both_ways
 @given(messages, st.sampled_from(HASH_NAMES), st.integers(1, 4), st.integers(0, 3), st.integers(0, 7))
-def test_strays_are_those_whose_key_belongs_elsewhere(
+def test_misrouted_are_those_whose_key_belongs_elsewhere(
     given_: list[Message], name: str, initial: int, more: int, partition: int
 ) -> None:
     keys = [one.key() for one in given_]
     places = [None if key is None else bucket(key_hash(name, key), initial, initial + more) for key in keys]
     expected = [row for row, place in enumerate(places) if place not in (None, partition)]
-    assert strays(given_, partition, Routing(name, initial, initial + more)) == expected
+    assert misrouted(given_, partition, Routing(name, initial, initial + more)) == expected
 
 
 def test_what_is_no_message_is_refused(the_kernel: Any) -> None:
@@ -281,11 +282,11 @@ def test_what_is_no_message_is_refused(the_kernel: Any) -> None:
         with pytest.raises(TypeError, match="messages must"):
             the_kernel.runs(wrong)
         with pytest.raises(TypeError, match="messages must"):
-            the_kernel.strays("murmur3", 1, 2, 0, wrong)
+            the_kernel.misrouted("murmur3", 1, 2, 0, wrong)
     with pytest.raises(TypeError, match="expected bytes, str found"):
-        the_kernel.strays("murmur3", 1, 2, 0, [Message(key=cast(Any, "text"))])
+        the_kernel.misrouted("murmur3", 1, 2, 0, [Message(key=cast(Any, "text"))])
     with pytest.raises(ValueError, match="hash must be"):
-        the_kernel.strays("md5", 1, 2, 0, [])
+        the_kernel.misrouted("md5", 1, 2, 0, [])
     with pytest.raises(AttributeError):
         the_kernel.fetch(None, 1, 0.0)
     with pytest.raises(TypeError):

@@ -19,6 +19,7 @@ from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import VARIABLE, kernel
 from spark_ordered_kafka.native.unanswered import CountingWatch, has_retries, watch
+from tests.inside import undelivered
 from tests.servers import TIMEOUT, await_true, unique_name
 
 
@@ -92,7 +93,7 @@ def test_a_broken_connection_counts_if_an_answer_was_due(
         with ThreadPoolExecutor() as threads:
             try:
                 begun = threads.submit(transaction, sequence)
-                await_true(lambda: len(producer._producer) > 0, "the record is queued")
+                await_true(lambda: undelivered(producer) > 0, "the record is queued")
                 # In a moment the first request is on its way, as a rule.
                 wait([begun], 0.05)
                 for descriptor in set(sockets()) - before:

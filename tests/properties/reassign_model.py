@@ -9,12 +9,10 @@ from spark_ordered_kafka.controller.reassign.machine import instructions as i
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
     ClusterState,
     Directories,
-    Held,
-    Ongoing,
     Partition,
 )
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.kafka.values import LocalReplica, PartitionId, Reassignment
 
 PATHS = ("/a", "/b")
 SECONDS_TO_COPY = 2.0
@@ -65,18 +63,20 @@ class ModelKafka:
         return ClusterState(
             at=self.now,
             alive=set(self.alive),
-            ongoing={p: Ongoing(log.target) for p, log in self.logs.items() if log.target is not None},
+            ongoing={
+                p: Reassignment(log.target, (), ()) for p, log in self.logs.items() if log.target is not None
+            },
             partitions=partitions,
             directories=directories,
         )
 
     def directories(self) -> Directories:
-        held: dict[tuple[str, int, int], Held] = {}
+        held: dict[tuple[str, int, int], LocalReplica] = {}
         for (place, broker), path in self.held.items():
             if broker in self.alive and path not in self.offline[broker]:
                 future = self.futures.get((place, broker), (None, 0.0))[0]
                 key = (*place, broker)
-                held[key] = Held(path, 100, future, 50 if future else 0)
+                held[key] = LocalReplica(path, 100, future, 50 if future else 0)
         return Directories(
             self.now, frozenset(self.alive), held, {b: set(self.offline[b]) for b in self.alive}
         )

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.placement.factors import Held, plan_factor
+from spark_ordered_kafka.controller.placement.planner import Partition
+from spark_ordered_kafka.controller.placement.planner.replication_factor import plan_factor
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 Racks = dict[int, str | None]
@@ -23,7 +24,7 @@ def clusters(draw: st.DrawFn, brokers: int = 5) -> Racks:
 
 
 @st.composite
-def topics(draw: st.DrawFn, racks: Racks, partitions: int = 6) -> dict[int, Held]:
+def topics(draw: st.DrawFn, racks: Racks, partitions: int = 6) -> dict[int, Partition]:
     """Partitions with replicas on these brokers and on one that is down, in sync or not."""
     known = [*racks, 99]
     found = {}
@@ -32,12 +33,12 @@ def topics(draw: st.DrawFn, racks: Racks, partitions: int = 6) -> dict[int, Held
         alive = [broker for broker in replicas if broker != 99]
         in_sync = [broker for broker in alive if draw(st.booleans())]
         leader = draw(st.sampled_from(in_sync)) if in_sync else -1
-        found[partition] = Held(tuple(replicas), tuple(in_sync), leader)
+        found[partition] = Partition("t", partition, tuple(replicas), leader, tuple(in_sync))
     return found
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Racks, dict[int, Held], int]:
+def cases(draw: st.DrawFn) -> tuple[Racks, dict[int, Partition], int]:
     racks = draw(clusters())
     return racks, draw(topics(racks)), draw(st.integers(1, len(racks)))
 
@@ -48,7 +49,7 @@ def spread(replicas: tuple[int, ...] | list[int], racks: Racks) -> int:
 
 
 @given(cases())
-def test_what_a_plan_is(case: tuple[Racks, dict[int, Held], int]) -> None:
+def test_what_a_plan_is(case: tuple[Racks, dict[int, Partition], int]) -> None:
     racks, partitions, factor = case
     planned = plan_factor(racks, partitions, factor)
     assert planned == plan_factor(racks, partitions, factor)
@@ -63,21 +64,21 @@ def test_what_a_plan_is(case: tuple[Racks, dict[int, Held], int]) -> None:
             )
             continue
         assert set(replicas) <= set(held.replicas), "nothing is moved"
-        if held.replicas[0] in held.in_sync:
+        if held.replicas[0] in held.isr:
             assert replicas[0] == held.replicas[0]
         elif held.leader >= 0:
             assert replicas[0] == held.leader
         # As many as possible of those that stay are in sync, and nobody is kept on a broker that is down but for need.
-        kept = len(set(replicas) & set(held.in_sync))
-        forced = replicas[0] not in held.in_sync
-        assert kept == min(factor - forced, len(held.in_sync))
+        kept = len(set(replicas) & set(held.isr))
+        forced = replicas[0] not in held.isr
+        assert kept == min(factor - forced, len(held.isr))
         rest = [broker for broker in replicas[1:] if broker == 99]
         assert not rest or {*held.replicas} - {99} <= {*replicas}
 
 
 @given(cases())
 def test_replicas_are_spread_over_racks_as_far_as_possible(
-    case: tuple[Racks, dict[int, Held], int],
+    case: tuple[Racks, dict[int, Partition], int],
 ) -> None:
     racks, partitions, factor = case
     if None in racks.values():
@@ -88,7 +89,7 @@ def test_replicas_are_spread_over_racks_as_far_as_possible(
         if missing > 0:
             free = [broker for broker in racks if broker not in held.replicas]
             best = max(spread([*held.replicas, *more], racks) for more in combinations(free, missing))
-        elif set(held.in_sync) == set(held.replicas):
+        elif set(held.isr) == set(held.replicas):
             rest = held.replicas[1:]
             best = max(spread([held.replicas[0], *some], racks) for some in combinations(rest, factor - 1))
         else:
@@ -97,14 +98,14 @@ def test_replicas_are_spread_over_racks_as_far_as_possible(
 
 
 @st.composite
-def tight_cases(draw: st.DrawFn) -> tuple[Racks, dict[int, Held], int, dict[int, int]]:
+def tight_cases(draw: st.DrawFn) -> tuple[Racks, dict[int, Partition], int, dict[int, int]]:
     racks = draw(clusters(brokers=4))
     partitions = draw(topics(racks, partitions=4))
     factor = draw(st.integers(1, len(racks)))
     return racks, partitions, factor, {broker: draw(st.integers(0, 3)) for broker in racks}
 
 
-def fits(racks: Racks, partitions: dict[int, Held], factor: int, capacity: dict[int, int]) -> bool:
+def fits(racks: Racks, partitions: dict[int, Partition], factor: int, capacity: dict[int, int]) -> bool:
     """Whether some choice of brokers gives every partition what it lacks."""
     choices = [
         combinations([b for b in racks if b not in held.replicas], factor - len(held.replicas))
@@ -119,7 +120,7 @@ def fits(racks: Racks, partitions: dict[int, Held], factor: int, capacity: dict[
 
 @given(tight_cases())
 def test_what_fits_is_found_and_what_does_not_is_refused_whole(
-    case: tuple[Racks, dict[int, Held], int, dict[int, int]],
+    case: tuple[Racks, dict[int, Partition], int, dict[int, int]],
 ) -> None:
     racks, partitions, factor, capacity = case
     if not fits(racks, partitions, factor, capacity):
@@ -135,7 +136,7 @@ def test_what_fits_is_found_and_what_does_not_is_refused_whole(
 
 @given(cases(), st.integers(1, 3))
 def test_retired_partitions_get_nothing_and_keep_little(
-    case: tuple[Racks, dict[int, Held], int], kept: int
+    case: tuple[Racks, dict[int, Partition], int], kept: int
 ) -> None:
     racks, partitions, factor = case
     retired = {partition: kept for partition in partitions if partition % 2}
@@ -151,13 +152,13 @@ def test_retired_partitions_get_nothing_and_keep_little(
 @pytest.mark.parametrize("factor", [0, -1, 3, 10**30])
 def test_factors_that_no_plan_has(factor: int) -> None:
     with pytest.raises(RequestError, match=f"value {factor}: with 2 brokers") as refused:
-        plan_factor({1: None, 2: None}, {0: Held((1,), (1,), 1)}, factor)
+        plan_factor({1: None, 2: None}, {0: Partition("t", 0, (1,), 1, (1,))}, factor)
     assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_a_topic_is_spread_evenly() -> None:
     brokers: Racks = dict.fromkeys(range(5))
-    partitions = {p: Held((p % 5,), (p % 5,), p % 5) for p in range(50)}
+    partitions = {p: Partition("t", p, (p % 5,), p % 5, (p % 5,)) for p in range(50)}
     planned = plan_factor(brokers, partitions, 3)
     load = [sum(broker in replicas for replicas in planned.values()) for broker in brokers]
     assert sum(load) == 150

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.controller.placement.additional_replicas import widen
 from spark_ordered_kafka.controller.placement.place import continue_placement, place, place_again
+from spark_ordered_kafka.controller.placement.planner.additional_replicas import add_replicas
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from tests.properties.placement_model import possible, possible_placement, round_robin
 
@@ -121,9 +121,8 @@ def possible_widening(
     brokers = sorted(racks)
     choices = []
     for replicas in current.values():
-        kept = [broker for broker in replicas if broker in racks]
-        others = [i for i, broker in enumerate(brokers) if broker not in kept]
-        choices.append(list(combinations(others, factor - len(kept))))
+        others = [i for i, broker in enumerate(brokers) if broker not in replicas]
+        choices.append(list(combinations(others, factor - len(replicas))))
     return possible([capacity[broker] for broker in brokers], choices)
 
 
@@ -135,13 +134,12 @@ def test_replicas_are_added_wherever_that_fits(cluster: Cluster, data: st.DataOb
     capacity = {broker: data.draw(st.integers(0, 3)) for broker in racks}
     if not possible_widening(racks, current, factor, capacity):
         with pytest.raises(RequestError) as raised:
-            widen(racks, current, factor, capacity=capacity)
+            add_replicas(racks, current, factor, capacity=capacity)
         assert raised.value.code == ErrorCode.GUARD_RAILS
         return
-    widened = widen(racks, current, factor, capacity=capacity)
+    widened = add_replicas(racks, current, factor, capacity=capacity)
     for partition, replicas in current.items():
-        kept = [broker for broker in replicas if broker in racks]
-        assert widened[partition][: len(kept)] == kept
+        assert widened[partition][: len(replicas)] == replicas
         assert len(set(widened[partition])) == factor
     assert fits(current, widened, capacity)
 
@@ -151,7 +149,7 @@ def test_replicas_are_added_on_other_racks_and_evenly(cluster: Cluster, partitio
     racks, factor = cluster
     brokers = sorted(racks)
     current = {p: [brokers[p % len(brokers)]] for p in range(partitions)}
-    widened = widen(racks, current, factor)
+    widened = add_replicas(racks, current, factor)
     everywhere = min(factor, len(set(racks.values())))
     assert all(len({racks[broker] for broker in replicas}) == everywhere for replicas in widened.values())
     if len(set(racks.values())) == 1 and partitions % len(brokers) == 0:

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from spark_ordered_kafka.controller.placement.planner import (
     Broker,
     Goal,
-    LogDir,
     Partition,
     Plan,
     Snapshot,
     plan,
 )
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.kafka.values import LogDir
 from tests.properties.planner_cases import check_sound
 
 PATHS = ("/a", "/b", "/c")
@@ -26,7 +26,7 @@ SIZES = st.sampled_from([0, 1, 10, 100])
 def brokers_with_dirs(draw: st.DrawFn) -> Snapshot:
     """Broker 0 with directories, some offline, and partitions in them; broker 1 has replicas, too."""
     paths = PATHS[: draw(st.integers(2, 3))]
-    dirs = tuple(LogDir(path, online=path == "/a" or draw(st.booleans())) for path in paths)
+    dirs = tuple(LogDir(path, 0 if path == "/a" or draw(st.booleans()) else 56) for path in paths)
     rows = []
     for number in range(draw(st.integers(0, 12))):
         replicas = draw(st.sampled_from([(0,), (0, 1), (1, 0), (1,)]))
@@ -41,7 +41,7 @@ def brokers_with_dirs(draw: st.DrawFn) -> Snapshot:
                 sizes=tuple([size] * len(replicas)),
                 log_dirs=tuple(path if broker == 0 else "/other" for broker in replicas),
                 status=draw(st.sampled_from(["live", "marked"])),
-                placing=(0,) if draw(st.integers(0, 5)) == 0 and 0 in replicas else (),
+                moving_log_dir=(0,) if draw(st.integers(0, 5)) == 0 and 0 in replicas else (),
             )
         )
     return Snapshot((Broker(0, log_dirs=dirs), Broker(1)), tuple(rows))
@@ -70,7 +70,7 @@ def check_moves(snapshot: Snapshot, found: Plan) -> None:
         one = change.partition
         assert change.replicas == one.replicas
         assert change.placed.keys() == {0}
-        assert 0 not in one.placing
+        assert 0 not in one.moving_log_dir
         assert {one.log_dir_on(0), change.placed[0]} <= online
         assert one.log_dir_on(0) != change.placed[0]
         assert [path for broker, path in zip(change.replicas, change.log_dirs, strict=True) if broker] in (
@@ -91,7 +91,9 @@ def test_a_directory_is_emptied_onto_the_others(snapshot: Snapshot) -> None:
     found, _ = check_sound(snapshot, goal)
     check_moves(snapshot, found)
     there = [one for one in snapshot.partitions if 0 in one.replicas and one.log_dir_on(0) == "/a"]
-    assert {c.partition.partition for c in found.changes} == {o.partition for o in there if not o.placing}
+    assert {c.partition.partition for c in found.changes} == {
+        o.partition for o in there if not o.moving_log_dir
+    }
 
 
 @given(brokers_with_dirs())
@@ -105,7 +107,7 @@ def test_directories_are_balanced_as_far_as_a_move_helps(snapshot: Snapshot) -> 
         moved = {c.partition.partition: c.placed[0] for c in found.changes}
         for one in snapshot.partitions:
             path = moved.get(one.partition, one.log_dir_on(0) if 0 in one.replicas else None)
-            if path not in after or one.placing or (one.status == "live") != live:
+            if path not in after or one.moving_log_dir or (one.status == "live") != live:
                 continue
             size = one.size_on(0) or 0
             for load in after.values():

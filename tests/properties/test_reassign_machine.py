@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from spark_ordered_kafka.controller.reassign.machine import instructions as i
 from spark_ordered_kafka.controller.reassign.machine import machine
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import Directories, Partition
-from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
+from spark_ordered_kafka.controller.reassign.machine.tasks import Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.values import PartitionId
+from tests.machine_checks import validate_advance, validate_tasks
 from tests.properties.reassign_model import PATHS, ModelKafka
 
 BROKERS = 5
@@ -142,6 +143,7 @@ class World:
         seen = self.kafka.seen(self.partitions, self.directories)
         self.directories = self.kafka.directories()
         advance = machine.advance(self.tasks, self.memory, seen, LIMITS)
+        validate_advance(self.tasks, advance)
         if "crash before" in mishaps:
             return self.take_over()
         for task in advance.tasks:
@@ -160,6 +162,7 @@ class World:
         self.tasks, self.memory = machine.with_responses(
             self.tasks, self.memory, answers, self.kafka.now, LIMITS
         )
+        validate_tasks(advance.tasks, self.tasks, self.memory)
         self.check_ends()
         return None
 

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from spark_ordered_kafka.client.schemas import PartitionReassignment
 from spark_ordered_kafka.controller.reassign.requests.validation import (
-    BrokerDirs,
-    Going,
     Known,
     overloaded,
     undone,
@@ -19,11 +17,19 @@ from spark_ordered_kafka.controller.reassign.requests.validation import (
 )
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.values import PartitionDescription, TopicDescription
+from spark_ordered_kafka.kafka.values import (
+    LogDir,
+    PartitionDescription,
+    PartitionId,
+    Reassignment,
+    TopicDescription,
+)
+from tests.log_dir_values import log_dirs
 
 ALIVE = (1, 2, 3)
 BROKERS = (*ALIVE, 9)  # 9 is registered and down
 PATHS = {1: {"/a": 0, "/b": 0}, 2: {"/a": 0, "/off": 56}, 3: {"/a": 0, "/b": 0}}
+ONLINE = {broker: [path for path, code in paths.items() if code == 0] for broker, paths in PATHS.items()}
 CHANGE = RequestError(ErrorCode.PARTITION_CHANGE_IN_PROGRESS, "busy")
 
 replica_lists = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True)
@@ -50,17 +56,17 @@ def clusters(draw: st.DrawFn) -> Known:
     held: dict[int, dict[tuple[str, int], str]] = {broker: {} for broker in ALIVE}
     for name, partition in places:
         for broker in set(replicas[name][partition]) & set(ALIVE):
-            held[broker][name, partition] = draw(st.sampled_from(["/a", "/b"]))
+            held[broker][name, partition] = draw(st.sampled_from(ONLINE[broker]))
     going = draw(st.lists(st.sampled_from([*places, ("other", 0)]), max_size=1))
-    dirs: dict[int, BrokerDirs | OrderedKafkaError] = {
-        broker: BrokerDirs(PATHS[broker], held[broker]) for broker in ALIVE
+    dirs: dict[int, list[LogDir] | OrderedKafkaError] = {
+        broker: log_dirs(PATHS[broker], held[broker]) for broker in ALIVE
     }
     if draw(st.booleans()):
         dirs[3] = RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
     return Known(
         topics=described(replicas),
         alive=set(ALIVE),
-        going={place: Going((1,), (2,)) for place in going},
+        ongoing={place: Reassignment((1, 2), (1,), (2,)) for place in going},
         log_dirs=dirs,
         changing={"u": CHANGE} if draw(st.booleans()) else {},
     )
@@ -92,7 +98,7 @@ def mistakes(row: PartitionReassignment, known: Known, allow: bool) -> Iterable[
     if row.partition not in [one.partition for one in rows]:
         yield "INVALID_REPLICA_ASSIGNMENT"
         return
-    if (row.topic, row.partition) in known.going:
+    if (row.topic, row.partition) in known.ongoing:
         yield "REASSIGNMENT_IN_PROGRESS"
     now = rows[row.partition].replicas
     if not row.replicas or max(Counter(row.replicas).values()) > 1:
@@ -118,10 +124,18 @@ def mistakes(row: PartitionReassignment, known: Known, allow: bool) -> Iterable[
                 yield "UNKNOWN_MEMBER_ID"
             elif isinstance(told, OrderedKafkaError):
                 yield told.name
-            elif path not in told.paths:
+            elif path not in PATHS[broker]:
                 yield "LOG_DIR_NOT_FOUND"
-            elif told.paths[path]:
+            elif PATHS[broker][path]:
                 yield "KAFKA_STORAGE_ERROR"
+
+
+def held_by(known: Known, broker: int) -> dict[PartitionId, str] | None:
+    """The log directory of each replica on the broker; None if it did not report them."""
+    told = known.log_dirs.get(broker)
+    if told is None or isinstance(told, OrderedKafkaError):
+        return None
+    return {(row.topic, row.partition): one.path for one in told for row in one.replicas}
 
 
 def is_as_asked(row: PartitionReassignment, known: Known) -> bool:
@@ -129,8 +143,8 @@ def is_as_asked(row: PartitionReassignment, known: Known) -> bool:
     if list(known.topics[row.topic].partitions[row.partition].replicas) != row.replicas:
         return False
     for broker, path in zip(row.replicas, row.log_dirs or (), strict=False):
-        told = known.log_dirs.get(broker)
-        known_dir = told.held.get((row.topic, row.partition)) if isinstance(told, BrokerDirs) else path
+        held = held_by(known, broker)
+        known_dir = path if held is None else held.get((row.topic, row.partition))
         if path not in ("any", known_dir):
             return False
     return True
@@ -150,7 +164,7 @@ def test_every_row_is_judged_as_the_model_does(
         if first is not None:
             expected[index] = first
     right = [index for index in range(len(rows)) if index not in expected]
-    if known.going and not additional:
+    if known.ongoing and not additional:
         expected |= dict.fromkeys(right, "REASSIGNMENT_IN_PROGRESS")
     elif not expected and all(is_as_asked(row, known) for row in rows):
         expected = dict.fromkeys(range(len(rows)), "INVALID_REQUEST")
@@ -164,30 +178,29 @@ def test_every_row_is_judged_as_the_model_does(
 
 
 def carried_out(known: Known, moves: Sequence[Move]) -> Known:
-    """The cluster once all moves are done; replicas without a named directory get ``/b``."""
+    """The cluster once all moves are done; replicas without a named directory get their broker's last one."""
     replicas = {name: [list(row.replicas) for row in one.partitions] for name, one in known.topics.items()}
-    dirs = {b: told for b, told in known.log_dirs.items() if isinstance(told, BrokerDirs)}
-    held = {broker: dict(told.held) for broker, told in dirs.items()}
+    held = {b: found for b in known.log_dirs if (found := held_by(known, b)) is not None}
     for move in moves:
         replicas[move.topic][move.partition] = list(move.after)
         for broker, where in held.items():
             if broker not in move.after:
                 where.pop(move.place, None)
             else:
-                where[move.place] = move.placements.get(broker, where.get(move.place, "/b"))
-    after = {broker: BrokerDirs(PATHS[broker], held[broker]) for broker in dirs}
+                where[move.place] = move.placements.get(broker, where.get(move.place, ONLINE[broker][-1]))
+    after = {broker: log_dirs(PATHS[broker], where) for broker, where in held.items()}
     return Known(described(replicas), known.alive, log_dirs={**known.log_dirs, **after})
 
 
 @settings(max_examples=100, deadline=None)
 @given(clusters(), st.lists(wanted(), min_size=1, max_size=4))
 def test_undoing_leads_back(known: Known, rows: list[PartitionReassignment]) -> None:
-    known = Known(known.topics, known.alive, {}, known.log_dirs)
+    known = Known(known.topics, known.alive, log_dirs=known.log_dirs)
     moves = validate(rows, known, allow_factor_change=True).moves
     there = carried_out(known, moves)
-    assert undone(moves, known.topics, known.log_dirs) == ([], [])
+    assert undone(moves, known.topics, known.held) == ([], [])
 
-    back, gone = undone(moves, there.topics, there.log_dirs)
+    back, gone = undone(moves, there.topics, there.held)
     assert not gone
     for row in back:
         before = known.topics[row.topic].partitions[row.partition].replicas
@@ -202,9 +215,9 @@ def test_undoing_leads_back(known: Known, rows: list[PartitionReassignment]) -> 
         place = (row.topic, row.partition)
         assert at_last.topics[row.topic].partitions[row.partition].replicas == tuple(row.replicas)
         for broker in row.replicas:
-            was, is_now = known.log_dirs.get(broker), at_last.log_dirs.get(broker)
-            if row.log_dirs is not None and isinstance(was, BrokerDirs) and isinstance(is_now, BrokerDirs):
-                assert is_now.held.get(place) == was.held.get(place)
+            was, is_now = held_by(known, broker), held_by(at_last, broker)
+            if row.log_dirs is not None and was is not None and is_now is not None:
+                assert is_now.get(place) == was.get(place)
 
 
 @settings(max_examples=50, deadline=None)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_ordered_kafka.errors import ReplayMismatchError
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
-from spark_ordered_kafka.kafka.replay import Claim, complaint, mismatch, refusal, strays
+from spark_ordered_kafka.kafka.replay import Claim, complaint, entries_of_others, mismatch, refusal
 
 # A row is its topic and its value; several rows may be equal.
 Row = tuple[str, int]
@@ -76,7 +76,7 @@ def judge(
 ) -> None:
     """What the sink looks for beside a task's own ledgers."""
     others = {place: entry for place, entry in ledgers.items() if place not in covered}
-    for place, entry in strays(others, topics, claim).items():
+    for place, entry in entries_of_others(others, topics, claim).items():
         raise ReplayMismatchError(refusal(entry, place.name, claim) or complaint(place, entry, claim))
 
 

@@ -192,12 +192,10 @@ def happen(world: World, kind: str, which: int, what: object) -> None:
             throttle, log_dir_throttle = what
             world.needs[request] = Need(throttle, log_dir_throttle, need.moves)
         else:
-            done = which % len(need.moves)
-            after = tuple(
-                move.model_copy(update={"state": what}) if at == done else move
-                for at, move in enumerate(need.moves)
-            )
-            world.needs[request] = Need(need.throttle, need.log_dir_throttle, after)
+            after = list(need.moves)
+            done = which % len(after)
+            after[done] = Move.model_validate({**after[done].model_dump(), "state": what})
+            world.needs[request] = Need(need.throttle, need.log_dir_throttle, tuple(after))
 
 
 def expected_rate(world: World, broker: int, name: str) -> str | None:

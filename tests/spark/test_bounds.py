@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
-from spark_ordered_kafka.config import EARLIEST, LATEST, Bound
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.parsing import EARLIEST, LATEST
 from spark_ordered_kafka.spark.bounds import check_order, check_whole, partitions_shown, resolve
+from spark_ordered_kafka.spark.options import Bound
 
 # 2 -> 4 -> 2: partitions 2 and 3 are removed, and nothing is left in 3.
 HISTORY = LayoutHistory(2, [Layout(0, 2, (0, 0)), Layout(1, 4, (10, 20, 0, 0)), Layout(2, 2, (15, 20, 7, 9))])

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from spark_ordered_kafka.config import Limits
 from spark_ordered_kafka.spark.limits import Admission
+from spark_ordered_kafka.spark.options import Limits
 
 
 @dataclass

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
-from spark_ordered_kafka.config import Splitting
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.ordering.routing import Routing
+from spark_ordered_kafka.spark.options import Splitting
 from spark_ordered_kafka.spark.plan import (
     SegmentsPartition,
     batch_tasks,

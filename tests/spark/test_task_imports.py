@@ -13,12 +13,12 @@ from pyspark import cloudpickle
 
 from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.client.writer_names import LeasedName
-from spark_ordered_kafka.config import batch_options, sink_options, stream_options
 from spark_ordered_kafka.controller.api.examples import EXAMPLES
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.routing import Routing
 from spark_ordered_kafka.spark.batch import OrderedBatchReader
 from spark_ordered_kafka.spark.datasource import OrderedKafkaDataSource
+from spark_ordered_kafka.spark.options import batch_options, sink_options, stream_options
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.sink import OrderedBatchWriter, OrderedStreamWriter
 from spark_ordered_kafka.spark.stream import OrderedStreamReader

@@ -1,12 +1,13 @@
 """Bodies of the controller's HTTP API (``/v1``), shared by the service and its clients.
 
-Names follow the proposals (KIP-253, KIP-179, KIP-578) and Kafka's own tools. Requests refuse unknown fields; answers
-ignore them, so that a newer controller may say more than an older client knows.
+Names follow the proposals (KIP-253, KIP-179, KIP-578) and Kafka's own tools. Requests refuse fields and words that
+are not known; answers ignore such fields and take such words as they are, so that a newer controller may say more than an
+older client knows.
 """
 
 from __future__ import annotations
 
-from spark_ordered_kafka.client.layouts import (
+from spark_ordered_kafka.client.layout_answers import (
     EarlierLayout,
     LayoutHistoryView,
     LayoutView,
@@ -16,13 +17,15 @@ from spark_ordered_kafka.client.layouts import (
     WriterLayoutView,
 )
 from spark_ordered_kafka.client.schemas.base import (
+    KINDS,
     MAX_ITEMS,
     Answer,
     ChangeKind,
     ChangeOutcome,
-    ChangeStep,
     HashName,
     Number,
+    Open,
+    PartitionStatus,
     Request,
     Result,
     TimeoutMs,
@@ -112,6 +115,7 @@ from spark_ordered_kafka.client.schemas.topics import (
 from spark_ordered_kafka.client.schemas.writers import WriterName, WriterNameRelease, WriterNameRequest
 
 __all__ = [
+    "KINDS",
     "MAX_ITEMS",
     "AdoptTopicRequest",
     "AlterTopicRequest",
@@ -123,7 +127,6 @@ __all__ = [
     "BrokerView",
     "ChangeKind",
     "ChangeOutcome",
-    "ChangeStep",
     "ChangeView",
     "ControllerList",
     "ControllerView",
@@ -149,6 +152,7 @@ __all__ = [
     "NewTopic",
     "Number",
     "OngoingReassignment",
+    "Open",
     "PartitionAssignment",
     "PartitionCountsRequest",
     "PartitionLeaderEpochs",
@@ -156,6 +160,7 @@ __all__ = [
     "PartitionReassignment",
     "PartitionRecords",
     "PartitionResult",
+    "PartitionStatus",
     "PartitionView",
     "PlannedBroker",
     "PositionCheck",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from spark_ordered_kafka.client.layouts import HashName as HashName
+from spark_ordered_kafka.client.layout_answers import HashName as HashName
 
 ChangeKind = Literal["expand", "shrink", "order", "unorder"]
-ChangeStep = Literal["planned", "creating", "closing", "fencing", "boundaries", "committing"]
 ChangeOutcome = Literal["done", "cancelled", "failed"]
+PartitionStatus = Literal["live", "marked", "deleted"]
+
+KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 
 MAX_ITEMS = 200_000
 """Of a list or map in a request: as many as partitions that a topic may be created with."""
@@ -20,6 +22,7 @@ MAX_CONFIGS = 1000
 """Of a topic in a request; Kafka 4 knows 30."""
 
 _ItemT = TypeVar("_ItemT")
+_WordT = TypeVar("_WordT")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,99}")
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
@@ -41,6 +44,9 @@ def _canonical(name: object) -> object:
 
 Number = Annotated[int, BeforeValidator(_canonical)]
 """A number that is text where it comes from: a name in JSON, a part of a path."""
+Open: TypeAlias = _WordT | str
+"""One of the words that this version knows, or a later version's, which is shown as it is. Of answers and znodes; what
+users send has the known words alone."""
 Many = Annotated[list[_ItemT], Field(max_length=MAX_ITEMS)]
 """A list in a request. What is too long is refused before its items are looked at."""
 Replicas = Annotated[list[_ItemT], Field(max_length=1000, fail_fast=True)]

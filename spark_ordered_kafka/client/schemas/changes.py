@@ -7,8 +7,8 @@ from spark_ordered_kafka.client.schemas.base import (
     Assignments,
     ChangeKind,
     ChangeOutcome,
-    ChangeStep,
     Many,
+    Open,
     Request,
     Result,
     TimeoutMs,
@@ -68,10 +68,10 @@ class ChangeView(Answer):
     """A partition change in progress. ``total_fences`` counts the transactional ids found to fence."""
 
     id: str
-    kind: ChangeKind
+    kind: Open[ChangeKind]
     target: int
     source: int
-    step: ChangeStep
+    step: str  # a word of controller/change/protocol, which clients show as it is
     force: bool = False
     started_at: float
     closing_at: float | None = None
@@ -84,10 +84,10 @@ class FinishedChangeView(Answer):
     """A change that has ended. ``writer_pause_seconds``: from closing to commit, 0 if it was never reached."""
 
     id: str
-    kind: ChangeKind
+    kind: Open[ChangeKind]
     target: int
     source: int
-    outcome: ChangeOutcome
+    outcome: Open[ChangeOutcome]
     started_at: float
     finished_at: float
     writer_pause_seconds: float = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from spark_ordered_kafka.client.schemas.base import Answer, Result
+from spark_ordered_kafka.client.schemas.base import Answer, Open, Result
 
 Role = Literal["leader", "follower"]
 
@@ -13,7 +13,7 @@ class Readiness(Result):
     """What a controller does that is ready. ``leader`` is the leader's URL and ``epoch`` its controller epoch; None while
     there is none that serves."""
 
-    role: Role | None = None
+    role: Open[Role] | None = None
     leader: str | None = None
     epoch: int | None = None
 
@@ -23,7 +23,7 @@ class ControllerView(Answer):
 
     id: str
     url: str
-    role: Role
+    role: Open[Role]
 
 
 class ControllerList(Answer):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from spark_ordered_kafka.client.schemas.base import Answer
+from spark_ordered_kafka.client.schemas.base import Answer, Open, PartitionStatus
 
 
 class GroupMember(Answer):
@@ -32,7 +30,7 @@ class PartitionPosition(Answer):
     """
 
     partition: int
-    status: Literal["live", "marked", "deleted"]
+    status: Open[PartitionStatus]
     position: int | None
     log_end: int | None
     lag: int | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from spark_ordered_kafka.client.layouts import PositionCheck
+from spark_ordered_kafka.client.layout_answers import PositionCheck
 from spark_ordered_kafka.client.schemas.base import Answer, Many, Request
 
 

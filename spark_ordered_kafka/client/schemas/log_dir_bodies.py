@@ -34,7 +34,7 @@ class LogDirView(Result):
 
 
 class BrokerLogDirs(Result):
-    """A broker's log directories; ``error`` when it did not tell."""
+    """A broker's log directories; ``error`` when it did not answer."""
 
     broker: int
     log_dirs: list[LogDirView]

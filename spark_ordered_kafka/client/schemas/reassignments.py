@@ -11,6 +11,7 @@ from spark_ordered_kafka.client.schemas.base import (
     Int32,
     Int64,
     Many,
+    Open,
     Replicas,
     Request,
     Result,
@@ -41,10 +42,10 @@ class PartitionReassignment(Request):
 class ReassignmentRequest(Request):
     """``POST /v1/reassignments`` (KIP-179 reassignPartitions): Kafka's JSON and how to carry it out.
 
-    ``rollback`` instead of ``partitions``: the id of a request whose partitions are to be as they were before it.
+    ``rollback`` instead of ``partitions``: the id of a request whose partitions are to have their former replicas.
     ``throttle`` limits what every broker sends and receives for it, ``replica_alter_log_dirs_throttle`` what it copies
     between its log directories, in bytes per second; without them nothing is limited. ``additional`` lets it begin while other
-    reassignments go on. ``elect_leaders``: elect preferred leaders at the end.
+    reassignments are in progress. ``elect_leaders``: elect preferred leaders at the end.
     """
 
     version: Literal[1] = 1
@@ -89,10 +90,10 @@ class ReassignmentResult(Answer):
 
 
 class ReplicaProgress(Result):
-    """How far one replica is, in bytes: ``denominator`` -1 when it is not known, never 0 (KIP-179).
+    """Progress of one replica, in bytes: ``denominator`` -1 when it is not known, never 0 (KIP-179).
 
-    ``error`` is ``REASSIGNMENT_IN_PROGRESS`` until it has ended, ``NONE`` when it has come to where it was to come. ``log_dir`` is
-    where it was asked to be, None: anywhere.
+    ``error`` is ``REASSIGNMENT_IN_PROGRESS`` until it has ended, ``NONE`` when it is as requested. ``log_dir`` is the requested
+    one, None: any.
     """
 
     topic: str
@@ -104,14 +105,14 @@ class ReplicaProgress(Result):
 
 
 class ReassignmentSummary(Answer):
-    """A request and how far it is: bytes, bytes per second and seconds; ``denominator`` -1 when not all is known.
+    """A request and its progress: bytes, bytes per second and seconds; ``denominator`` -1 when not all is known.
 
     ``waiting``, ``moving``, ``done``, ``failed`` and ``cancelled`` count partitions. Times are seconds since the epoch.
     """
 
     request_id: int
     complete: bool
-    state: ReassignmentState
+    state: Open[ReassignmentState]
     numerator: int
     denominator: int
     rate: float
@@ -137,7 +138,7 @@ class ReassignmentView(ReassignmentSummary):
 
 
 class OngoingReassignment(Answer):
-    """A reassignment that Kafka is busy with, whoever asked for it; ``request_id`` None: not this controller."""
+    """A reassignment in progress in Kafka; ``request_id`` None: another tool asked for it."""
 
     topic: str
     partition: int
@@ -148,7 +149,7 @@ class OngoingReassignment(Answer):
 
 
 class ReassignmentList(Answer):
-    """``GET /v1/reassignments``: the requests that are kept, newest first, and what Kafka is busy with."""
+    """``GET /v1/reassignments``: the stored requests, newest first, and Kafka's reassignments in progress."""
 
     requests: list[ReassignmentSummary]
     ongoing: list[OngoingReassignment]
@@ -221,7 +222,7 @@ class ReassignmentPlan(Answer):
 
 
 class VerifyRequest(Request):
-    """``POST /v1/reassignments/verify``: whether partitions have come to what Kafka's JSON says."""
+    """``POST /v1/reassignments/verify``: whether partitions are as Kafka's JSON says."""
 
     version: Literal[1] = 1
     partitions: Many[PartitionReassignment]
@@ -231,7 +232,7 @@ class VerifiedReplica(Answer):
     """One replica whose log directory is named; ``current`` is where it is, ``future`` where it is being moved to."""
 
     broker: int
-    status: VerifiedStatus
+    status: Open[VerifiedStatus]
     log_dir: str
     current_log_dir: str | None
     future_log_dir: str | None
@@ -242,7 +243,7 @@ class VerifiedPartition(Answer):
 
     topic: str
     partition: int
-    status: VerifiedStatus
+    status: Open[VerifiedStatus]
     replicas: list[int]
     target: list[int]
     log_dirs: list[VerifiedReplica]

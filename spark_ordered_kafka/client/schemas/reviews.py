@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from spark_ordered_kafka.client.schemas.base import Answer
+from spark_ordered_kafka.client.schemas.base import Answer, Open
 
 ReviewStatus = Literal["pending", "approved", "in_doubt", "done", "failed", "discarded", "expired"]
 
@@ -19,7 +19,7 @@ class ReviewSummary(Answer):
     """
 
     review_id: int
-    status: ReviewStatus
+    status: Open[ReviewStatus]
     method: str
     path: str
     query: str

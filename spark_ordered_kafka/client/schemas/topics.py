@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,6 +13,8 @@ from spark_ordered_kafka.client.schemas.base import (
     HashName,
     Int64,
     Many,
+    Open,
+    PartitionStatus,
     Request,
     Result,
     TimeoutMs,
@@ -89,7 +91,7 @@ class PartitionView(Answer):
     """
 
     partition: int
-    status: Literal["live", "marked", "deleted"]
+    status: Open[PartitionStatus]
     leader: int
     replicas: list[int]
     isr: list[int]
@@ -101,7 +103,7 @@ class PartitionView(Answer):
 
 class TransactionalIds(Answer):
     """Of a topic's writers: all that Kafka knows, those without a transaction, and of these those that a change has fenced
-    and nobody has used since. The last expire by themselves (``transactional.id.expiration.ms``)."""
+    and that were not used since. The last expire by themselves (``transactional.id.expiration.ms``)."""
 
     known: int
     idle: int
@@ -121,7 +123,7 @@ class TopicView(Answer):
     initial_partition_count: int
     undeleted_partition_count: int
     layout_epoch: int
-    hash: HashName
+    hash: Open[HashName]
     ordered_delivery: bool
     change: ChangeView | None
     last_change: FinishedChangeView | None = None
@@ -138,7 +140,7 @@ class TopicSummary(Answer):
     initial_partition_count: int
     undeleted_partition_count: int
     layout_epoch: int
-    hash: HashName
+    hash: Open[HashName]
     ordered_delivery: bool
     change: ChangeView | None
 

@@ -25,7 +25,7 @@ class WriterName(Answer):
 
 
 class WriterNameRelease(Request):
-    """``POST /v1/writer-names/release``: nobody writes under the name any more. The fields are those of the hand-out."""
+    """``POST /v1/writer-names/release``: its writer has ended. The fields are those of the hand-out."""
 
     topic: _Text | None = None
     writer: _Text

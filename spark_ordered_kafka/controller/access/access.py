@@ -29,10 +29,10 @@ _CODES: Final = {
 
 
 class Access:
-    """Rights of callers. Safe to share between threads.
+    """Rights of callers. Thread-safe.
 
-    A resource is a topic's name or a :class:`~spark_ordered_kafka.controller.access.acls.Resource`. Whatever is asked
-    raises UnavailableError while the rights are not known: nothing is allowed on a guess.
+    A resource is a topic's name or a :class:`~spark_ordered_kafka.controller.access.acls.Resource`. Every check raises
+    UnavailableError while the rights are not known (D-162).
 
     Args:
         authentication: says whether callers are known.
@@ -58,18 +58,18 @@ class Access:
     def check(self, caller: Caller, operation: Operation, resource: Resource | str) -> None:
         """Raises RequestError TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED unless the caller may do it.
 
-        As in Kafka, that does not tell whether the topic or group exists.
+        As in Kafka, the error does not reveal whether the topic or group exists.
         """
         if not self.allowed(caller, operation, resource):
             raise refusal(caller, operation, resource)
 
     def allowed(self, caller: Caller, operation: Operation, resource: Resource | str) -> bool:
-        """Whether the caller may do it."""
+        """Whether the caller may do ``operation`` to ``resource``."""
         return bool(self.among(caller, operation, [resource]))
 
     def check_any(self, caller: Caller, kinds: Sequence[tuple[Operation, ResourceType]]) -> None:
-        """Raises RequestError unless the caller may do one of ``kinds`` to something, as Kafka's
-        ``authorizeByResourceType`` (KIP-679) asks; what exactly is left to the other checks."""
+        """Raises RequestError unless the caller may do one of ``kinds`` to some resource, as Kafka's
+        ``authorizeByResourceType`` (KIP-679); other checks decide about the single resource."""
         if caller.principal in self._super_users:
             return
         table = self._table()
@@ -90,12 +90,12 @@ class Access:
     def among(
         self, caller: Caller, operation: Operation, resources: Iterable[Resource | str]
     ) -> list[Resource | str]:
-        """Those of ``resources`` to which the caller may do it, by the rights of one moment."""
+        """Those of ``resources`` to which the caller may do it, by one state of the ACLs."""
         if caller.principal in self._super_users:
             return list(resources)
         table = self._table()
         if table is None:
-            # Nothing says who may do what. Where callers are known, that somebody is known is not enough.
+            # Without rules, an authenticated caller alone has no rights (D-161).
             return [] if self._authenticated else list(resources)
         return [
             resource
@@ -112,7 +112,7 @@ class Access:
     ) -> dict[str, RequestError]:
         """Those of ``topics`` to which the caller may not do it, each with the error that says so.
 
-        As in Kafka, CREATE on the cluster stands for CREATE on every topic.
+        As in Kafka, CREATE on the cluster implies CREATE on every topic.
         """
         named = list(dict.fromkeys(topics))
         if operation is Operation.CREATE and self.allowed(caller, operation, CLUSTER):
@@ -121,7 +121,7 @@ class Access:
         return {topic: refusal(caller, operation, topic) for topic in named if topic not in granted}
 
     def log_source(self) -> None:
-        """Say where rights come from; where they are not what one may expect, as a warning."""
+        """Log where rights come from; as a warning where that is risky."""
         try:
             authorizer = self._acls() is not None
         except OrderedKafkaError as error:
@@ -146,7 +146,7 @@ class Access:
 
 
 def refusal(caller: Caller, operation: Operation, resource: Resource | str) -> RequestError:
-    """The error of a caller that may not do it."""
+    """The error of a caller without the right."""
     what = _resource(resource)
     shown = "the cluster" if what.type is ResourceType.CLUSTER else f"{what.type.value.lower()} {what.name!r}"
     return RequestError(_CODES[what.type], f"{caller.principal} has no right to {operation.value} on {shown}")

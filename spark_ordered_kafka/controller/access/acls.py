@@ -19,7 +19,7 @@ ANYONE: Final = "User:*"
 
 
 class Operation(StrEnum):
-    """What is done to a resource (``org.apache.kafka.common.acl.AclOperation``)."""
+    """An operation on a resource (``org.apache.kafka.common.acl.AclOperation``)."""
 
     ALL = "ALL"
     READ = "READ"
@@ -32,11 +32,11 @@ class Operation(StrEnum):
     DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS"
     ALTER_CONFIGS = "ALTER_CONFIGS"
     UNKNOWN = "UNKNOWN"
-    """One that no route asks for, such as IDEMPOTENT_WRITE. An ACL for it is an ACL about its resource all the same."""
+    """An operation that no route needs, such as IDEMPOTENT_WRITE; its ACLs still count as ACLs of their resource."""
 
 
 class ResourceType(StrEnum):
-    """What it is done to (``org.apache.kafka.common.resource.ResourceType``)."""
+    """A kind of resource (``org.apache.kafka.common.resource.ResourceType``)."""
 
     TOPIC = "TOPIC"
     GROUP = "GROUP"
@@ -90,7 +90,7 @@ class Acl:
         return self.name in (WILDCARD, resource.name)
 
     def grants(self, operation: Operation) -> bool:
-        """Whether it allows ``operation``, given that it is one that allows."""
+        """Whether an ALLOW entry allows ``operation``."""
         return self.operation is Operation.ALL or self.operation in _IMPLIED_BY.get(operation, (operation,))
 
 
@@ -104,11 +104,11 @@ _IMPLIED_BY: Final = {
 
 
 class AclTable:
-    """ACLs by what they are about, so that a check looks at those of its resource only. Immutable.
+    """ACLs indexed by resource. Immutable.
 
     Args:
         acls: in any order.
-        allow_if_none: whether a resource that no ACL is about is anyone's (``allow.everyone.if.no.acl.found``).
+        allow_if_none: whether a resource without ACLs is open to all (``allow.everyone.if.no.acl.found``).
         anonymous_is_anyone: whether ``User:*`` means callers without credentials, too, as it does in Kafka.
     """
 
@@ -149,7 +149,7 @@ class AclTable:
     def allows_somewhere(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> bool:
         """Whether any ACL allows ``principal`` at ``host`` to do ``operation`` to something of that kind.
 
-        One that denies is not looked at: then what is asked for in the end is refused.
+        Ignores DENY entries: the check of the single resource applies them.
         """
         principals = self._names_of(principal)
         return self._allow_if_none or any(

@@ -1,4 +1,4 @@
-"""Who sends a request: HTTP Basic proven by Kafka, bearer tokens, certificates of TLS clients."""
+"""Authenticates callers: HTTP Basic checked by Kafka, bearer tokens, certificates of TLS clients."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class CredentialsError(RequestError):
-    """Credentials are missing or not accepted; which part of them is wrong is not told."""
+    """Credentials are missing or not accepted; the text does not say which part is wrong."""
 
     def __init__(self, message: str = "the credentials are not accepted") -> None:
         super().__init__(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
 
 
 class Authenticator:
-    """Finds out who sends requests. Safe to share between threads and event loops.
+    """Authenticates callers. Thread-safe, also between event loops.
 
     Args:
         authentication: which methods there are.
@@ -58,18 +58,18 @@ class Authenticator:
 
     @property
     def challenge(self) -> str:
-        """For ``WWW-Authenticate``: the methods there are (RFC 9110, section 11.6.1)."""
+        """For ``WWW-Authenticate``: the configured methods (RFC 9110, section 11.6.1)."""
         schemes = []
         if self._passwords is not None:
             schemes.append(f'Basic realm="{REALM}", charset="UTF-8"')
         if self._tokens is not None:
             schemes.append(f'Bearer realm="{REALM}"')
-        # The header must not be empty; for certificates there is no scheme of HTTP.
+        # The header must not be empty; HTTP has no scheme for certificates.
         return ", ".join(schemes) or f'Certificate realm="{REALM}"'
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods there are, as people are told."""
+        """The supported methods, for messages."""
         there = {
             "HTTP Basic with a user of Kafka": self._passwords is not None,
             "a bearer token": self._tokens is not None,
@@ -78,16 +78,16 @@ class Authenticator:
         return tuple(name for name, offered in there.items() if offered)
 
     async def principal(self, authorization: str | None, certificate: str | None, host: str) -> str | None:
-        """The principal whose credentials a request has; None: it has none.
+        """The principal of a request's credentials; None without credentials.
 
         Args:
             authorization: the header, which wins over the certificate as SASL does in Kafka.
-            certificate: the principal of the TLS client's certificate, proven by the handshake.
-            host: the address that it came from.
+            certificate: the principal of the TLS client's certificate, checked by the handshake.
+            host: the client's address.
 
         Raises:
             CredentialsError: they are not accepted.
-            UnavailableError: they cannot be judged now.
+            UnavailableError: they cannot be checked now.
         """
         if authorization is None:
             return certificate if self._certificates else None
@@ -103,7 +103,7 @@ class Authenticator:
         raise CredentialsError
 
     def close(self) -> None:
-        """Judge no more."""
+        """Stop checking credentials."""
         if self._passwords is not None:
             self._passwords.close()
 
@@ -116,7 +116,7 @@ class Authenticator:
         # Control characters (RFC 7617 forbids them) could end a field of SASL PLAIN early.
         if not colon or not username or not password or _CONTROL.search(text) is not None:
             raise CredentialsError
-        # Whoever reviews a request, or reads the audit log, sees who asked.
+        # Reviews and the audit log show the name.
         if not username.isprintable():
             raise CredentialsError
         if not await passwords.proves(username, password, host):

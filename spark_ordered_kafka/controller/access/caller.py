@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 from typing import Final
-from urllib.parse import quote, unquote
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """``KafkaPrincipal.ANONYMOUS``."""
 
 
 def kafka_address(address: str) -> str:
-    """An address of a socket as Kafka compares it with the hosts of ACLs: as Java's ``InetAddress.getHostAddress`` has it.
+    """A socket's address as Kafka compares it with the hosts of ACLs: in the form of Java's ``InetAddress.getHostAddress``.
 
-    That is IPv4 for clients that came by IPv4, whatever the socket is bound to, and IPv6 with every group of digits.
+    That is IPv4 for clients that came by IPv4, also on an IPv6 socket, and IPv6 with every group of digits.
     """
     plain, percent, zone = address.partition("%")
     try:
@@ -34,13 +33,3 @@ class Caller:
 
     principal: str
     host: str
-
-    def header(self) -> str:
-        """As one controller tells another in a header: percent-encoded, for names may hold any character."""
-        return f"{quote(self.principal, safe='')};{quote(self.host, safe='')}"
-
-    @classmethod
-    def from_header(cls, value: str) -> Caller:
-        """The caller that :meth:`header` wrote down."""
-        principal, _, host = value.partition(";")
-        return cls(unquote(principal), unquote(host))

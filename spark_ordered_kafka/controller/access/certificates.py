@@ -42,7 +42,7 @@ def principal_of(certificate: bytes) -> str:
 def _written(attribute: x509.NameAttribute[str | bytes]) -> str:
     if attribute.oid in _KEYWORDS:
         keyword, _, text = attribute.rfc4514_string().partition("=")
-        # Java escapes more than RFC 2253 asks for.
+        # Java escapes more than RFC 2253 requires.
         return keyword + "=" + text.replace("=", r"\=")
     # The value in DER is the end of a name that has this attribute only.
     name = x509.Name([attribute]).public_bytes()

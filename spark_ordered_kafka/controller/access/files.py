@@ -15,7 +15,7 @@ _ParsedT = TypeVar("_ParsedT")
 
 
 class WatchedFile(Generic[_ParsedT]):
-    """What a file holds, looked at on every :meth:`get` and parsed again once it was changed or replaced.
+    """A file's parsed content; :meth:`get` parses it again after a change.
 
     Args:
         key: the setting that names the file, for error messages.
@@ -34,11 +34,11 @@ class WatchedFile(Generic[_ParsedT]):
         self._parsed = self._read(self._mark())
 
     def get(self) -> _ParsedT:
-        """What it holds now.
+        """The current content.
 
         Raises:
-            UnavailableError: it cannot be read, or does not parse, any more. What it held before does not count: an entry
-                may have been taken out.
+            UnavailableError: it cannot be read or parsed any more. The former content does not count: an entry may have been
+                removed (D-160).
         """
         try:
             mark = self._mark()

@@ -23,19 +23,21 @@ from spark_ordered_kafka.errors import (
 )
 from spark_ordered_kafka.kafka.requests import BrokerRequests
 
-PROVEN_FOR = 60.0
+ACCEPTED_TTL = 60.0
 """Seconds for which a password that Kafka has accepted is not proven again."""
-REFUSED_FOR = 5.0
-"""The same of one that Kafka has refused: the user may have just been made."""
+REFUSED_TTL = 5.0
+"""The same for a password that Kafka has refused: the user may have been created since."""
 
+MAX_PENDING = 64
+"""Logins that are pending."""
+MAX_ENTRIES = 10_000
+"""Answers of one kind, and sources of failures, that are kept."""
 _CONCURRENT = 4
-_MAX_PENDING = 64
-_REMEMBERED = 10_000
-# After failures of a user at an address, so many seconds lie between the proofs that it may ask for.
-_FIRST_DELAY, _LONGEST_DELAY = 0.1, 5.0
-_FORGIVEN_AFTER = 60.0
+# Delay in seconds between logins of a user at an address after failures: the first, and the longest.
+_FIRST_DELAY, _MAX_DELAY = 0.1, 5.0
+_FAILURES_TTL = 60.0
 _MAX_WAIT = 10.0
-# Failures per second, and at once, from an address and in all.
+# Failures per second and burst, per address and in total.
 _NETWORK_BUDGET = (5.0, 50)
 _WHOLE_BUDGET = (20.0, 200)
 
@@ -43,7 +45,7 @@ _log = logging.getLogger(__name__)
 _KeyT = TypeVar("_KeyT")
 _ValueT = TypeVar("_ValueT")
 # kafka-python writes an error and a warning from each of them for every login that is refused.
-_CHATTY = ("kafka.net.connection", "kafka.net.manager", "kafka.net.transport")
+_NOISY_LOGGERS = ("kafka.net.connection", "kafka.net.manager", "kafka.net.transport")
 
 
 def kafka_login(kafka: Mapping[str, str], mechanism: str, timeout: float) -> Callable[[str, str], bool]:
@@ -65,7 +67,7 @@ def kafka_login(kafka: Mapping[str, str], mechanism: str, timeout: float) -> Cal
             f"kafka.security.protocol must be SASL_SSL or SASL_PLAINTEXT for that, and is {protocol}",
         )
 
-    for name in _CHATTY:
+    for name in _NOISY_LOGGERS:
         logging.getLogger(name).addFilter(_not_about_refusals)
 
     def login(username: str, password: str) -> bool:
@@ -91,8 +93,8 @@ def _not_about_refusals(record: logging.LogRecord) -> bool:
 
 
 @dataclass
-class _Guesser:
-    """What failures cost: no proof is begun before ``next_at``."""
+class _Failures:
+    """Failures of a source: no login begins before ``next_at``."""
 
     failures: int = 0
     failed_at: float = 0.0
@@ -100,24 +102,24 @@ class _Guesser:
 
 
 class Throttle:
-    """Spaces out the proofs that somebody may ask for once passwords were refused. Not safe to share.
+    """Delays further logins of a source after refused ones. Not thread-safe.
 
-    Who goes on guessing gets one proof per 5 seconds; who fails now and then notices nothing. ``who`` is a user at an
-    address: behind a proxy all have one, and must not wait for each other's failures; and a user who is guessed at from
-    somewhere else must not be locked out. Times are seconds of one monotonic clock.
+    Continued guessing gets one login per 5 seconds; an occasional failure has no noticeable effect. A ``source`` is a user
+    at an address: behind a proxy all users share one address, and must not wait for each other's failures; and guesses from
+    elsewhere must not lock a user out. Times are seconds of one monotonic clock.
     """
 
     def __init__(self) -> None:
-        self._guessers: OrderedDict[Hashable, _Guesser] = OrderedDict()
+        self._failures: OrderedDict[Hashable, _Failures] = OrderedDict()
 
-    def reserve(self, who: Hashable, now: float) -> float:
-        """When the next proof for ``who`` may begin; the ones after it are kept at a distance.
+    def reserve(self, source: Hashable, now: float) -> float:
+        """When the next login of ``source`` may begin; delays the ones after it.
 
         Raises:
             UnavailableError: too many are waiting already.
         """
-        known = self._guessers.get(who)
-        if known is None or now - known.failed_at >= _FORGIVEN_AFTER:
+        known = self._failures.get(source)
+        if known is None or now - known.failed_at >= _FAILURES_TTL:
             return now
         at = max(now, known.next_at)
         if at - now > _MAX_WAIT:
@@ -125,92 +127,92 @@ class Throttle:
         known.next_at = at + self._delay(known)
         return at
 
-    def failed(self, who: Hashable, now: float) -> None:
-        """Take note of a password that was refused."""
-        known = self._guessers.setdefault(who, _Guesser())
-        if now - known.failed_at >= _FORGIVEN_AFTER:
+    def failed(self, source: Hashable, now: float) -> None:
+        """Record a refused password."""
+        known = self._failures.setdefault(source, _Failures())
+        if now - known.failed_at >= _FAILURES_TTL:
             known.failures = 0
         known.failures += 1
         known.failed_at = now
         known.next_at = max(known.next_at, now + self._delay(known))
-        self._guessers.move_to_end(who)
-        _forget_oldest(self._guessers)
+        self._failures.move_to_end(source)
+        _forget_oldest(self._failures)
 
     @staticmethod
-    def _delay(guesser: _Guesser) -> float:
-        return min(_FIRST_DELAY * 2.0 ** min(guesser.failures - 1, 10), _LONGEST_DELAY)
+    def _delay(known: _Failures) -> float:
+        return min(_FIRST_DELAY * 2.0 ** min(known.failures - 1, 10), _MAX_DELAY)
 
 
 class Budget:
-    """How many proofs may fail, at a rate and with a burst before it counts (GCRA). Not safe to share.
+    """Limits failed logins to a rate with a burst (GCRA). Not thread-safe.
 
-    Without it, whoever tries a few passwords for each of many users would never be slowed. Times as in :class:`Throttle`.
+    Slows callers that try a few passwords for each of many users. Times as in :class:`Throttle`.
     """
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._interval = 1.0 / per_second
         self._burst = burst * self._interval
-        # By whom, when what is spent will be earned again.
+        # By source, when its spent budget is restored.
         self._spent: OrderedDict[Hashable, float] = OrderedDict()
 
-    def reserve(self, who: Hashable, now: float) -> float:
-        """When the next proof for ``who`` may begin. It counts as failed until :meth:`refund`.
+    def reserve(self, source: Hashable, now: float) -> float:
+        """When the next login of ``source`` may begin. It counts as failed until :meth:`refund`.
 
         Raises:
             UnavailableError: too many are waiting already.
         """
-        spent = max(self._spent.get(who, now), now)
+        spent = max(self._spent.get(source, now), now)
         at = max(now, spent - self._burst)
         if at - now > _MAX_WAIT:
             raise UnavailableError("too many failed logins; try again later")
-        self._spent[who] = spent + self._interval
-        self._spent.move_to_end(who)
+        self._spent[source] = spent + self._interval
+        self._spent.move_to_end(source)
         _forget_oldest(self._spent)
         return at
 
-    def refund(self, who: Hashable) -> None:
-        """A proof has not failed."""
-        if who in self._spent:
-            self._spent[who] -= self._interval
+    def refund(self, source: Hashable) -> None:
+        """Give the budget back: the login has not failed."""
+        if source in self._spent:
+            self._spent[source] -= self._interval
 
 
 def _forget_oldest(kept: OrderedDict[_KeyT, _ValueT]) -> None:
-    while len(kept) > _REMEMBERED:
+    while len(kept) > MAX_ENTRIES:
         kept.popitem(last=False)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A password to be proven. ``key`` is its hash; ``paid``: it counts against the budgets, unless it is right."""
+class _Attempt:
+    """A login to check. ``key`` is the password's hash; ``charged``: it uses the budgets, unless it is right."""
 
     key: bytes
     username: str
     password: str = field(repr=False)
     host: str
-    paid: bool = False
+    charged: bool = False
 
     @property
     def network(self) -> str:
-        """The address; of IPv6 the /64, for that is what one machine may have (RFC 6177)."""
+        """The address; for IPv6 the /64, which one machine may have (RFC 6177)."""
         return ":".join(self.host.split(":")[:4])
 
     @property
-    def guesser(self) -> Hashable:
-        """Who is slowed when it is wrong."""
+    def source(self) -> Hashable:
+        """The source to slow down when the password is wrong."""
         return self.network, self.username
 
 
 class PasswordProver:
-    """Whether passwords are right. Kafka is asked in few threads at a time, and once for those who ask the same.
+    """Checks passwords by logins to Kafka, few at a time, and one for equal requests that wait.
 
-    Guesses are slowed by user and address, and bounded by address and in all. A password that was right before waits for
-    none of that, and has a thread of its own: whoever guesses keeps nobody out who has been in.
+    Guesses are slowed by user and address, and limited by address and in total (D-159). A password that was accepted before
+    skips the limits and has threads of its own, so guessing does not block active users.
 
-    Passwords are not kept: answers are found by a keyed hash, whose key is this object's own. Safe to share between
-    threads and event loops.
+    Answers are cached by a keyed hash with a random key of this object; passwords are not kept. Thread-safe, also between
+    event loops.
 
     Args:
-        login: asks Kafka, see :func:`kafka_login`.
+        login: see :func:`kafka_login`.
         clock: a monotonic clock in seconds.
         sleep: waits seconds without blocking the event loop.
     """
@@ -230,7 +232,7 @@ class PasswordProver:
         self._throttle = Throttle()
         self._by_network = Budget(*_NETWORK_BUDGET)
         self._by_all = Budget(*_WHOLE_BUDGET)
-        # When they were. Apart, so that guesses do not make right ones be forgotten.
+        # When each was checked. Two maps, so that guesses do not evict accepted passwords.
         self._right: OrderedDict[bytes, float] = OrderedDict()
         self._refused: OrderedDict[bytes, float] = OrderedDict()
         self._pending: dict[bytes, Future[bool]] = {}
@@ -241,37 +243,37 @@ class PasswordProver:
         """Whether Kafka accepts the password; ``host`` is the address that it came from.
 
         Raises:
-            UnavailableError: Kafka cannot be asked, or too much is being asked.
+            UnavailableError: Kafka does not answer, or too many logins are pending.
         """
-        asked = _Asked(self._hash(username, password), username, password, host)
-        key = asked.key
+        attempt = _Attempt(self._hash(username, password), username, password, host)
+        key = attempt.key
         with self._lock:
             known = self._known(key)
             if known is not None:
                 return known
             now = begin = self._clock()
             if key not in self._pending and key not in self._right:
-                begin = self._reserve(asked, now)
-                asked = replace(asked, paid=True)
+                begin = self._reserve(attempt, now)
+                attempt = replace(attempt, charged=True)
         if begin > now:
             await self._sleep(begin - now)
         with self._lock:
-            # What was asked for while this request waited.
+            # Another request may have got the answer in the meantime.
             known, pending = self._known(key), self._pending.get(key)
             if known is not None or pending is not None:
-                self._refund(asked)
+                self._refund(attempt)
             if known is not None:
                 return known
             if pending is None:
-                pending = self._start(asked)
-        # Others wait for the same answer: a request that is given up must not cancel it.
+                pending = self._start(attempt)
+        # Shielded, since other requests wait for the same answer.
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(pending)), _MAX_WAIT)
         except TimeoutError as error:
             raise UnavailableError(f"Kafka has not judged the password within {_MAX_WAIT:g} s") from error
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Stop checking passwords."""
         for threads in (self._first, self._threads):
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -281,65 +283,65 @@ class PasswordProver:
 
     def _known(self, key: bytes) -> bool | None:
         now = self._clock()
-        for answer, answers, kept_for in (
-            (True, self._right, PROVEN_FOR),
-            (False, self._refused, REFUSED_FOR),
+        for answer, answers, ttl in (
+            (True, self._right, ACCEPTED_TTL),
+            (False, self._refused, REFUSED_TTL),
         ):
             at = answers.get(key)
-            if at is not None and now - at < kept_for:
+            if at is not None and now - at < ttl:
                 return answer
         return None
 
-    def _reserve(self, asked: _Asked, now: float) -> float:
-        """When it may be proven. Who is too early by one of the three rules spends nothing of the next."""
-        times = [self._throttle.reserve(asked.guesser, now), self._by_network.reserve(asked.network, now)]
+    def _reserve(self, attempt: _Attempt, now: float) -> float:
+        """When the login may begin. A login that one of the three limits rejects uses up none of the others."""
+        times = [self._throttle.reserve(attempt.source, now), self._by_network.reserve(attempt.network, now)]
         try:
             times.append(self._by_all.reserve(None, now))
         except UnavailableError:
-            self._by_network.refund(asked.network)
+            self._by_network.refund(attempt.network)
             raise
         return max(times)
 
-    def _refund(self, asked: _Asked) -> None:
-        if asked.paid:
-            self._by_network.refund(asked.network)
+    def _refund(self, attempt: _Attempt) -> None:
+        if attempt.charged:
+            self._by_network.refund(attempt.network)
             self._by_all.refund(None)
 
-    def _start(self, asked: _Asked) -> Future[bool]:
-        is_first = asked.key in self._right
-        if not is_first and len(self._pending) >= _MAX_PENDING:
-            self._refund(asked)
+    def _start(self, attempt: _Attempt) -> Future[bool]:
+        is_first = attempt.key in self._right
+        if not is_first and len(self._pending) >= MAX_PENDING:
+            self._refund(attempt)
             raise UnavailableError("too many logins are being proven; try again in a moment")
         try:
-            pending = (self._first if is_first else self._threads).submit(self._prove, asked)
+            pending = (self._first if is_first else self._threads).submit(self._prove, attempt)
         except RuntimeError as error:
             raise UnavailableError("the controller is ending") from error
-        self._pending[asked.key] = pending
+        self._pending[attempt.key] = pending
         return pending
 
-    def _prove(self, asked: _Asked) -> bool:
-        # The answer counts from before the question: a password that is changed meanwhile is not kept for longer.
+    def _prove(self, attempt: _Attempt) -> bool:
+        # The age of the answer counts from before the login: the password may change during it.
         at = self._clock()
         try:
-            proven = self._login(asked.username, asked.password)
+            proven = self._login(attempt.username, attempt.password)
         except Exception as error:
-            # Also when this process has no files left, say: or this password could never be proven again.
+            # Also for unexpected errors (no file descriptors left), or this password could never be checked again.
             with self._lock:
-                self._pending.pop(asked.key, None)
-                self._refund(asked)
+                self._pending.pop(attempt.key, None)
+                self._refund(attempt)
             if not isinstance(error, OrderedKafkaError):
                 raise
             _log.warning("the password of a user cannot be proven: %s", error)
             raise UnavailableError("Kafka cannot be asked whether the password is right") from error
         with self._lock:
-            self._pending.pop(asked.key, None)
+            self._pending.pop(attempt.key, None)
             answers, others = (self._right, self._refused) if proven else (self._refused, self._right)
-            others.pop(asked.key, None)
-            answers[asked.key] = at
-            answers.move_to_end(asked.key)
+            others.pop(attempt.key, None)
+            answers[attempt.key] = at
+            answers.move_to_end(attempt.key)
             _forget_oldest(answers)
             if proven:
-                self._refund(asked)
+                self._refund(attempt)
             else:
-                self._throttle.failed(asked.guesser, self._clock())
+                self._throttle.failed(attempt.source, self._clock())
         return proven

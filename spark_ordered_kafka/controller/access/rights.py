@@ -1,14 +1,12 @@
-"""Kafka's ACLs as a controller sees them: read from the brokers, kept for a few seconds, never older than that."""
+"""Kafka's ACLs, read from the brokers and cached for a few seconds (D-162)."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -22,11 +20,12 @@ from kafka.protocol.admin import (
 )
 
 from spark_ordered_kafka.controller.access.acls import Acl, AclTable, Operation, ResourceType
+from spark_ordered_kafka.controller.shared_query import Answer, SharedQuery
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error
 
 MAX_AGE = 5.0
-"""Seconds after which a right that Kafka has withdrawn is withdrawn here, at the latest."""
+"""Seconds after which a right that was withdrawn in Kafka no longer counts, at the latest."""
 _REFRESH_AGE = 2.0
 
 _log = logging.getLogger(__name__)
@@ -74,8 +73,8 @@ def _acls(resource: Any) -> list[Acl]:
     kind = _TYPES.get(resource.resource_type)
     if kind is None:
         return []
-    # Operations that no route asks for (IDEMPOTENT_WRITE, ...) neither allow nor deny anything here, but a resource that
-    # has an ACL is not everyone's by allow.everyone.if.no.acl.found.
+    # Operations that no route needs (IDEMPOTENT_WRITE, ...) neither allow nor deny anything here, but with an ACL a
+    # resource is not open by allow.everyone.if.no.acl.found.
     return [
         Acl(
             type=kind,
@@ -90,14 +89,8 @@ def _acls(resource: Any) -> list[Acl]:
     ]
 
 
-@dataclass(frozen=True)
-class _Reading:
-    table: AclTable | None
-    at: float
-
-
 class KafkaRights:
-    """The ACLs of now, at most :data:`MAX_AGE` seconds old. Safe to share between threads.
+    """The current ACLs, at most :data:`MAX_AGE` seconds old. Thread-safe.
 
     Args:
         read: all ACLs, or None for a cluster without authorizer; called in a thread of its own.
@@ -116,60 +109,40 @@ class KafkaRights:
         timeout: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._read = read
-        self._allow_if_none = allow_if_none
         self._keep_disabled = keep_disabled
         self._timeout = timeout
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._latest: _Reading | None = None
-        self._pending: Future[_Reading] | None = None
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="acls")
+
+        def ask() -> AclTable | None:
+            acls = read()
+            return None if acls is None else AclTable(acls, allow_if_none=allow_if_none)
+
+        self._query = SharedQuery("rights", ask, clock)
 
     def table(self) -> AclTable | None:
         """The ACLs; None: the brokers have no authorizer.
 
         Raises:
-            UnavailableError: Kafka cannot be asked, and what it said before is too old.
+            UnavailableError: Kafka does not answer, and the last answer is too old.
         """
-        latest = self._latest
-        age = None if latest is None else self._clock() - latest.at
+        latest, age = self._query.latest, self._query.age()
         if latest is None or age is None or age >= _REFRESH_AGE:
-            pending = self._refresh()
-            if age is None or age >= MAX_AGE:
+            pending = self._query.outcome()
+            if latest is None or age is None or age >= MAX_AGE:
                 latest = self._outcome(pending, latest)
-        return None if latest is None else latest.table
+        return latest.value
 
     def close(self) -> None:
-        """Let the reading under way end; nothing is read afterwards."""
-        self._reader.shutdown(wait=False, cancel_futures=True)
+        """Wait for the current read; start no other."""
+        self._query.close()
 
-    def _refresh(self) -> Future[_Reading]:
-        with self._lock:
-            if self._pending is None or self._pending.done():
-                try:
-                    self._pending = self._reader.submit(self._take_reading)
-                except RuntimeError as error:
-                    raise UnavailableError("the controller is ending") from error
-            return self._pending
-
-    def _take_reading(self) -> _Reading:
-        # The age counts from before the question: what changes while it is answered may be missing.
-        at = self._clock()
-        try:
-            acls = self._read()
-        except OrderedKafkaError as error:
-            _log.warning("rights are unknown: %s", error)
-            raise
-        table = None if acls is None else AclTable(acls, allow_if_none=self._allow_if_none)
-        self._latest = _Reading(table, at)
-        return self._latest
-
-    def _outcome(self, pending: Future[_Reading], latest: _Reading | None) -> _Reading:
-        if self._keep_disabled and latest is not None and latest.table is None:
+    def _outcome(
+        self, pending: Future[Answer[AclTable | None]], latest: Answer[AclTable | None] | None
+    ) -> Answer[AclTable | None]:
+        if self._keep_disabled and latest is not None and latest.value is None:
             return latest
         try:
             return pending.result(self._timeout)
         except (OrderedKafkaError, FutureTimeoutError) as error:
-            # Whatever the reason: the caller is not to blame, may ask again, and learns nothing of the cluster.
+            _log.warning("rights are unknown: %s", error)
+            # For every cause: the caller may retry, and gets no details of the cluster.
             raise UnavailableError("Kafka cannot be asked for the rights of the caller") from error

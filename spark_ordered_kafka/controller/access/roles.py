@@ -51,7 +51,7 @@ def role_table(text: str) -> AclTable:
     *admin* may also delete.
 
     Raises:
-        ConfigError: the text is something else; it names the place.
+        ConfigError: the text is not of this form; names the place.
     """
     try:
         file = _File.model_validate(tomllib.loads(text))

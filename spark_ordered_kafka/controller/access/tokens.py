@@ -1,4 +1,4 @@
-"""Bearer tokens: a file has a hash of each, and whose it is."""
+"""Bearer tokens: a file holds the hash and the principal of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_ordered_kafka.errors import ConfigError
 
 KEY = "authentication.tokens.file"
 MIN_LENGTH = 32
-"""Characters of a token that somebody makes up: hashes of short ones can be guessed."""
+"""Minimum length of a token in characters: hashes of short ones can be guessed."""
 
 _ALGORITHMS: Final = ("sha256", "sha512")
 _LENGTHS: Final = {name: hashlib.new(name).digest_size * 2 for name in _ALGORITHMS}
@@ -57,7 +57,7 @@ def hashed(token: str, principal: str) -> TokenEntry:
 def parse(text: str) -> tuple[TokenEntry, ...]:
     """The entries of a file: a line per token, ``sha256:<hash in hexadecimal digits> User:<name>``.
 
-    sha512 is taken, too. Empty lines, and those that begin with ``#``, mean nothing.
+    sha512 is accepted, too. Empty lines, and those that begin with ``#``, are ignored.
 
     Raises:
         ConfigError: a line is something else; it names the line without showing it.
@@ -72,20 +72,20 @@ def parse(text: str) -> tuple[TokenEntry, ...]:
             hint = (
                 "'sha256:<64 hexadecimal digits> User:<name>' is needed, as controller hash-token prints it"
             )
-            # Not what it holds: somebody may have put the token itself there.
+            # The value is left out: it may be the token itself.
             raise ConfigError(f"{KEY}: line {number}", "********", hint)
         entries.append(TokenEntry(match["algorithm"], match["digest"].lower(), match["principal"]))
     return tuple(entries)
 
 
 class TokenFile:
-    """Whose a token is; entries count from the moment that they stand in the file. Safe to share between threads."""
+    """Principals by token. An entry counts as soon as it is in the file. Thread-safe."""
 
     def __init__(self, path: str) -> None:
         self._file = WatchedFile(KEY, path, parse)
 
     def principal_of(self, token: str) -> str | None:
-        """Whose token it is; None: nobody's.
+        """The principal of a token; None: unknown token.
 
         Raises:
             UnavailableError: the file cannot be used any more.
@@ -93,7 +93,7 @@ class TokenFile:
         data = token.encode()
         digests = {name: hashlib.new(name, data).hexdigest() for name in _ALGORITHMS}
         found = None
-        # All are compared, each in constant time: how long it takes tells nothing of what is there.
+        # Compares with every entry in constant time, so that the time reveals nothing.
         for entry in self._file.get():
             if hmac.compare_digest(entry.digest, digests[entry.algorithm]):
                 found = entry.principal

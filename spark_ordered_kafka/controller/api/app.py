@@ -6,14 +6,15 @@ from fastapi import FastAPI
 
 from spark_ordered_kafka.controller.api import openapi
 from spark_ordered_kafka.controller.api.http import errors, rights
+from spark_ordered_kafka.controller.api.http.bodies import JsonRoute
 from spark_ordered_kafka.controller.api.middleware.admission import Admission
 from spark_ordered_kafka.controller.api.middleware.authentication import Authentication
-from spark_ordered_kafka.controller.api.middleware.forwarding import Forwarding
 from spark_ordered_kafka.controller.api.middleware.governance import Governance
 from spark_ordered_kafka.controller.api.middleware.keys import Keys
 from spark_ordered_kafka.controller.api.middleware.limits import Limits
 from spark_ordered_kafka.controller.api.middleware.observing import Observing
 from spark_ordered_kafka.controller.api.middleware.origins import Origins
+from spark_ordered_kafka.controller.api.middleware.redirects import Redirects
 from spark_ordered_kafka.controller.api.routes import (
     brokers,
     changes,
@@ -38,10 +39,11 @@ def create_app(service: ControllerService) -> FastAPI:
         version="1",
         responses=errors.ERRORS,
         redirect_slashes=False,
-        # FastAPI's pages run scripts from a host of somebody else.
+        # FastAPI's pages run scripts from another host.
         docs_url=None,
         redoc_url=None,
     )
+    app.router.route_class = JsonRoute
     errors.add_handlers(app)
     for routes in (
         health,
@@ -66,10 +68,10 @@ def create_app(service: ControllerService) -> FastAPI:
 
 
 def _wrap(app: FastAPI, service: ControllerService) -> None:
-    """Add what every request passes through before it comes to a route; what is added last comes first."""
+    """Add the middleware; the last one added runs first."""
     app.add_middleware(Keys)
     app.add_middleware(Governance, service=service, fastapi=app)
-    app.add_middleware(Forwarding, service=service)
+    app.add_middleware(Redirects, service=service)
     app.add_middleware(Admission)
     app.add_middleware(Authentication, service=service)
     app.add_middleware(Limits)

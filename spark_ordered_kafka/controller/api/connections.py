@@ -1,4 +1,4 @@
-"""What a connection may take of time and room, which uvicorn bounds only between two requests."""
+"""Limits of connections' time and number; uvicorn limits only the time between requests."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from spark_ordered_kafka.controller.api.http.errors import answer_with
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 _log = logging.getLogger(__name__)
-_MOST_CONNECTIONS = 5000
+_MAX_CONNECTIONS = 5000
 _RESERVED_FILES = 500
-"""For Kafka, ZooKeeper, followers' requests and files."""
+"""File descriptors for Kafka, ZooKeeper, followers' requests and files."""
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that is closed when its client takes too long to say a request or to take an answer, or when there are
-    too many others.
+    """Closes a connection whose client takes too long to send a request or to receive an answer, or when there are too
+    many connections (D-147).
 
     Attributes:
-        request_deadline: seconds from the connection, or from the first byte of a later request, to the last one of the
+        request_deadline: seconds from the connection, or from the first byte of a later request, to the last byte of the
             request.
-        answer_deadline: seconds for what is left of an answer once the client's buffers are full.
-        most_connections: at a time.
+        answer_deadline: seconds for the rest of an answer once the client's buffers are full.
+        max_connections: maximum number of connections.
     """
 
     request_deadline: ClassVar[float] = 30.0
     answer_deadline: ClassVar[float] = 60.0
-    most_connections: ClassVar[int] = _MOST_CONNECTIONS
+    max_connections: ClassVar[int] = _MAX_CONNECTIONS
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -43,13 +43,13 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Called when a client has connected, with TLS after the handshake."""
         super().connection_made(transport)
-        if len(self.connections) > self.most_connections:
+        if len(self.connections) > self.max_connections:
             transport.abort()
             return
         self._watch_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called when it is closed, by whomever."""
+        """Called when it is closed, by either side."""
         super().connection_lost(exc)
         for timer in (self._request_timer, self._answer_timer):
             if timer is not None:
@@ -61,17 +61,17 @@ class BoundedProtocol(H11Protocol):
         self._watch_request()
 
     def on_response_complete(self) -> None:
-        """Called when an answer is on its way."""
+        """Called when an answer is being sent."""
         super().on_response_complete()
         self._watch_request()
 
     def pause_writing(self) -> None:
-        """Called when the client does not take what it is sent."""
+        """Called when the client does not receive its answer fast enough."""
         super().pause_writing()
         self._answer_timer = self.loop.call_later(self.answer_deadline, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Called when it has taken nearly all of it."""
+        """Called when it has received nearly all of it."""
         super().resume_writing()
         if self._answer_timer is not None:
             self._answer_timer.cancel()
@@ -85,7 +85,7 @@ class BoundedProtocol(H11Protocol):
             self._request_timer = None
 
     def _is_request_awaited(self) -> bool:
-        """Whether a request is there in part, or the first one not at all."""
+        """Whether a request is incomplete, or the first one has not begun."""
         state = self.conn.their_state
         if state is h11.SEND_BODY:
             return True
@@ -97,13 +97,13 @@ class BoundedProtocol(H11Protocol):
         begun = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
         unanswered = self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
         if begun and unanswered:
-            self._say_late()
+            self._answer_timeout()
         if self.cycle is not None:  # which must not answer any more
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
 
-    def _say_late(self) -> None:
+    def _answer_timeout(self) -> None:
         late = RequestError(
             ErrorCode.INVALID_REQUEST,
             f"the request was not there as a whole after {self.request_deadline:g} s",
@@ -120,15 +120,15 @@ class BoundedProtocol(H11Protocol):
             self.transport.write(self.conn.send(event))
 
 
-def make_room() -> int:
-    """Let this process have as many files as it may, and return how many of them clients' connections may be."""
+def raise_file_limit() -> int:
+    """Raise this process's limit of open files to the maximum; returns how many may be clients' connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_CONNECTIONS + _RESERVED_FILES
+    wanted = _MAX_CONNECTIONS + _RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return (
-        _MOST_CONNECTIONS
+        _MAX_CONNECTIONS
         if soft == resource.RLIM_INFINITY
-        else min(_MOST_CONNECTIONS, max(soft - _RESERVED_FILES, soft // 2))
+        else min(_MAX_CONNECTIONS, max(soft - _RESERVED_FILES, soft // 2))
     )

@@ -1,4 +1,4 @@
-"""Certificates of TLS clients, which uvicorn does not hand on to the application."""
+"""Principals of TLS clients, which uvicorn does not pass to the application."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class PeerProtocol(BoundedProtocol):
     """A connection whose requests have the principal of its TLS client in ``scope["state"]``."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override, unused-ignore]
-        """Called when the handshake is done: a certificate that is there was checked against ``ssl.ca.location``."""
+        """Called after the handshake, which has checked a client's certificate against ``ssl.ca.location``."""
         super().connection_made(transport)
         connection = transport.get_extra_info("ssl_object")
         certificate = None if connection is None else connection.getpeercert(binary_form=True)
         if not certificate:
             return
         try:
-            # Of this connection only: the dictionary that it was made with is shared by all.
+            # A copy for this connection: all connections share the original dictionary.
             self.app_state = {**self.app_state, PEER_PRINCIPAL: principal_of(certificate)}
         except ValueError as error:
-            _log.warning("a client's certificate names nobody: %s", error)
+            _log.warning("a client's certificate has no usable name: %s", error)

@@ -11,7 +11,7 @@ from spark_ordered_kafka.controller.change.service import Changes
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, present
 from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.controller.state.records import TopicRecord
-from spark_ordered_kafka.controller.topics.kafka_state import described_soon
+from spark_ordered_kafka.controller.topics.kafka_state import described_when_known
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -35,8 +35,8 @@ class TopicAlteration:
     ) -> tuple[schemas.TopicResult, Future[FinishedChange] | None]:
         """Check all of it, alter the configuration, then start the change of ordered delivery.
 
-        The result, and the future of the change that was started; None when ordered delivery is as wanted already.
-        Raises RequestError: INVALID_REQUEST when there is nothing to alter, INVALID_CONFIG, or what refuses a change.
+        Returns the result, and the future of the change; None when ordered delivery has that value already.
+        Raises RequestError: INVALID_REQUEST when there is nothing to alter, INVALID_CONFIG, or a refusal of the change.
         """
         wanted, configs = request.ordered_delivery, request.configs
         if wanted is None and not configs:
@@ -45,7 +45,7 @@ class TopicAlteration:
             )
         check_lengths(configs)
         record, _ = self._topics.record(topic)
-        described_soon(self._admin, topic, record.topic_id)
+        described_when_known(self._admin, topic, record.topic_id)
         if configs:
             self._configs.alter(topic, configs, validate_only=True)
             self._policy.validate(lambda: self._asked(topic, record, request, principal))

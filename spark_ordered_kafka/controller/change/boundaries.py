@@ -1,10 +1,10 @@
-"""Where the next layout begins, by the log ends that were read after the fence. PURE."""
+"""The start offsets of the next layout, from the log ends that were read after the fence. PURE."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_ordered_kafka.controller.state.change import Boundary, Change
+from spark_ordered_kafka.controller.change.protocol import Boundary, Change
 from spark_ordered_kafka.controller.state.records import LayoutRecord
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.values import LogEnd
@@ -13,18 +13,18 @@ from spark_ordered_kafka.kafka.values import LogEnd
 def boundaries(
     change: Change, epoch: int, layout: LayoutRecord, ends: Mapping[int, LogEnd], existing: int
 ) -> tuple[Boundary, ...]:
-    """The start of every one of ``existing`` partitions under the layout that ``change`` commits.
+    """The start of each of ``existing`` partitions in the layout that ``change`` commits.
 
-    Only those that the change needs have an end. Of the others, which were removed before and stay so, nobody waits for
-    what came after that, so that they keep their starts, whatever has become of their logs.
+    Only partitions that the change needs have an end. The others were removed before and stay so: they keep their starts,
+    since no reader waits for later records of theirs.
 
     Args:
-        epoch: that of ``layout``, the newest one.
-        ends: of the partitions that the change needs.
+        epoch: the epoch of ``layout``, the newest one.
+        ends: log ends of the partitions that the change needs.
 
     Raises:
-        RequestError: LOG_TRUNCATED, unless forced: a log ends before ``layout`` starts. Starts must not decrease, or the
-            whole history would be unreadable.
+        RequestError: LOG_TRUNCATED, unless forced: a log ends before ``layout`` starts. Starts must not decrease, or no
+            earlier layout could be read.
     """
     found = []
     for partition in range(existing):

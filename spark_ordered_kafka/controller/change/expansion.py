@@ -1,12 +1,12 @@
-"""Where the replicas go that an expansion needs: those of new partitions, and of partitions that it takes up again."""
+"""Places the replicas of an expansion: those of new partitions, and of removed ones that become live again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.placement.place import continue_placement
-from spark_ordered_kafka.controller.state.change import Change
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets, restored, staying
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
@@ -23,7 +23,7 @@ class ExpansionPlan:
 
 
 class Expansion:
-    """Plans expansions, and promises them the brokers' capacity until they have ended."""
+    """Plans expansions, and reserves the brokers' capacity for them until they have ended."""
 
     def __init__(self, admin: KafkaAdmin, capacities: Capacities) -> None:
         self._admin = admin
@@ -35,10 +35,10 @@ class Expansion:
         return len(staying(topic, self._replicas.ongoing(topic.topic, [0]), 0))
 
     def plan(self, change: Change, topic: TopicDescription) -> ExpansionPlan:
-        """Reservation ``change`` what it needs; what it was promised before is planned anew.
+        """Place the replicas of ``change`` and reserve their capacity; replaces an earlier reservation of the change.
 
-        Raises RequestError: GUARD_RAILS, for all of it, when it does not fit, or what else keeps replicas from being
-        placed; UnavailableError when Kafka or ZooKeeper does not answer.
+        Raises RequestError when they cannot be placed (GUARD_RAILS when capacity is missing); UnavailableError when Kafka
+        or ZooKeeper does not answer.
         """
         existing = len(topic.partitions)
         if existing < change.existing:
@@ -70,10 +70,10 @@ class Expansion:
         )
 
     def carry_out(self, change: Change, topic: TopicDescription, total: int) -> None:
-        """Let Kafka give ``topic``, of now, ``total`` partitions, and those that are taken up again their replicas.
+        """Extend ``topic``, just described, to ``total`` partitions, and restore the replicas of removed ones.
 
-        Planned again: brokers, and what they can take, may have changed since the request, or another controller began.
-        Raises as :meth:`plan`, and RequestError when Kafka refuses.
+        Plans again, since brokers and capacities may have changed since the request. Raises as :meth:`plan`, and
+        RequestError when Kafka refuses.
         """
         plan = self.plan(change, topic)
         self._replicas.restore(topic.topic, plan.restored)
@@ -85,14 +85,13 @@ class Expansion:
         except RequestError as error:
             if error.code != ErrorCode.INVALID_REPLICA_ASSIGNMENT or not (plan.restored or ongoing):
                 raise
-            # Kafka compares the number of replicas with that of some partition, and while those of that one are moved it
-            # has more of them.
+            # Kafka compares the replication factor with that of an existing partition, which is higher during a move.
             raise UnavailableError(f"while replicas are moved, {error.message}") from error
 
     def ended(self, change: Change) -> None:
-        """The change goes no further: whatever it was to get, it has got or will not get."""
+        """The change has ended: its reservation lasts until brokers show the replicas."""
         self._capacities.done(change.id)
 
     def dropped(self, change: Change) -> None:
-        """The change was not begun."""
+        """The change was refused: its reservation is released."""
         self._capacities.drop(change.id)

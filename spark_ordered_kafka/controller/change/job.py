@@ -1,4 +1,4 @@
-"""A change in the hands of this process: how far it has come, and whether it is to be taken back."""
+"""A change that this process carries out: its progress, and whether it is cancelled."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import threading
 from concurrent.futures import Future
 from dataclasses import replace
 
-from spark_ordered_kafka.controller.change import events, machine
-from spark_ordered_kafka.controller.change.events import Event
-from spark_ordered_kafka.controller.change.instructions import Instruction
+from spark_ordered_kafka.controller.change import machine, protocol
+from spark_ordered_kafka.controller.change.protocol import Change, Event, Instruction, Running
 from spark_ordered_kafka.controller.settings import Timing
-from spark_ordered_kafka.controller.state.change import Change, FinishedChange, Running
+from spark_ordered_kafka.controller.state.change import FinishedChange
 
 
 class Job:
-    """A change that this process carries out. ``done`` resolves to how it ended, or raises DeposedError when this
-    process stopped before; then the next controller goes on with it."""
+    """A change that this process carries out. Thread-safe.
+
+    ``done`` resolves to how it ended, or raises DeposedError when this process stopped before; then the next controller
+    resumes it.
+    """
 
     def __init__(self, change: Change, topic_id: str, stop: threading.Event) -> None:
         self.topic = change.topic
@@ -29,14 +31,14 @@ class Job:
 
     @property
     def change(self) -> Change:
-        """The change as far as it has come; ``fenced`` counts up while it fences."""
+        """The change with its progress; ``fenced`` grows while writers are fenced."""
         with self._lock:
             if self._change.step == "fencing":
                 return replace(self._change, fenced=self._fences)
             return self._change
 
     def request_cancel(self) -> bool:
-        """Ask for the change to be taken back; False when it is too late for that."""
+        """Request that the change is rolled back; False when it is too late."""
         with self._lock:
             if self._running is not None and not machine.cancellable(self._running):
                 return False
@@ -45,7 +47,7 @@ class Job:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether this process stops, or the change is to be taken back."""
+        """Whether this process stops, or the change is cancelled."""
         return self.stop.is_set() or self.change.cancel_requested
 
     def begin(self, now: float, timing: Timing) -> tuple[Instruction, ...]:
@@ -54,17 +56,17 @@ class Job:
             return self._adopt(machine.resume(self._change, now, timing))
 
     def advance(self, event: Event, timing: Timing) -> tuple[Instruction, ...]:
-        """The instructions that follow ``event``, or those of a cancel that was asked for meanwhile."""
+        """The instructions that follow ``event``, or those of a cancellation that was requested meanwhile."""
         with self._lock:
             running = self._running
             if running is None:
                 raise RuntimeError("advance() before begin()")
             if self._change.cancel_requested and machine.cancellable(running):
-                event = events.CancelRequested(event.at)
+                event = protocol.CancelRequested(event.at)
             return self._adopt(machine.advance(running, event, timing))
 
     def count_fence(self, fenced: int) -> None:
-        """``fenced`` transactional ids are fenced by now."""
+        """Record that ``fenced`` transactional ids have been fenced."""
         with self._lock:
             self._fences = fenced
 
@@ -76,11 +78,12 @@ class Job:
 
 
 def ended_job(topic: str, topic_id: str, finished: FinishedChange) -> Job:
-    """The job of a change that has ended."""
+    """The job of a change that has ended, for a repeated request: callers use its id and ``done`` alone."""
     change = Change(
         id=finished.id,
         topic=topic,
-        kind=finished.kind,
+        # ``finished.kind`` may be a newer controller's.
+        kind="expand" if finished.target > finished.source else "shrink",
         source=finished.source,
         target=finished.target,
         existing=max(finished.source, finished.target),

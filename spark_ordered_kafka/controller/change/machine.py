@@ -1,13 +1,12 @@
 """The partition change as a transition table. PURE: events in, state and instructions out; no I/O, no clock.
 
-A change walks the steps ``planned, creating, closing, fencing, boundaries, committing``. :data:`TABLE` maps
-``(step, event type)`` to the handler that answers with the next state and the instructions to carry out; the last
-instruction of an answer is the one whose result comes back as the next event. Times are seconds of one clock, the
-caller's; they come in with the events.
+A change takes the steps of :mod:`protocol` in order. :data:`TABLE` maps ``(step, event type)`` to the handler that answers
+with the next state and the instructions to execute; the last instruction of an answer yields the next event. Times are
+seconds of one clock, the caller's; they come with the events.
 
-Crash safety: only :class:`Change` is persisted. Every instruction may be repeated, and :func:`resume` says where a
-new controller goes on. From ``closing`` on it starts the listing afresh: a fence is harmless to repeat, and boundaries
-are exact only when read after a complete fence by the one who commits them.
+Crash safety: only :class:`Change` is persisted. Every instruction may be repeated, and :func:`resume` says where a new
+controller continues. From ``closing`` on it starts with the listing again: repeating a fence is harmless, and boundaries
+are exact only when the controller that commits them has read them after a complete fence.
 """
 
 from __future__ import annotations
@@ -16,53 +15,49 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from spark_ordered_kafka.controller.change.events import (
+from spark_ordered_kafka.controller.change.protocol import (
+    CLOSED_STEPS,
+    STEPS,
+    AwaitLeaders,
     BoundariesRead,
     CancelRequested,
+    Change,
+    ChangeStep,
+    CheckLogEnds,
+    CommitLayout,
     Committed,
+    CreatePartitions,
+    DetectForeignProducers,
+    Ending,
     Event,
     Failed,
-    ForeignWriterSeen,
-    IdleFenced,
-    LeadersElected,
-    LogsGrew,
-    NoForeignWriter,
-    NothingGrew,
-    PartitionsCreated,
-    RolledBack,
-    Started,
-    TransactionsListed,
-    WritersFenced,
-)
-from spark_ordered_kafka.controller.change.instructions import (
-    AwaitLeaders,
-    CheckNothingGrew,
-    CommitLayout,
-    CreatePartitions,
     Fence,
     FenceIdle,
     Finish,
+    ForeignProducersDetected,
+    IdleFenced,
     Instruction,
+    LeadersElected,
     ListTransactions,
-    LookForForeign,
+    LogEndsChanged,
+    LogEndsUnchanged,
+    NoForeignProducers,
+    PartitionsCreated,
     Pause,
     Persist,
     ReadBoundaries,
     RollBack,
+    RolledBack,
+    Running,
+    Started,
+    TransactionsListed,
+    WritersFenced,
 )
 from spark_ordered_kafka.controller.settings import Timing
-from spark_ordered_kafka.controller.state.change import (
-    CLOSED_STEPS,
-    STEPS,
-    Change,
-    Ending,
-    FinishedChange,
-    Running,
-    Step,
-)
+from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.errors import ErrorCode, TransitionError
 
-ONGOING = "Ongoing"  # the transaction state in which a writer can still finish by itself
+ONGOING = "Ongoing"  # the state of an open transaction, which its writer can still commit
 _STORY_LENGTH = 40
 _NAMED_PARTITIONS = 5
 _STOP_IT = "stop that producer, or use force if its records need no order"
@@ -74,14 +69,14 @@ Answer: TypeAlias = tuple[Running, tuple[Instruction, ...]]
 
 
 def resume(change: Change, now: float, timing: Timing) -> Answer:
-    """State and instructions for a persisted change, new or left behind by another controller.
+    """State and instructions for a persisted change, new or begun by another controller.
 
-    A resumed closing gets a fresh ``timing.closing`` window, since its predecessor may have used up the first.
+    A resumed ``closing`` gets ``timing.closing`` seconds again: the other controller may have used them up.
     """
     deadline = now + change.creation_limit(timing)
     running = Running(change, deadline, now, story=(f"{now:.3f} taken up at {change.step}",))
     if change.cancel_requested:
-        return _take_back(running, Ending("cancelled"))
+        return _roll_back(running, Ending("cancelled"))
     if change.step in CLOSED_STEPS:
         return _close(running, now, timing)
     return advance(running, Started(now), timing)
@@ -94,12 +89,12 @@ def advance(running: Running, event: Event, timing: Timing) -> Answer:
     """
     change = running.change
     handler = TABLE.get((change.step, type(event)))
-    taking_back = running.ending is not None
-    expected = isinstance(event, (RolledBack, Failed)) if taking_back else not isinstance(event, RolledBack)
+    rolling_back = running.ending is not None
+    expected = isinstance(event, (RolledBack, Failed)) if rolling_back else not isinstance(event, RolledBack)
     if handler is None or not expected:
         raise TransitionError(
             f"change {change.id} of topic {change.topic!r}: event {event!r} is not expected at step "
-            f"{change.step}{' while it is taken back' if taking_back else ''}; "
+            f"{change.step}{' while it is rolled back' if rolling_back else ''}; "
             f"so far: {' | '.join(running.story)}"
         )
     line = f"{event.at:.3f} {type(event).__name__} at {change.step}"
@@ -112,7 +107,7 @@ def cancellable(running: Running) -> bool:
 
 
 def finished(change: Change, ending: Ending, at: float) -> FinishedChange:
-    """The record kept of a change that ends at ``at``."""
+    """The record of a change that ends at ``at``."""
     held = change.ordered and change.closing_at is not None
     return FinishedChange(
         id=change.id,
@@ -134,8 +129,8 @@ def foreign_refusal(topic: str, what: str) -> str:
     return f"something that is not an ordered writer writes to topic {topic!r}: {what}; {_STOP_IT}"
 
 
-def done_to_kafka(change: Change, existing: int | None) -> str:
-    """What an expansion that is taken back leaves; ``existing``: Kafka partitions by now, None if that is not known."""
+def left_in_kafka(change: Change, existing: int | None) -> str:
+    """What a rolled-back expansion leaves; ``existing``: Kafka partitions now, None if not known."""
     if change.step == "planned":
         return "nothing was changed in Kafka"
     if existing is None:
@@ -154,26 +149,26 @@ def done_to_kafka(change: Change, existing: int | None) -> str:
 def _started(running: Running, event: Started, timing: Timing) -> Answer:
     change = running.change
     running = replace(running, deadline=event.at + change.creation_limit(timing))
-    # Before anything is created: partitions cannot be taken back, and whoever goes by Kafka's count would spread over them.
+    # First, since Kafka cannot remove partitions, and foreign producers would write to the new ones by Kafka's count.
     if change.refuses_foreign:
-        return running, (LookForForeign(running.deadline),)
+        return running, (DetectForeignProducers(running.deadline),)
     return _prepare(running)
 
 
-def _none_seen(running: Running, event: NoForeignWriter, timing: Timing) -> Answer:
-    return _prepare(running)
+def _no_foreign(running: Running, event: NoForeignProducers, timing: Timing) -> Answer:
+    return _close(running, event.at, timing) if running.prepared else _prepare(running)
 
 
-def _foreign_seen(running: Running, event: ForeignWriterSeen, timing: Timing) -> Answer:
+def _foreign_detected(running: Running, event: ForeignProducersDetected, timing: Timing) -> Answer:
     message = foreign_refusal(running.change.topic, event.what)
-    return _take_back(running, Ending("failed", ErrorCode.ACTIVE_FOREIGN_PRODUCERS, message))
+    return _roll_back(running, Ending("failed", ErrorCode.ACTIVE_FOREIGN_PRODUCERS, message))
 
 
 def _prepare(running: Running) -> Answer:
     change = running.change
     if change.target <= change.source:
         return running, (AwaitLeaders(change.existing, running.deadline),)
-    # Also when Kafka has the partitions: one that was removed may have given replicas away.
+    # Also when Kafka has the partitions: removed ones may have fewer replicas.
     change = replace(change, step="creating")
     return replace(running, change=change), (
         Persist(change),
@@ -181,17 +176,22 @@ def _prepare(running: Running) -> Answer:
     )
 
 
-def _created(running: Running, event: PartitionsCreated, timing: Timing) -> Answer:
+def _partitions_created(running: Running, event: PartitionsCreated, timing: Timing) -> Answer:
     return running, (AwaitLeaders(_total(running.change), running.deadline),)
 
 
-def _led(running: Running, event: LeadersElected, timing: Timing) -> Answer:
+def _leaders_elected(running: Running, event: LeadersElected, timing: Timing) -> Answer:
     if not running.change.ordered:
         return _close(running, event.at, timing)
     return running, (FenceIdle(timing.closing),)
 
 
-def _fenced_ahead(running: Running, event: IdleFenced, timing: Timing) -> Answer:
+def _idle_fenced(running: Running, event: IdleFenced, timing: Timing) -> Answer:
+    # A foreign producer may have started while partitions were created; once writers are held, there is no time to check.
+    if running.change.refuses_foreign and running.change.step == "creating":
+        # Fencing idle writers has no deadline and may have used up that of the creation.
+        running = replace(running, prepared=True, deadline=event.at + timing.creating)
+        return running, (DetectForeignProducers(running.deadline),)
     return _close(running, event.at, timing)
 
 
@@ -216,12 +216,12 @@ def _close(running: Running, now: float, timing: Timing) -> Answer:
     return running, (Persist(change), ListTransactions(running.deadline))
 
 
-def _listed(running: Running, event: TransactionsListed, timing: Timing) -> Answer:
+def _transactions_listed(running: Running, event: TransactionsListed, timing: Timing) -> Answer:
     if event.at >= running.deadline:
         return _too_late(running, timing, "the transactions were listed too late to fence their writers")
     change = replace(running.change, total_fences=len(event.states))
-    # Only who has been open since the first listing is waited for: a writer that was seen between two transactions
-    # had its turn, or busy writers would use up the whole drain time with one new transaction after another.
+    # Waits only for transactions that every listing has shown open: busy writers would use up the whole drain time with
+    # one new transaction after another.
     still_open = frozenset(name for name, state in event.states.items() if state == ONGOING)
     if running.draining is not None:
         still_open &= running.draining
@@ -238,7 +238,7 @@ def _listed(running: Running, event: TransactionsListed, timing: Timing) -> Answ
     )
 
 
-def _fenced(running: Running, event: WritersFenced, timing: Timing) -> Answer:
+def _writers_fenced(running: Running, event: WritersFenced, timing: Timing) -> Answer:
     if event.at >= running.deadline:
         return _too_late(running, timing, "the writers were fenced too late")
     change = replace(running.change, step="boundaries", fenced=event.count)
@@ -248,24 +248,24 @@ def _fenced(running: Running, event: WritersFenced, timing: Timing) -> Answer:
     )
 
 
-def _read(running: Running, event: BoundariesRead, timing: Timing) -> Answer:
+def _boundaries_read(running: Running, event: BoundariesRead, timing: Timing) -> Answer:
     if event.at >= running.deadline:
         return _too_late(running, timing, "the log ends were read too late")
     change = replace(running.change, step="committing")
     running = replace(running, change=change, boundaries=event.boundaries)
     if not change.ordered:
         return running, (Persist(change), CommitLayout(change, event.boundaries))
-    return running, (Persist(change), CheckNothingGrew(event.boundaries, running.deadline))
+    return running, (Persist(change), CheckLogEnds(event.boundaries, running.deadline))
 
 
-def _unchanged(running: Running, event: NothingGrew, timing: Timing) -> Answer:
+def _ends_unchanged(running: Running, event: LogEndsUnchanged, timing: Timing) -> Answer:
     if event.at >= running.deadline:
         return _too_late(running, timing, "the log ends were confirmed too late")
     return _commit(running)
 
 
-def _grew(running: Running, event: LogsGrew, timing: Timing) -> Answer:
-    # Under a layout without ordered delivery it matters to nobody who wrote what lies behind its start.
+def _ends_changed(running: Running, event: LogEndsChanged, timing: Timing) -> Answer:
+    # A layout without ordered delivery admits foreign producers, so their records may lie behind its start.
     if running.change.force or not running.change.ordered_delivery:
         return _commit(running)
     boundaries = running.boundaries or ()
@@ -278,20 +278,20 @@ def _grew(running: Running, event: LogsGrew, timing: Timing) -> Answer:
         f"something that is not an ordered writer still writes to topic {running.change.topic!r}: after the fence "
         f"the log ends changed of partition {', '.join(shown)}{f' and {more} more' if more else ''}; {_STOP_IT}"
     )
-    return _take_back(running, Ending("failed", ErrorCode.ACTIVE_FOREIGN_PRODUCERS, message))
+    return _roll_back(running, Ending("failed", ErrorCode.ACTIVE_FOREIGN_PRODUCERS, message))
 
 
 def _committed(running: Running, event: Committed, timing: Timing) -> Answer:
     return running, (Finish("done"),)
 
 
-def _taken_back(running: Running, event: RolledBack, timing: Timing) -> Answer:
+def _rolled_back(running: Running, event: RolledBack, timing: Timing) -> Answer:
     return running, () if running.ending is None else (Finish(running.ending.outcome),)
 
 
 def _cancel(running: Running, event: CancelRequested, timing: Timing) -> Answer:
     change = replace(running.change, cancel_requested=True)
-    return _take_back(replace(running, change=change), Ending("cancelled"))
+    return _roll_back(replace(running, change=change), Ending("cancelled"))
 
 
 def _failed(running: Running, event: Failed, timing: Timing) -> Answer:
@@ -299,16 +299,18 @@ def _failed(running: Running, event: Failed, timing: Timing) -> Answer:
     if running.ending is not None:
         return running, (Pause(timing.retry), RollBack(change, running.ending))
     if not event.retriable:
-        return _take_back(running, Ending("failed", event.code, event.message))
+        return _roll_back(running, Ending("failed", event.code, event.message))
     if event.at >= running.deadline:
         return _too_late(running, timing, event.message)
     if change.step not in CLOSED_STEPS:
+        if running.prepared:
+            return running, (Pause(timing.backoff), DetectForeignProducers(running.deadline))
         deadline = running.deadline
         running, instructions = _started(running, Started(event.at), timing)
         instructions = tuple(_until(deadline, instruction) for instruction in instructions)
         return replace(running, deadline=deadline), (Pause(timing.backoff), *instructions)
-    # Nothing read before the failure may be used: the list, the fence and the boundaries belong together.
-    step: Step = "closing" if change.ordered else "boundaries"
+    # Nothing read before the failure may be used: listing, fence and boundaries are exact only together.
+    step: ChangeStep = "closing" if change.ordered else "boundaries"
     change = replace(change, step=step, fenced=0)
     running = replace(running, change=change, boundaries=None)
     if not change.ordered:
@@ -317,7 +319,7 @@ def _failed(running: Running, event: Failed, timing: Timing) -> Answer:
 
 
 def _until(deadline: float, instruction: Instruction) -> Instruction:
-    if isinstance(instruction, (LookForForeign, CreatePartitions, AwaitLeaders)):
+    if isinstance(instruction, (DetectForeignProducers, CreatePartitions, AwaitLeaders)):
         return replace(instruction, deadline=deadline)
     return instruction
 
@@ -333,10 +335,10 @@ def _too_late(running: Running, timing: Timing, what: str) -> Answer:
         f"the change of topic {running.change.topic!r} was taken back at step {running.change.step}, since it did "
         f"not end within {limit:g} s: {what}"
     )
-    return _take_back(running, Ending("failed", ErrorCode.REQUEST_TIMED_OUT, message))
+    return _roll_back(running, Ending("failed", ErrorCode.REQUEST_TIMED_OUT, message))
 
 
-def _take_back(running: Running, ending: Ending) -> Answer:
+def _roll_back(running: Running, ending: Ending) -> Answer:
     return replace(running, ending=ending), (RollBack(running.change, ending),)
 
 
@@ -346,23 +348,23 @@ def _total(change: Change) -> int:
 
 Handler: TypeAlias = Callable[..., Answer]
 
-TABLE: dict[tuple[Step, type], Handler] = {
+TABLE: dict[tuple[ChangeStep, type], Handler] = {
     ("planned", Started): _started,
-    ("planned", NoForeignWriter): _none_seen,
-    ("planned", ForeignWriterSeen): _foreign_seen,
-    ("planned", LeadersElected): _led,
+    ("planned", NoForeignProducers): _no_foreign,
+    ("planned", ForeignProducersDetected): _foreign_detected,
+    ("planned", LeadersElected): _leaders_elected,
     ("creating", Started): _started,
-    ("creating", NoForeignWriter): _none_seen,
-    ("creating", ForeignWriterSeen): _foreign_seen,
-    ("creating", PartitionsCreated): _created,
-    ("creating", LeadersElected): _led,
-    ("planned", IdleFenced): _fenced_ahead,
-    ("creating", IdleFenced): _fenced_ahead,
-    ("closing", TransactionsListed): _listed,
-    ("fencing", WritersFenced): _fenced,
-    ("boundaries", BoundariesRead): _read,
-    ("committing", NothingGrew): _unchanged,
-    ("committing", LogsGrew): _grew,
+    ("creating", NoForeignProducers): _no_foreign,
+    ("creating", ForeignProducersDetected): _foreign_detected,
+    ("creating", PartitionsCreated): _partitions_created,
+    ("creating", LeadersElected): _leaders_elected,
+    ("planned", IdleFenced): _idle_fenced,
+    ("creating", IdleFenced): _idle_fenced,
+    ("closing", TransactionsListed): _transactions_listed,
+    ("fencing", WritersFenced): _writers_fenced,
+    ("boundaries", BoundariesRead): _boundaries_read,
+    ("committing", LogEndsUnchanged): _ends_unchanged,
+    ("committing", LogEndsChanged): _ends_changed,
     ("committing", Committed): _committed,
     ("planned", CancelRequested): _cancel,
     ("creating", CancelRequested): _cancel,
@@ -370,5 +372,5 @@ TABLE: dict[tuple[Step, type], Handler] = {
     ("fencing", CancelRequested): _cancel,
     ("boundaries", CancelRequested): _cancel,
     **{(step, Failed): _failed for step in STEPS},
-    **{(step, RolledBack): _taken_back for step in STEPS},
+    **{(step, RolledBack): _rolled_back for step in STEPS},
 }

@@ -1,8 +1,9 @@
-"""Which partition change a request asks for, or why there is none. PURE."""
+"""Plans the partition change of a request, or refuses it. PURE."""
 
 from __future__ import annotations
 
-from spark_ordered_kafka.controller.state.change import Change, refuse_second
+from spark_ordered_kafka.controller.change.protocol import Change
+from spark_ordered_kafka.controller.state.change import AnyChange, refuse_second
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 
@@ -16,10 +17,10 @@ def plan_count(
     existing: int,
     ordered: bool,
     force: bool,
-    pending: Change | None,
+    pending: AnyChange | None,
     now: float,
 ) -> Change:
-    """The change to ``target`` undeleted partitions, or why not.
+    """The change to ``target`` undeleted partitions.
 
     ``source`` and ``initial`` are the undeleted and the initial partition count, ``existing`` the Kafka partitions.
     Raises RequestError: PARTITION_CHANGE_IN_PROGRESS or INVALID_PARTITIONS.
@@ -58,12 +59,12 @@ def plan_order(
     count: int,
     existing: int,
     force: bool,
-    pending: Change | None,
+    pending: AnyChange | None,
     now: float,
 ) -> Change:
     """The change that switches ordered delivery on or off, with ``count`` undeleted partitions before and after.
 
-    Writers are fenced in both directions, since a writer keeps its layout until it is. Raises RequestError
+    Both fence writers, since a writer keeps its layout until it is fenced. Raises RequestError
     PARTITION_CHANGE_IN_PROGRESS.
     """
     refuse_second(topic, pending)

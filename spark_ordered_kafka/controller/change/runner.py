@@ -1,4 +1,4 @@
-"""Carries out the change machine's instructions against Kafka and ZooKeeper, and feeds back what happened."""
+"""Executes the change machine's instructions in Kafka and ZooKeeper, and returns their results as events."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from spark_ordered_kafka.controller.change import events, instructions, machine
+from spark_ordered_kafka.controller.change import machine, protocol
 from spark_ordered_kafka.controller.change.boundaries import boundaries
-from spark_ordered_kafka.controller.change.events import Event
 from spark_ordered_kafka.controller.change.expansion import Expansion
-from spark_ordered_kafka.controller.change.instructions import Instruction
 from spark_ordered_kafka.controller.change.job import Job
+from spark_ordered_kafka.controller.change.protocol import Boundary, Change, Ending, Event, Instruction
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.settings import Timing
-from spark_ordered_kafka.controller.state.change import Boundary, Change, Ending, FinishedChange
+from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.idle_writers import fence_idle
-from spark_ordered_kafka.controller.topics.kafka_state import described_soon
+from spark_ordered_kafka.controller.topics.kafka_state import described_when_known
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
@@ -29,13 +28,14 @@ from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, PROPAGATION
 from spark_ordered_kafka.kafka.plain import plain_write
 from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 _ENDED_KEPT = 16
 
 
 class _EndedError(OrderedKafkaError):
-    """The change had ended already: an earlier write of which no answer came had arrived."""
+    """The change had ended already: an earlier write without an answer was done."""
 
     def __init__(self, finished: FinishedChange) -> None:
         super().__init__(f"change {finished.id} had ended: {finished.outcome}")
@@ -45,7 +45,7 @@ class _EndedError(OrderedKafkaError):
 class Runner:
     """Runs changes to their end. ``clock`` gives seconds since the epoch and must not go backwards.
 
-    ``before`` is called with every instruction before it is carried out.
+    ``before`` is called with every instruction before it is executed.
     """
 
     def __init__(
@@ -78,23 +78,25 @@ class Runner:
             _log.info("topic %s: change %s is left to the next controller", job.topic, job.change.id)
             job.done.set_exception(error)
         except Exception:  # noqa: BLE001 - a bug; the thread ends here, and the topic must not stay closed
-            _log.exception("topic %s: change %s met a bug and is taken back", job.topic, job.change.id)
+            _log.exception("topic %s: change %s met a bug and is rolled back", job.topic, job.change.id)
             self._give_up(job)
         self._observer.left(job.change, job.done, self._clock())
 
     def _give_up(self, job: Job) -> None:
-        """Whatever went wrong, writers must not be held for ever."""
+        """Roll back, until that succeeds: otherwise writers would be held for ever."""
         ending = Ending("failed", ErrorCode.UNKNOWN_SERVER_ERROR, "internal error, see the controller's log")
         while not job.done.done():
             try:
                 self._znodes.await_claim(job.stop)
-                job.done.set_result(self._take_back(job, job.change, ending))
+                job.done.set_result(self._roll_back(job, job.change, ending))
             except _EndedError as ended:
                 job.done.set_result(ended.finished)
             except DeposedError as error:
                 job.done.set_exception(error)
-            except Exception as error:  # noqa: BLE001 - only the next controller may leave it as it is
-                _log.warning("topic %s: change %s is not taken back yet: %r", job.topic, job.change.id, error)
+            except Exception as error:  # noqa: BLE001 - only the next controller may give up
+                _log.warning(
+                    "topic %s: change %s is not rolled back yet: %r", job.topic, job.change.id, error
+                )
                 job.stop.wait(self._timing.retry)
 
     def _run(self, job: Job) -> FinishedChange:
@@ -104,7 +106,7 @@ class Runner:
             self._observer.reached(job.change, self._clock())
             event: Event | None = None
             for instruction in todo:
-                if isinstance(instruction, instructions.Finish):
+                if isinstance(instruction, protocol.Finish):
                     self._before(instruction)
                     if finished is None:
                         raise RuntimeError(f"change {job.change.id} ended without being recorded")
@@ -112,18 +114,18 @@ class Runner:
                 result = self._attempt(job, instruction)
                 if isinstance(result, FinishedChange):
                     finished = result
-                    committed = isinstance(instruction, instructions.CommitLayout)
-                    event = (events.Committed if committed else events.RolledBack)(result.finished_at)
+                    committed = isinstance(instruction, protocol.CommitLayout)
+                    event = (protocol.Committed if committed else protocol.RolledBack)(result.finished_at)
                     break
                 event = result
-                if isinstance(event, events.Failed):
+                if isinstance(event, protocol.Failed):
                     break
             if event is None:
                 raise RuntimeError(f"change {job.change.id}: no event after {todo}")
             todo = job.advance(event, self._timing)
 
     def _attempt(self, job: Job, instruction: Instruction) -> Event | FinishedChange | None:
-        # Also after the process was paused, for however long: another controller may have gone on meanwhile.
+        # The process may have been paused: another controller may lead by now.
         self._znodes.await_claim(job.stop)
         self._before(instruction)
         _log.debug("topic %s: %s", job.topic, instruction)
@@ -135,63 +137,63 @@ class Runner:
             retriable = error.retriable
             message = error.message if isinstance(error, RequestError) else str(error)
             code = error.code
-        except Exception as error:  # noqa: BLE001 - whatever it is, writers must not be held for ever
+        except Exception as error:  # noqa: BLE001 - a bug, too, must not hold writers for ever
             _log.exception("topic %s: %s failed", job.topic, type(instruction).__name__)
             code, retriable = ErrorCode.UNKNOWN_SERVER_ERROR, False
             message = f"{type(instruction).__name__} failed: {error!r}"
         _log.warning("topic %s: %s failed: %s", job.topic, type(instruction).__name__, message)
-        return events.Failed(self._clock(), code, message, retriable)
+        return protocol.Failed(self._clock(), code, message, retriable)
 
     def _execute(self, job: Job, instruction: Instruction) -> Event | FinishedChange | None:
         match instruction:
-            case instructions.Persist(change):
+            case protocol.Persist(change):
                 self._znodes.update_topic(
                     job.topic, lambda record: _with_change(record, change, job, self._clock())
                 )
                 return None
-            case instructions.Pause(seconds):
+            case protocol.Pause(seconds):
                 job.stop.wait(seconds)
                 return None
-            case instructions.LookForForeign(deadline):
-                return self._look_for_foreign(job, deadline)
-            case instructions.CreatePartitions(total):
+            case protocol.DetectForeignProducers(deadline):
+                return self._detect_foreign_producers(job, deadline)
+            case protocol.CreatePartitions(total):
                 self._expansion.carry_out(job.change, self._describe(job), total)
-                return events.PartitionsCreated(self._clock())
-            case instructions.AwaitLeaders(total, deadline):
+                return protocol.PartitionsCreated(self._clock())
+            case protocol.AwaitLeaders(total, deadline):
                 self._await_leaders(job, total, deadline)
-                return events.LeadersElected(self._clock())
-            case instructions.ListTransactions(deadline):
+                return protocol.LeadersElected(self._clock())
+            case protocol.ListTransactions(deadline):
                 writers = self._fencer.list_writers(id_prefix(job.topic), self._monotonic(deadline))
                 states = {name: writer.state for name, writer in writers.items() if not writer.is_left}
-                return events.TransactionsListed(self._clock(), states)
-            case instructions.FenceIdle(seconds):
+                return protocol.TransactionsListed(self._clock(), states)
+            case protocol.FenceIdle(seconds):
                 fence_idle(self._fencer, job.topic, seconds, lambda: not job.is_stopping)
-                return events.IdleFenced(self._clock())
-            case instructions.Fence(transactional_ids, deadline):
+                return protocol.IdleFenced(self._clock())
+            case protocol.Fence(transactional_ids, deadline):
                 job.count_fence(0)
                 self._fencer.fence(transactional_ids, self._monotonic(deadline), job.count_fence)
-                return events.WritersFenced(self._clock(), len(transactional_ids))
-            case instructions.ReadBoundaries(total):
+                return protocol.WritersFenced(self._clock(), len(transactional_ids))
+            case protocol.ReadBoundaries(total):
                 return self._read_boundaries(job, total)
-            case instructions.CheckNothingGrew(before):
-                return self._check_nothing_grew(job, before)
-            case instructions.CommitLayout(change, starts):
+            case protocol.CheckLogEnds(before):
+                return self._check_log_ends(job, before)
+            case protocol.CommitLayout(change, starts):
                 return self._commit(job, change, starts)
-            case instructions.RollBack(change, ending):
-                return self._take_back(job, change, ending)
-            case instructions.Finish():
+            case protocol.RollBack(change, ending):
+                return self._roll_back(job, change, ending)
+            case protocol.Finish():
                 return None
 
     # -- Kafka --------------------------------------------------------------------------------------------------
 
-    def _look_for_foreign(self, job: Job, deadline: float) -> Event:
-        """Producers without idempotence; others were looked for when the change was asked for, and Kafka forgets none."""
+    def _detect_foreign_producers(self, job: Job, deadline: float) -> Event:
+        """Detects producers without idempotence. The request has checked for others, of which Kafka keeps a list."""
         found = plain_write(
             self._admin, job.topic, job.change.written, job.stop.wait, self._monotonic(deadline)
         )
         if found is None:
-            return events.NoForeignWriter(self._clock())
-        return events.ForeignWriterSeen(self._clock(), str(found))
+            return protocol.NoForeignProducers(self._clock())
+        return protocol.ForeignProducersDetected(self._clock(), str(found))
 
     def _await_leaders(self, job: Job, total: int, deadline: float) -> None:
         while (missing := self._missing(job, total)) is not None:
@@ -199,11 +201,11 @@ class Runner:
                 raise UnavailableError(f"topic {job.topic!r}: {missing}")
             if job.change.cancel_requested or job.stop.wait(self._timing.backoff):
                 raise UnavailableError(f"topic {job.topic!r}: no longer waiting for leaders and replicas")
-        # A leader shows seconds before it has made the logs of many new partitions. Writers need not be held for that.
+        # A broker may create the logs of new partitions seconds after it shows their leader. Writers are not held yet.
         self._admin.log_ends(job.topic, range(job.change.source, job.change.needed))
 
     def _missing(self, job: Job, total: int) -> str | None:
-        """What a topic's partitions still lack before they may be written."""
+        """Why the topic's partitions cannot be written yet; None when they can."""
         topic = self._describe(job)
         if len(topic.partitions) < total:
             return f"Kafka shows {len(topic.partitions)} of {total} partitions"
@@ -211,7 +213,7 @@ class Runner:
         leaderless = next((p.partition for p in needed if p.leader == NO_LEADER), None)
         if leaderless is not None:
             return f"partition {leaderless} has no leader"
-        behind = self._replicas.not_in_sync(topic, _taken_up_again(job, topic))
+        behind = self._replicas.not_in_sync(topic, _restored(job, topic))
         if behind:
             return f"partition {behind[0]}, which is taken up again, does not have its replicas in sync"
         return None
@@ -228,18 +230,18 @@ class Runner:
         (layout,) = self._znodes.layouts(job.topic, record, record.layout_epoch)
         ends = self._admin.log_ends(job.topic, range(job.change.needed))
         found = boundaries(job.change, record.layout_epoch, layout, ends, count)
-        return events.BoundariesRead(self._clock(), found)
+        return protocol.BoundariesRead(self._clock(), found)
 
-    def _check_nothing_grew(self, job: Job, before: tuple[Boundary, ...]) -> Event:
+    def _check_log_ends(self, job: Job, before: tuple[Boundary, ...]) -> Event:
         ends = self._admin.log_ends(job.topic, range(job.change.needed))
-        grown = {p: end.offset for p, end in ends.items() if end.offset != before[p].offset}
-        if grown:
-            return events.LogsGrew(self._clock(), grown)
-        return events.NothingGrew(self._clock())
+        changed = {p: end.offset for p, end in ends.items() if end.offset != before[p].offset}
+        if changed:
+            return protocol.LogEndsChanged(self._clock(), changed)
+        return protocol.LogEndsUnchanged(self._clock())
 
     def _describe(self, job: Job) -> TopicDescription:
-        # The change was begun because the topic was there.
-        return described_soon(self._admin, job.topic, job.topic_id, PROPAGATION)
+        # The topic existed when the change was planned, so a broker that does not know it is asked again.
+        return described_when_known(self._admin, job.topic, job.topic_id, PROPAGATION)
 
     def _monotonic(self, deadline: float) -> float:
         return time.monotonic() + (deadline - self._clock())
@@ -258,14 +260,12 @@ class Runner:
         )
 
         def transform(record: TopicRecord) -> TopicRecord:
-            return _own(record, change, job, self._clock()).model_copy(
-                update={
-                    "undeleted_partition_count": change.target,
-                    "layout_epoch": record.layout_epoch + 1,
-                    "ordered_delivery": change.ordered_delivery,
-                    "change": None,
-                    **_ended(record, finished),
-                }
+            own = _own(record, change, job, self._clock())
+            return updated(
+                _with_end(own, finished),
+                undeleted_partition_count=change.target,
+                layout_epoch=own.layout_epoch + 1,
+                ordered_delivery=change.ordered_delivery,
             )
 
         self._znodes.commit_layout(job.topic, transform, layout)
@@ -280,8 +280,8 @@ class Runner:
         )
         return finished
 
-    def _with_done(self, job: Job, change: Change, ending: Ending) -> Ending:
-        """``ending``, whose message says besides what the change has done to Kafka."""
+    def _with_partitions(self, job: Job, change: Change, ending: Ending) -> Ending:
+        """``ending``, with what the change leaves in Kafka in its message."""
         if ending.message is None or change.target <= change.source:
             return ending
         existing: int | None = change.existing
@@ -289,50 +289,47 @@ class Runner:
             try:
                 existing = len(self._describe(job).partitions)
             except OrderedKafkaError as error:
-                _log.info("topic %s: what was done to it is not known: %s", job.topic, error)
+                _log.info("topic %s: its partition count is not known: %s", job.topic, error)
                 existing = None
-        return replace(ending, message=f"{ending.message}; {machine.done_to_kafka(change, existing)}")
+        return replace(ending, message=f"{ending.message}; {machine.left_in_kafka(change, existing)}")
 
-    def _take_back(self, job: Job, change: Change, ending: Ending) -> FinishedChange:
-        ending = self._with_done(job, change, ending)
+    def _roll_back(self, job: Job, change: Change, ending: Ending) -> FinishedChange:
+        ending = self._with_partitions(job, change, ending)
         finished = machine.finished(change, ending, self._clock())
 
         def transform(record: TopicRecord) -> TopicRecord:
-            return _own(record, change, job, self._clock()).model_copy(
-                update={"change": None, **_ended(record, finished)}
-            )
+            return _with_end(_own(record, change, job, self._clock()), finished)
 
         try:
             self._znodes.update_topic(job.topic, transform)
         except RequestError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            raise _EndedError(finished) from error  # with its topic; there is nothing left to take back
+            raise _EndedError(finished) from error  # the topic is deleted, and the change with it
         _log.warning("topic %s: change %s %s: %s", job.topic, change.id, ending.outcome, ending.message)
         return finished
 
 
-def _taken_up_again(job: Job, topic: TopicDescription) -> range:
-    """Partitions that Kafka has and that the change makes live."""
+def _restored(job: Job, topic: TopicDescription) -> range:
+    """Removed partitions that become live again."""
     return range(job.change.source, min(job.change.target, len(topic.partitions)))
 
 
-def _ended(record: TopicRecord, finished: FinishedChange) -> dict[str, object]:
-    """The fields of a topic's record that say how its change has ended."""
+def _with_end(record: TopicRecord, finished: FinishedChange) -> TopicRecord:
     ended = (*record.ended_changes, finished.id)
-    return {"last_change": finished, "ended_changes": ended[-_ENDED_KEPT:]}
+    return updated(record, change=None, last_change=finished, ended_changes=ended[-_ENDED_KEPT:])
 
 
 def _own(record: TopicRecord, change: Change, job: Job, now: float) -> TopicRecord:
     if record.topic_id != job.topic_id:
-        # There is nothing left to take back, and nobody to tell but who waits for this job.
+        # There is nothing to roll back; only callers that wait for this job get the outcome.
         ending = Ending("failed", ErrorCode.LOG_TRUNCATED, f"topic {change.topic!r} was deleted and replaced")
         raise _EndedError(machine.finished(change, ending, now))
     if record.change is not None and record.change.id == change.id:
         return record
     if record.last_change is not None and record.last_change.id == change.id:
         raise _EndedError(record.last_change)
-    # It ended, and so did others after it, before this was known here: to be tried again would go on for ever.
+    # It ended and others after it, so its outcome is not recorded any more. Trying again would never end.
     message = f"change {change.id} of topic {change.topic!r} is not recorded any more: look at the topic"
     raise _EndedError(
         machine.finished(change, Ending("failed", ErrorCode.UNKNOWN_SERVER_ERROR, message), now)
@@ -340,7 +337,7 @@ def _own(record: TopicRecord, change: Change, job: Job, now: float) -> TopicReco
 
 
 def _with_change(record: TopicRecord, change: Change, job: Job, now: float) -> TopicRecord:
-    # A cancel that was accepted must outlive this process whichever of the two writes comes last.
+    # An accepted cancellation must stay recorded, whether its own write or this one comes last.
     requested = job.change.cancel_requested
     own = _own(record, change, job, now)
-    return own.model_copy(update={"change": replace(change, cancel_requested=requested)})
+    return updated(own, change=replace(change, cancel_requested=requested))

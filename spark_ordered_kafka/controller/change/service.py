@@ -1,8 +1,7 @@
-"""Partition changes: starting, watching, cancelling and resuming them."""
+"""Partition changes: starting, showing, cancelling and resuming them."""
 
 from __future__ import annotations
 
-import contextvars
 import logging
 import threading
 import time
@@ -16,17 +15,20 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import machine, planning
 from spark_ordered_kafka.controller.change.expansion import Expansion
 from spark_ordered_kafka.controller.change.job import Job, ended_job
+from spark_ordered_kafka.controller.change.jobs import Jobs
+from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.change.runner import Runner
 from spark_ordered_kafka.controller.placement.assignments import Assignment, check_new_partitions
 from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, TopicRequest, frozen, present
-from spark_ordered_kafka.controller.state.change import Change, FinishedChange
+from spark_ordered_kafka.controller.state.change import AnyChange, FinishedChange, own_change
 from spark_ordered_kafka.controller.state.pending import PendingMoves
-from spark_ordered_kafka.controller.state.records import TopicRecord
+from spark_ordered_kafka.controller.state.records import REMOVED_STATUSES, TopicRecord, owned_topic
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.idempotency import has_key, new_id
-from spark_ordered_kafka.controller.topics.kafka_state import described_soon
+from spark_ordered_kafka.controller.topics.kafka_state import described_when_known
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.views import change_view, finished_view
+from spark_ordered_kafka.controller.zk.records import NewerRecordError, UnreadableRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -34,14 +36,15 @@ from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.plain import plain_write
 from spark_ordered_kafka.kafka.producers import TIMEOUT, ProducerCheck
 from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 
 
 class Changes:
-    """The changes of all topics; each runs in a thread of its own.
+    """The changes of all topics.
 
-    ``clock`` gives seconds since the epoch; ``timeout`` (seconds) bounds a question about a topic's configuration.
+    ``clock`` gives seconds since the epoch; ``timeout`` (seconds) bounds requests for a topic's configuration.
     """
 
     def __init__(
@@ -62,17 +65,14 @@ class Changes:
         self._configs = TopicConfigs(admin.requests, timeout)
         self._znodes = znodes
         self._topics = topics
-        self._runner = runner
         self._expansion = expansion
         self._pending = pending
         self._producers = producers
         self._clock = clock
-        self._lock = threading.Lock()
-        # Held from the write that records a change until its job is known, so that a cancel finds the job. Who holds it
-        # knows that no change begins on a topic without one.
+        # Held from the write that records a change until its job exists, so that a cancel finds the job. While it is held,
+        # no change begins on a topic without one.
         self.starting = threading.Lock()
-        self._stop = threading.Event()
-        self._jobs: dict[str, tuple[Job, threading.Thread]] = {}
+        self._jobs = Jobs(runner, expansion, clock)
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -104,11 +104,11 @@ class Changes:
     def switch_order(
         self, topic: str, ordered_delivery: bool, *, force: bool, principal: str, validate_only: bool
     ) -> Job | None:
-        """Start the change that switches ordered delivery; None when it is so already, or for ``validate_only``.
+        """Start the change that switches ordered delivery; None when it has that value, or for ``validate_only``.
 
         Raises RequestError PARTITION_CHANGE_IN_PROGRESS, or what else keeps the change from being started.
         """
-        # Of the check before it, too: what the same request has begun must not refuse it when it comes again.
+        # Also with validate_only: a repeated request must not be refused because of the change that it has begun.
         change_id = new_id(topic, "ordered_delivery", ordered_delivery, force)
         if (job := self._begun(topic, change_id)) is not None:
             return None if validate_only else job
@@ -137,79 +137,72 @@ class Changes:
             last_change=None if record.last_change is None else finished_view(record.last_change),
         )
 
-    def current(self, change: Change) -> Change:
-        """``change`` as far as this process has come with it."""
-        with self._lock:
-            entry = self._jobs.get(change.topic)
-        if entry is None or entry[0].change.id != change.id:
-            return change
-        return entry[0].change
+    def current(self, change: AnyChange) -> AnyChange:
+        """``change`` with this process's progress."""
+        job = self._jobs.find(change.topic, change.id)
+        return change if job is None else job.change
 
     def cancel(self, topic: str) -> schemas.TopicResult:
-        """Ask for the change in progress to be taken back.
+        """Request that the change in progress is rolled back.
 
-        Raises RequestError: INVALID_REQUEST when none is in progress, PARTITION_CHANGE_IN_PROGRESS when it is too
-        late.
+        Raises RequestError: INVALID_REQUEST when none is in progress, PARTITION_CHANGE_IN_PROGRESS when it is too late.
         """
         with self.starting:
             record, _ = self._topics.record(topic)
-            with self._lock:
-                entry = self._jobs.get(topic)
+            job = self._jobs.find(topic)
         if record.change is None:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST, f"topic {topic!r} has no partition change that could be cancelled"
             )
         change = record.change
-        if entry is None or entry[0].change.id != change.id or not entry[0].request_cancel():
+        own_change(topic, change)
+        if job is None or job.change.id != change.id or not job.request_cancel():
             raise RequestError(
                 ErrorCode.PARTITION_CHANGE_IN_PROGRESS,
                 f"change {change.id} of topic {topic!r} cannot be cancelled any more: its boundaries are read, it "
                 "ends in a moment",
             )
-        # Written where the commit would be: whichever comes first makes the other one fail.
+        # Written to the record that the commit writes: the first of the two makes the other fail.
         self._znodes.update_topic(topic, lambda current: _with_cancel(topic, current, change.id))
         return schemas.TopicResult(topic=topic, change_id=change.id)
 
     # -- life ---------------------------------------------------------------------------------------------------
 
     def resume_all(self) -> None:
-        """Go on with every change that ZooKeeper holds."""
-        self._stop = threading.Event()
+        """Resume every change that ZooKeeper holds, except those that only a newer controller understands."""
+        self._jobs.begin()
         for topic in self._znodes.topics():
-            record = self._znodes.topic(topic)
-            if record is not None and record.change is not None:
-                _log.info("topic %s: change %s goes on at %s", topic, record.change.id, record.change.step)
-                self._run(record.change, record.topic_id)
+            try:
+                found = self._znodes.topic(topic)
+                record = None if found is None else owned_topic(found, topic)
+            except (NewerRecordError, UnreadableRecordError) as error:
+                _log.warning("topic %s is left alone: %s", topic, error.message)
+                continue
+            if record is not None and isinstance(record.change, Change):
+                _log.info("topic %s: change %s is resumed at %s", topic, record.change.id, record.change.step)
+                self._jobs.run(record.change, record.topic_id)
 
     def begin_stop(self) -> None:
         """Let no change begin a further instruction."""
-        self._stop.set()
+        self._jobs.begin_stop()
 
     def stop_all(self, timeout: float) -> None:
         """Stop between two instructions; waits ``timeout`` seconds in all for the threads."""
-        self.begin_stop()
-        with self._lock:
-            entries = list(self._jobs.values())
-        deadline = self._clock() + timeout
-        for job, thread in entries:
-            thread.join(max(0.0, deadline - self._clock()))
-            if thread.is_alive():
-                _log.warning("topic %s: its change did not stop within %g s", job.topic, timeout)
+        self._jobs.stop_all(timeout)
 
     def _begun(self, topic: str, change_id: str) -> Job | None:
-        """The change of that id, if the request comes again: going on, or ended."""
+        """The change that a repeated request has begun: in progress or ended."""
         if not has_key():
             return None
-        with self._lock:
-            entry = self._jobs.get(topic)
-        # The job first: what is neither there nor recorded has not begun.
+        # Before the record: a change that has neither a job nor an entry there has not begun.
+        job = self._jobs.find(topic, change_id)
         record, _ = self._topics.record(topic)
-        if entry is not None and entry[0].change.id == change_id:
-            return entry[0]
+        if job is not None:
+            return job
         if record.last_change is not None and record.last_change.id == change_id:
             return ended_job(topic, record.topic_id, record.last_change)
         if record.change is not None and record.change.id == change_id:
-            raise UnavailableError(f"change {change_id} of topic {topic!r} goes on; ask again")
+            raise UnavailableError(f"change {change_id} of topic {topic!r} is in progress; ask again")
         if change_id in record.ended_changes:
             raise UnavailableError(
                 f"change {change_id} of topic {topic!r} has ended, and others came after it: look at the topic"
@@ -226,20 +219,25 @@ class Changes:
         validate_only: bool,
         assignments: Assignment | None = None,
     ) -> Job | None:
-        """``plan`` makes a change of the topic's record and its number of Kafka partitions, or refuses by raising;
-        ``vet`` raises what the policy has against it."""
+        """Check the change and start its job; None with ``validate_only``.
+
+        Args:
+            plan: makes the change from the topic's record and its number of Kafka partitions; raises its refusal.
+            vet: raises the policy's refusal.
+        """
         record, _ = self._topics.record(topic)
         plan(record, 0)
-        description = described_soon(self._admin, topic, record.topic_id)
+        description = described_when_known(self._admin, topic, record.topic_id)
         change = plan(record, len(description.partitions))
         if assignments is not None:
             change = self._with_assignments(change, description, assignments)
         with ExitStack() as undone:
             if change.target > change.source:
+                self._refuse_newer_marks(change)
                 self._pending.refuse_resizing(topic)
                 undone.callback(self._expansion.dropped, change)
                 added = self._expansion.plan(change, description).added
-                # Kafka would compare them with partitions that have yet to get their replicas back.
+                # Kafka refuses new partitions whose replication factor differs from that of existing ones.
                 if added and all(len(row.replicas) == len(added[0]) for row in description.partitions):
                     self._admin.create_partitions(topic, change.target, added, validate_only=True)
             if change.refuses_foreign:
@@ -252,12 +250,18 @@ class Changes:
             undone.pop_all()
             return job
 
+    def _refuse_newer_marks(self, change: Change) -> None:
+        """Raises NewerRecordError when a partition that becomes live again has a status of a newer controller."""
+        for partition, status in self._znodes.partition_statuses(change.topic).items():
+            if change.source <= partition < change.target and status not in REMOVED_STATUSES:
+                raise NewerRecordError(f"partition {partition} of topic {change.topic!r} is {status}")
+
     def _refuse_plain(self, change: Change) -> None:
-        """What the change itself would be refused for first."""
+        """Raises RequestError when the change's first step would find a foreign producer."""
         if not change.refuses_foreign:
             return
         deadline = time.monotonic() + TIMEOUT
-        found = plain_write(self._admin, change.topic, change.written, self._stop.wait, deadline)
+        found = plain_write(self._admin, change.topic, change.written, self._jobs.stop.wait, deadline)
         if found is not None:
             raise RequestError(
                 ErrorCode.ACTIVE_FOREIGN_PRODUCERS, machine.foreign_refusal(change.topic, str(found))
@@ -271,12 +275,12 @@ class Changes:
                 raise UnavailableError(
                     f"topic {topic!r} was replaced or deleted meanwhile; send the request again"
                 )
-            # Planned again on what is there now: two requests may come at once.
+            # Planned again from the current record: two requests may arrive at once.
             planned = replace(plan(current, change.existing), id=change.id, assignments=change.assignments)
-            return current.model_copy(update={"change": planned})
+            return updated(current, change=planned)
 
         with self.starting:
-            # The same request may have come twice, and the first one have been planned meanwhile.
+            # The same request may have arrived twice, and have begun meanwhile.
             if (job := self._begun(topic, change.id)) is not None:
                 return job
             if change.target > change.source:
@@ -285,13 +289,13 @@ class Changes:
                 new = self._znodes.update_topic(topic, transform)
             except ZooKeeperError as error:
                 new = self._recorded(topic, change.id, error)
-            if new.change is None:
+            if not isinstance(new.change, Change):
                 raise DeposedError
-            return self._run(new.change, new.topic_id)
+            return self._jobs.run(new.change, new.topic_id)
 
     def _recorded(self, topic: str, change_id: str, lost: ZooKeeperError) -> TopicRecord:
-        """The record with the change, if the write whose answer got lost has arrived: nobody else would go on with it."""
-        stop = self._stop
+        """The record, if the write without an answer was done: only this process would resume the change."""
+        stop = self._jobs.stop
         while True:
             try:
                 self._znodes.await_claim(stop)
@@ -299,7 +303,7 @@ class Changes:
             except ZooKeeperError:
                 continue
             except DeposedError:
-                raise lost from None  # the next controller goes on with it
+                raise lost from None  # the next controller resumes it
             if record is None or record.change is None or record.change.id != change_id:
                 raise lost
             return record
@@ -307,7 +311,7 @@ class Changes:
     def _with_assignments(
         self, change: Change, description: TopicDescription, assignments: Assignment
     ) -> Change:
-        """The change with the replicas of the partitions that it adds; raises RequestError when they are wrong."""
+        """The change with the replicas of the partitions that it adds; raises RequestError for wrong ones."""
         check_new_partitions(
             assignments,
             change.existing,
@@ -366,40 +370,15 @@ class Changes:
             now=self._clock(),
         )
 
-    def _run(self, change: Change, topic_id: str) -> Job:
-        with self._lock:
-            entry = self._jobs.get(change.topic)
-            # A process that is elected again may find it recorded before the request that recorded it comes to this. Two
-            # jobs would open and close the topic under each other.
-            if entry is not None and entry[0].change.id == change.id and entry[0].stop is self._stop:
-                return entry[0]
-            job = Job(change, topic_id, self._stop)
-            # What it logs bears the id of the request that started it.
-            work = partial(contextvars.copy_context().run, self._work, job)
-            thread = threading.Thread(target=work, name=f"change-{change.topic}", daemon=True)
-            self._jobs[change.topic] = (job, thread)
-            thread.start()
-        return job
-
-    def _work(self, job: Job) -> None:
-        try:
-            self._runner.run(job)
-        finally:
-            self._expansion.ended(job.change)
-            with self._lock:
-                entry = self._jobs.get(job.topic)
-                if entry is not None and entry[0] is job:
-                    del self._jobs[job.topic]
-
 
 def _with_cancel(topic: str, record: TopicRecord, change_id: str) -> TopicRecord:
-    if record.change is None or record.change.id != change_id:
+    if not isinstance(record.change, Change) or record.change.id != change_id:
         last = record.last_change
         if last is not None and last.id == change_id and last.outcome != "done":
-            return record  # taken back meanwhile, as was asked
-        # Its commit had arrived, though nobody was told.
+            return record  # rolled back meanwhile, as requested
+        # Its commit was done although no answer arrived.
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
             f"change {change_id} of topic {topic!r} has ended: it cannot be cancelled any more",
         )
-    return record.model_copy(update={"change": replace(record.change, cancel_requested=True)})
+    return updated(record, change=replace(record.change, cancel_requested=True))

@@ -1,8 +1,8 @@
-"""The audit log: who asked for which change, when, why, and what became of it. JSON lines, only ever appended.
+"""The audit log: who asked for which change, when, why, and its outcome. JSON lines, append-only.
 
-A request has two lines: ``requested``, written before anything is done, and ``answered``. A change that goes on after
-the answer has a third, ``ended``, with the same change id. A request without an ``answered`` line was cut off: look at
-the topic.
+A request has two lines: ``requested``, written before anything is done, and ``answered``. A change that outlasts the
+answer has a third, ``ended``, with the same change id. A request without an ``answered`` line was cut off: check the
+topic.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _audit = logging.getLogger("spark_ordered_kafka.audit")
 
 
 class AuditLog:
-    """Appends to a file, or without one to the logger ``spark_ordered_kafka.audit``. Safe to share between threads.
+    """Appends to a file, or without one to the logger ``spark_ordered_kafka.audit``. Thread-safe.
 
-    A file that was moved away, as when logs are rotated, is made anew at the next line. ``clock`` gives seconds since
+    Creates the file again after it was moved away, as by log rotation. ``clock`` gives seconds since
     the epoch. ``on_failure`` is called when a line could not be written.
     """
 
@@ -35,7 +35,7 @@ class AuditLog:
     ) -> None:
         self._path = None if path is None else Path(path)
         if self._path is None:
-            # Whatever the level of the other loggers: at WARNING the audit log would be empty, and nobody would be told.
+            # Regardless of the level of other loggers: at WARNING the audit log would stay empty unnoticed.
             _audit.setLevel(logging.INFO)
         self._clock = clock
         self._on_failure = on_failure
@@ -56,9 +56,9 @@ class AuditLog:
             ) from error
 
     def require(self, event: str, fields: Mapping[str, Any]) -> None:
-        """Write a line that must be there before anything is done.
+        """Write a line that must be stored before anything is done.
 
-        Raises UnavailableError when it cannot be written: what nobody can look up later must not be done.
+        Raises UnavailableError when it cannot be written: a change without an audit line is not allowed (D-166).
         """
         try:
             self._write(event, fields)
@@ -69,7 +69,7 @@ class AuditLog:
             ) from error
 
     def add(self, event: str, fields: Mapping[str, Any]) -> None:
-        """Write a line about what has been done. If that fails, the line goes to the log of the process instead."""
+        """Write a line about a completed action. If that fails, the line goes to the process's log."""
         try:
             self._write(event, fields)
         except OSError as error:
@@ -91,8 +91,8 @@ class AuditLog:
         data = line.encode() + b"\n"
         with self._lock:
             file = self._current(self._path)
-            # One write per line: lines of several processes do not mix. What is left of one that was cut off stays a
-            # line of its own.
+            # One write per line, so that lines of several processes do not mix. A line that was cut off before gets its line
+            # break first.
             data = b"\n" + data if self._torn else data
             written = os.write(file, data)
             self._torn = written < len(data)

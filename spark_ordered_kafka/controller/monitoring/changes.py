@@ -1,4 +1,4 @@
-"""What is kept of changes beside their own record: figures for Prometheus, and the end of each in the audit log."""
+"""Figures of changes for Prometheus, and the end of each change in the audit log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from concurrent.futures import Future
 
 from structlog.contextvars import get_contextvars
 
+from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
-from spark_ordered_kafka.controller.state.change import Change, FinishedChange
-from spark_ordered_kafka.errors import ErrorCode
+from spark_ordered_kafka.controller.state.change import FinishedChange
+from spark_ordered_kafka.errors import ErrorCode, error_name
 
 
 class ChangeObserver:
-    """Told by the runner how the changes of this process come along. Safe to share between threads."""
+    """Called by the runner with the progress of this process's changes. Thread-safe."""
 
     def __init__(self, metrics: Metrics, audit: AuditLog) -> None:
         self._metrics = metrics
@@ -24,7 +25,7 @@ class ChangeObserver:
         self._steps: dict[str, tuple[Change, float]] = {}
 
     def running(self) -> Counter[tuple[str, str]]:
-        """(kind, step) -> number of changes that are there now."""
+        """(kind, step) -> number of running changes."""
         with self._lock:
             return Counter((change.kind, change.step) for change, _ in self._steps.values())
 
@@ -38,7 +39,7 @@ class ChangeObserver:
             self._metrics.observe_step(before.kind, before.step, max(0.0, now - since))
 
     def covered(self, topic: str, layout_epoch: int, known: int, existing: int) -> None:
-        """Layout ``layout_epoch`` covers the partitions from ``known`` to ``existing`` - 1, which no change has made."""
+        """Layout ``layout_epoch`` covers the partitions ``known`` to ``existing`` - 1, made outside of any change."""
         self._metrics.count_covering(topic, existing - known)
         self._audit.add(
             "covered",
@@ -46,7 +47,7 @@ class ChangeObserver:
         )
 
     def left(self, change: Change, done: Future[FinishedChange], now: float) -> None:
-        """This process is through with ``change``: ``done`` has its end, or why another controller goes on with it."""
+        """This process has ended its work on ``change``: ``done`` is its end, or why another controller takes it over."""
         with self._lock:
             before, since = self._steps.pop(change.id, (change, now))
         if done.exception() is not None:
@@ -54,19 +55,18 @@ class ChangeObserver:
         self._metrics.observe_step(before.kind, before.step, max(0.0, now - since))
         finished = done.result()
         self._metrics.observe_change(finished)
-        code = ErrorCode.NONE if finished.error_code is None else ErrorCode(finished.error_code)
         self._audit.add(
             "ended",
             {
                 "change_id": finished.id,
-                # Of the request that started it; another controller that went on with it does not know it.
+                # Known to the controller that got the request, but not to one that took the change over.
                 "request_id": get_contextvars().get("request_id"),
                 "topic": change.topic,
                 "kind": finished.kind,
                 "source": finished.source,
                 "target": finished.target,
                 "outcome": finished.outcome,
-                "error": code.name,
+                "error": error_name(finished.error_code or ErrorCode.NONE),
                 "error_message": finished.error_message,
                 "seconds": round(max(0.0, finished.finished_at - finished.started_at), 3),
                 "writer_pause_seconds": round(finished.writer_pause_seconds, 3),

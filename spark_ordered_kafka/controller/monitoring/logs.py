@@ -1,6 +1,6 @@
-"""Logs of the controller's process: every library's go the same way, as text or as JSON lines.
+"""Logging of the controller's process: every logger has the same handler and format, text or JSON lines.
 
-Whatever a request does is logged with its id (``request_id``), in whichever thread it is done.
+Each line has the id of its request (``request_id``), in any thread.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from structlog.typing import EventDict, ExcInfo, Processor
 
 from spark_ordered_kafka.parsing import printable
 
-_QUIET = ("kazoo", "kafka", "httpx", "httpcore", "asyncio")
-"""Told only when something is wrong, at every level: what kazoo says in detail has its passwords in it."""
+_LIBRARY_LOGGERS = ("kazoo", "kafka", "httpx", "httpcore", "asyncio")
+"""Logged from WARNING on, at every level: kazoo's details contain its passwords."""
 
 
 def configure_logging(
@@ -31,7 +31,7 @@ def configure_logging(
     handler.setFormatter(formatter(log_format))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    for name in _QUIET:
+    for name in _LIBRARY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -58,12 +58,12 @@ def formatter(log_format: Literal["text", "json"]) -> logging.Formatter:
 
 
 def _on_one_line(_: object, __: str, event: EventDict) -> EventDict:
-    """Names of groups and users may hold any character: escaped, they end no line and steer no terminal."""
+    """Escapes names of groups and users, which may hold any character, also line breaks and terminal controls."""
     return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _indented_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
-    """Its lines begin like no record does: the error's message may have line breaks, too."""
+    """Indents a traceback, so that no line looks like a record: the error's message may have line breaks."""
     whole = io.StringIO()
     structlog.dev.plain_traceback(whole, exc_info)
     stream.writelines(f"\n  | {printable(line)}" for line in whole.getvalue().strip().splitlines())

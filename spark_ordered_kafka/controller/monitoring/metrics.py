@@ -1,4 +1,4 @@
-"""What the controller counts, for Prometheus. Names begin with ``ordered_kafka_``; times are seconds."""
+"""The controller's counters for Prometheus. Names begin with ``ordered_kafka_``; times are seconds."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PREFIX = "ordered_kafka"
 
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-# Writers wait for what these measure: a change is meant to hold them for well under a second.
+# Seconds that writers wait: a change should block them for well under a second.
 _CHANGE_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 # Terabytes take days.
 _MOVE_SECONDS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 
 
 class Metrics:
-    """Counters of one controller process; they begin at 0 with it. Safe to share between threads."""
+    """Counters of one controller process, from 0 at its start. Thread-safe."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -46,7 +46,7 @@ class Metrics:
         )
         self._covered = self._counter(
             "stray_partitions_covered",
-            "Partitions that no change has made, and that a layout of their own covers by now.",
+            "Partitions made outside of any change that a layout of their own covers.",
             "topic",
         )
         self._requests = self._counter(
@@ -90,11 +90,11 @@ class Metrics:
         )
 
     def watch(self, collector: Collector) -> None:
-        """Show what ``collector`` finds at each scrape, too."""
+        """Also show the metrics that ``collector`` collects at each scrape."""
         self._registry.register(collector)
 
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """``route`` is the template of the path, so that there are only so many."""
+        """``route`` is the template of the path, which bounds the number of label values."""
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._request_seconds.labels(method, route).observe(seconds)
@@ -108,7 +108,7 @@ class Metrics:
         seconds = max(0.0, finished.finished_at - finished.started_at)
         self._changes.labels(finished.kind, finished.outcome).inc()
         self._change_seconds.labels(finished.kind, finished.outcome).observe(seconds)
-        # What was taken back before it closed has held nobody.
+        # A change that was cancelled before it closed has delayed no writer.
         if finished.outcome == "done" or finished.writer_pause_seconds > 0.0:
             self._pause.labels(finished.kind).observe(finished.writer_pause_seconds)
         self._fences.inc(finished.fenced)
@@ -123,11 +123,11 @@ class Metrics:
         self._reassignments.labels(outcome).observe(seconds)
 
     def count_misrouted(self, topic: str, records: int) -> None:
-        """Count what a task of a reader found."""
+        """Count the findings of a reader's task."""
         self._misrouted.labels(topic).inc(records)
 
     def count_covering(self, topic: str, partitions: int) -> None:
-        """A layout was committed that covers so many partitions that no change has made."""
+        """A layout was committed that covers so many foreign partitions."""
         self._covered.labels(topic).inc(partitions)
 
     def count_leadership(self, change: str) -> None:
@@ -139,7 +139,7 @@ class Metrics:
         self._audit_failures.inc()
 
     def exposition(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def _counter(self, name: str, explanation: str, *labels: str) -> Counter:

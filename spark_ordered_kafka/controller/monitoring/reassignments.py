@@ -1,4 +1,4 @@
-"""What is kept of reassignments beside their own record: figures for Prometheus, and the end of each in the audit log."""
+"""Figures of reassignments for Prometheus, and the end of each request in the audit log."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from spark_ordered_kafka.controller.state.reassignment_records import Move, Requ
 
 
 class ReassignmentObserver:
-    """Told by the executor how requests come along. Safe to share between threads."""
+    """Called by the executor with the progress of requests. Thread-safe."""
 
     def __init__(self, metrics: Metrics, audit: AuditLog) -> None:
         self._metrics = metrics
         self._audit = audit
 
     def moved(self, moves: Iterable[Move]) -> None:
-        """These have ended in this process."""
+        """These moves have ended in this process."""
         for move in moves:
             copied = sum(there for there, _ in move.copied.values())
             self._metrics.observe_move(move.state, copied)
 
     def ended(self, record: RequestRecord, moves: Iterable[Move]) -> None:
-        """A request has."""
+        """A request has ended in this process."""
         sums = totals(moves)
         ended_at = record.created_at if record.ended_at is None else record.ended_at
         seconds = max(0.0, ended_at - record.created_at)

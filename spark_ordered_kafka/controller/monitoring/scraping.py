@@ -1,10 +1,9 @@
-"""What the controller finds out when Prometheus asks: who leads, what goes on, and the load of the brokers."""
+"""Metrics collected on each scrape: the leader, changes in progress, and the load of the brokers."""
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,11 +14,10 @@ from prometheus_client.registry import Collector
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
+from spark_ordered_kafka.controller.shared_query import SharedQuery
 from spark_ordered_kafka.controller.zk.records import LeaderRecord
-from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.moves import Moves
 
-_log = logging.getLogger(__name__)
 _SESSION_STATES = {
     "connected": KazooState.CONNECTED,
     "suspended": KazooState.SUSPENDED,
@@ -33,58 +31,28 @@ _SampleT = TypeVar("_SampleT")
 
 
 class Sampled(Generic[_SampleT]):
-    """What ``take`` returned lately. It is called in a thread of its own, so that no scrape waits for a slow broker.
+    """Latest answer of a query, which no scrape waits for."""
 
-    Args:
-        name: for the log.
-        clock: a monotonic clock in seconds.
-    """
-
-    def __init__(self, name: str, take: Callable[[], _SampleT], clock: Callable[[], float]) -> None:
-        self._name = name
-        self._take = take
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._latest: tuple[_SampleT, float] | None = None
-        self._taking: threading.Thread | None = None
+    def __init__(self, query: SharedQuery[_SampleT]) -> None:
+        self._query = query
 
     def get(self) -> _SampleT | None:
-        """A sample of at most two minutes of age, usually of 15 seconds; None while there is none.
+        """A sample of at most two minutes of age, usually 15 seconds; None without one.
 
-        The first call waits a second for it; every other one returns what there is.
+        The first call waits a second for it; later calls return at once.
         """
-        latest = self._latest
-        age = None if latest is None else self._clock() - latest[1]
+        age = self._query.age()
         if age is None or age >= _REFRESH_AGE:
-            taking = self._begin()
+            pending = self._query.outcome()
             if age is None or age >= _MAX_AGE:
-                taking.join(_FIRST_WAIT)
-        latest = self._latest
-        if latest is None or self._clock() - latest[1] >= _MAX_AGE:
-            return None
-        return latest[0]
-
-    def _begin(self) -> threading.Thread:
-        with self._lock:
-            if self._taking is None or not self._taking.is_alive():
-                self._taking = threading.Thread(
-                    target=self._refresh, name=f"sample-{self._name}", daemon=True
-                )
-                self._taking.start()
-            return self._taking
-
-    def _refresh(self) -> None:
-        began = self._clock()
-        try:
-            self._latest = (self._take(), began)
-        except OrderedKafkaError as error:
-            _log.info("no figures of %s: %s", self._name, error)
+                wait([pending], _FIRST_WAIT)
+        latest, age = self._query.latest, self._query.age()
+        return None if latest is None or age is None or age >= _MAX_AGE else latest.value
 
 
 @dataclass(frozen=True)
 class ControllerCollector(Collector):
-    """Gauges of the moment. What is about the whole cluster is shown by the controller that leads alone, so that sums over
-    all controllers are right."""
+    """Gauges. Only the leader shows those of the whole cluster, so that sums over all controllers are right."""
 
     leads: Callable[[], bool]
     leader: Callable[[], LeaderRecord | None]
@@ -94,7 +62,7 @@ class ControllerCollector(Collector):
     moves: Sampled[Moves]
 
     def describe(self) -> Iterator[Metric]:
-        """None: that what is shown has unique names is seen when it is collected."""
+        """None: the registry checks for duplicate names when it collects."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -108,7 +76,7 @@ class ControllerCollector(Collector):
         for name, value in _SESSION_STATES.items():
             session.add_metric([name], float(state == value))
         yield session
-        running = _family("changes_running", "Changes of layout that go on here.", "kind", "step")
+        running = _family("changes_running", "Running partition changes of this process.", "kind", "step")
         for (kind, step), count in sorted(self.observer.running().items()):
             running.add_metric([kind, step], count)
         yield running

@@ -1,4 +1,4 @@
-"""Explicit assignments: which brokers a caller wants a topic's partitions to have their replicas on. PURE.
+"""Explicit assignments: the brokers of a topic's replicas as a request names them. PURE.
 
 An assignment maps partition -> broker ids, preferred leader first.
 """
@@ -65,7 +65,7 @@ def check_reassigned(
     }
     for partition, replicas in sorted(assignments.items()):
         _check_distinct(partition, replicas)
-        # A replica that is there already may stay, though its broker is down.
+        # An existing replica may stay on a broker that is down.
         _check_known(partition, new_brokers[partition], brokers, ErrorCode.UNKNOWN_MEMBER_ID)
     factors = {**kept, **{p: len(replicas) for p, replicas in assignments.items() if p < undeleted}}
     if len(set(factors.values())) > 1:

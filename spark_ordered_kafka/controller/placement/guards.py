@@ -1,8 +1,8 @@
 """Guard rails: how many replicas a broker may host (KIP-578). PURE.
 
-A broker's *capacity* is ``max(0, max_partitions - hosted)``. ``hosted`` counts every replica that is there, also one
-that is still being added or removed, so that a check holds at every moment of a reassignment and not only at its end.
-What exceeds a limit already is tolerated; such a broker takes nothing more.
+A broker's *capacity* is ``max(0, max_partitions - hosted)``. ``hosted`` counts every replica, also while it is being
+added or removed, so that a check holds during the whole reassignment and not only at its end. A broker beyond its limit
+is tolerated; it takes no more replicas.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 UNLIMITED = 2**31 - 1
-"""The KIP's default of ``max.broker.partitions``, and what a broker that is not named in a map of capacities has."""
+"""The KIP's default of ``max.broker.partitions``, and the capacity of a broker that a map of capacities lacks."""
 
 _SHOWN = 20
 
@@ -45,7 +45,7 @@ def added(current: Mapping[int, Collection[int]], target: Mapping[int, Sequence[
 
 
 def check(what: str, gained: Mapping[int, int], capacity: Mapping[int, int]) -> None:
-    """Refuse, as a whole, what gives any broker more replicas than it has capacity for.
+    """Refuse a whole plan that gives any broker more replicas than it has capacity for.
 
     ``what`` begins the message (``topic 'x'``); ``gained`` maps broker -> replicas it takes on, as of :func:`added`;
     ``capacity`` maps broker -> replicas it may still take, a missing broker is unlimited. Raises RequestError
@@ -54,9 +54,9 @@ def check(what: str, gained: Mapping[int, int], capacity: Mapping[int, int]) -> 
     short = lacking(gained, capacity)
     if not short:
         return
-    told = ", ".join(f"broker {b} would take {gained[b]} more" for b in short[:_SHOWN])
+    shortages = ", ".join(f"broker {b} would take {gained[b]} more" for b in short[:_SHOWN])
     more = f" and {len(short) - _SHOWN} more brokers too many" if len(short) > _SHOWN else ""
-    raise refusal(f"{what}: {told}{more}", capacity, short)
+    raise refusal(f"{what}: {shortages}{more}", capacity, short)
 
 
 def lacking(gained: Mapping[int, int], capacity: Mapping[int, int]) -> list[int]:

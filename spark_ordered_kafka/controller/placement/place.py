@@ -1,21 +1,28 @@
 """Which brokers a new partition's replicas go to. PURE.
 
 Rack-aware round-robin as Kafka's ``AdminUtils.assignReplicasToBrokers`` (KIP-36), but deterministic: where Kafka draws
-a random start, the start is an argument. Brokers without capacity are left out (KIP-578), and the round robin is left
-where going on with it would use up what later partitions need.
+a random start, the start is an argument. Brokers without capacity are left out (KIP-578), and from the partition on where
+the round robin would use up capacity that later ones need, the brokers with most room come first (D-223).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 
-from spark_ordered_kafka.controller.placement.additional_replicas import widen
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED, added, refusal
-from spark_ordered_kafka.controller.placement.round_robin import Bin, Ring
+from spark_ordered_kafka.controller.placement.planner.additional_replicas import add_replicas
+from spark_ordered_kafka.controller.placement.planner.checks import check_factor
+from spark_ordered_kafka.controller.placement.round_robin import Ring
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
+Bin = int | str
+"""A unit of capacity: a broker (its id) or a rack (its name)."""
+
 MAX_PARTITIONS = 200_000
-"""Partitions that one call plans; that many take some seconds."""
+"""Maximum of partitions in one call, which takes some seconds."""
 
 
 def place(
@@ -34,47 +41,41 @@ def place(
     so that an expansion continues a topic's round robin. ``capacity`` maps broker id -> replicas it may still take;
     a missing broker is unlimited, one without capacity is left out.
 
-    What can be placed at all is placed; and with the replicas of every partition on different racks, where that is
-    possible for all of them. Raises RequestError: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, or GUARD_RAILS when it
-    does not fit.
+    Finds an assignment if there is one, with the replicas of every partition on different racks where that is possible for
+    all of them. Raises RequestError: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, or GUARD_RAILS when it does not fit.
     """
     check_sizes(len(racks), partitions, replication_factor)
     left = {broker: max(0, (capacity or {}).get(broker, UNLIMITED)) for broker in sorted(racks)}
     if not _fits(left.values(), partitions, replication_factor):
         raise refusal(f"{partitions} partitions with replication factor {replication_factor}", left)
     bins = _bins(racks, left, partitions, replication_factor)
-    look_ahead = _LookAhead(left, bins, partitions, replication_factor)
-    assignments: list[list[int]] = []
-    usable: Ring | None = None
-    for partition in range(first, first + partitions):
-        if usable is None:
-            usable = Ring({broker: racks[broker] for broker, room in left.items() if room > 0}, bins)
-        replicas = usable.replicas(partition, replication_factor, start)
-        needed = look_ahead.needed
-        if sum(bins[broker] in look_ahead.full for broker in replicas) < needed:
-            replicas = usable.replicas(partition, replication_factor, start, look_ahead.full, needed)
-        assignments.append(replicas)
-        look_ahead.take([bins[broker] for broker in replicas])
-        for broker in replicas:
-            left[broker] -= 1
-            if left[broker] == 0:
-                usable = None
-    return assignments
+    numbers = range(first, first + partitions)
+    placed = _round_robin(racks, left, bins, numbers, replication_factor, start)
+    if len(placed) == partitions:
+        return placed
+
+    # Once it has left too little room it never leaves enough again, so the longest part that may stay is found by bisection.
+    def left_after(count: int) -> Counter[int]:
+        return Counter(left) - Counter(broker for replicas in placed[:count] for broker in replicas)
+
+    def stuck_after(count: int) -> bool:
+        room = _capacity_of(bins, left_after(count))
+        return not _fits(room.values(), partitions - count, replication_factor)
+
+    kept = bisect_left(range(len(placed) + 1), True, key=stuck_after) - 1
+    order = Ring({broker: racks[broker] for broker, room in left.items() if room > 0}).order
+    rest = _most_room_first(order, left_after(kept), bins, numbers[kept:], replication_factor, start)
+    return [*placed[:kept], *rest]
 
 
 def check_sizes(brokers: int, partitions: int, replication_factor: int) -> None:
-    """Raises RequestError INVALID_PARTITIONS or INVALID_REPLICATION_FACTOR for what no capacity could make possible."""
+    """Raises RequestError INVALID_PARTITIONS or INVALID_REPLICATION_FACTOR for sizes that no capacity allows."""
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise RequestError(
             ErrorCode.INVALID_PARTITIONS,
             f"partitions has the value {partitions}: at least 1 is needed, and {MAX_PARTITIONS} at most in one request",
         )
-    if not 1 <= replication_factor <= brokers:
-        raise RequestError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication_factor has the value {replication_factor}: with {brokers} brokers it must be "
-            f"between 1 and {brokers}",
-        )
+    check_factor(replication_factor, brokers)
 
 
 def continue_placement(
@@ -86,7 +87,7 @@ def continue_placement(
 ) -> list[list[int]]:
     """Replica lists for ``partitions`` further partitions of a topic with the assignment ``existing``.
 
-    The replication factor is that of partition 0, and the round robin goes on from its first replica, as
+    The replication factor is that of partition 0, and the round robin continues from its first replica, as
     ``kafka-topics --alter`` does. Raises RequestError as :func:`place` does.
     """
     start = start_at(racks, existing[0][0])
@@ -102,73 +103,95 @@ def place_again(
 ) -> dict[int, list[int]]:
     """Replica lists for existing partitions of a topic whose partition 0 has the replicas ``first``.
 
-    ``current`` maps partition -> its replicas of now, fewer than it is to have. Each gets those of
-    :func:`continue_placement` had the partition been added now; where ``capacity`` does not allow that for all of them,
-    each keeps what it has and gets as many more as are missing. Raises RequestError as :func:`place`.
+    ``current`` maps partition -> its replicas, fewer than needed. Each partition gets the replicas of
+    :func:`continue_placement`, as if added now; where ``capacity`` does not allow that for all of them, each keeps its
+    replicas and gets the missing ones (D-177). Raises RequestError as :func:`place`.
     """
     check_sizes(len(racks), max(1, len(current)), len(first))
-    ring = Ring(racks, {broker: broker for broker in racks})
+    ring = Ring(racks)
     start = start_at(racks, first[0])
     wanted = {partition: ring.replicas(partition, len(first), start) for partition in current}
     room = {} if capacity is None else capacity
     if all(more <= room.get(broker, UNLIMITED) for broker, more in added(current, wanted).items()):
         return wanted
-    kept = {partition: brokers[: len(first)] for partition, brokers in current.items()}
-    return widen(racks, kept, len(first), capacity=room)
+    kept = {
+        p: [broker for broker in brokers[: len(first)] if broker in racks] for p, brokers in current.items()
+    }
+    return add_replicas(racks, kept, len(first), capacity=room)
 
 
 def start_at(racks: Mapping[int, str | None], leader: int) -> int:
-    """The index that the round robin of a topic began at whose partition 0 has the preferred leader ``leader``."""
-    return Ring(racks, {}).index_of(leader) if racks else 0
+    """The index at which the round robin of a topic began, given the preferred leader of its partition 0."""
+    return Ring(racks).index_of(leader) if racks else 0
 
 
-class _LookAhead:
-    """How many of a partition's replicas must go where, so that what is left goes on being enough for the rest.
+def _round_robin(
+    racks: Mapping[int, str | None],
+    capacity: Mapping[int, int],
+    bins: Mapping[int, Bin],
+    partitions: range,
+    factor: int,
+    start: int,
+) -> list[list[int]]:
+    """Kafka's round robin without the brokers that are full, up to the first partition that it gives too few ``bins``."""
+    left = dict(capacity)
+    placed: list[list[int]] = []
+    ring: Ring | None = None
+    for partition in partitions:
+        if ring is None:
+            ring = Ring({broker: racks[broker] for broker, room in left.items() if room > 0})
+        if len(ring.order) < factor:
+            break
+        replicas = ring.replicas(partition, factor, start)
+        if len({bins[broker] for broker in replicas}) < factor:
+            break
+        placed.append(replicas)
+        for broker in replicas:
+            left[broker] -= 1
+            if left[broker] == 0:
+                ring = None
+    return placed
 
-    Bins are brokers, or racks; r replicas each of P partitions fit into different bins iff ``sum(min(capacity, P))`` is
-    at least ``P * r``. A bin is *full-time* when it has capacity for every partition that is left: of these, and only of
-    these, passing one over wastes capacity, so the sum says how many may be passed over.
 
-    ``full``: the full-time bins; ``needed``: how many of them the next partition must use.
+def _most_room_first(
+    order: Sequence[int],
+    left: Mapping[int, int],
+    bins: Mapping[int, Bin],
+    partitions: range,
+    factor: int,
+    start: int,
+) -> Iterator[list[int]]:
+    """Replicas in the ``factor`` bins with most room, which leaves room for all later partitions if there is any.
+
+    The preferred leader is the broker that leads fewest of these partitions. Ties, and followers, go by ``order``.
     """
-
-    def __init__(
-        self, left: Mapping[int, int], bins: Mapping[int, Bin], partitions: int, factor: int
-    ) -> None:
-        capacity = _capacity_of(bins, left)
-        self._remaining = partitions
-        self._factor = factor
-        self._slack = sum(min(room, partitions) for room in capacity.values()) - partitions * factor
-        self.full = {name for name, room in capacity.items() if room >= partitions}
-        self._part = {name: room for name, room in capacity.items() if room < partitions}
-        self._by_room: dict[int, set[Bin]] = {}
-        for name, room in self._part.items():
-            self._by_room.setdefault(room, set()).add(name)
-
-    @property
-    def needed(self) -> int:
-        return max(0, len(self.full) - self._slack)
-
-    def take(self, names: Iterable[Bin]) -> None:
-        """The next partition's replicas go there."""
-        self._slack += self._factor - len(self.full)
-        self._remaining -= 1
-        for name in names:
-            if name in self._part:
-                room = self._part[name]
-                self._part[name] = room - 1
-                self._by_room[room].discard(name)
-                self._by_room.setdefault(room - 1, set()).add(name)
-                self._slack -= 1
-        for name in self._by_room.pop(self._remaining, ()):
-            del self._part[name]
-            self.full.add(name)
+    turns: dict[Bin, list[tuple[int, int]]] = {}  # a heap of (-room, index in order)
+    for turn, broker in enumerate(order):
+        turns.setdefault(bins[broker], []).append((-left[broker], turn))
+    by_room = [(sum(room for room, _ in own), own[0][1], own) for own in turns.values()]
+    heapify(by_room)
+    for own in turns.values():
+        heapify(own)
+    led = [0] * len(order)
+    for partition in partitions:
+        replicas = []
+        for room, first, own in [heappop(by_room) for _ in range(factor)]:
+            heappush(by_room, (room + 1, first, own))
+            replicas.append(own[0][1])
+            heapreplace(own, (own[0][0] + 1, own[0][1]))
+        replicas.sort(key=lambda turn: (turn - partition - start) % len(order))
+        leader = min(replicas, key=lambda turn: led[turn])
+        led[leader] += 1
+        yield [order[leader], *(order[turn] for turn in replicas if turn != leader)]
 
 
 def _bins(
     racks: Mapping[int, str | None], left: Mapping[int, int], partitions: int, factor: int
 ) -> dict[int, Bin]:
-    """What replicas of a partition are kept apart by: racks where that is possible throughout, brokers otherwise."""
+    """What keeps replicas of a partition apart: racks where possible throughout, brokers otherwise.
+
+    r replicas each of P partitions fit into different bins iff ``sum(min(room, P))`` is at least ``P * r``.
+    """
     usable = {broker: rack for broker, rack in racks.items() if left[broker] > 0}
     by_rack: dict[int, Bin] = {broker: rack for broker, rack in usable.items() if rack is not None}
     if len(by_rack) == len(usable) and _fits(_capacity_of(by_rack, left).values(), partitions, factor):
@@ -177,6 +200,7 @@ def _bins(
 
 
 def _capacity_of(bins: Mapping[int, Bin], left: Mapping[int, int]) -> dict[Bin, int]:
+    """Room of each bin."""
     capacity: dict[Bin, int] = {}
     for broker, name in bins.items():
         capacity[name] = capacity.get(name, 0) + left[broker]
@@ -184,4 +208,5 @@ def _capacity_of(bins: Mapping[int, Bin], left: Mapping[int, int]) -> dict[Bin, 
 
 
 def _fits(capacity: Iterable[int], partitions: int, factor: int) -> bool:
+    """Whether ``factor`` replicas of each partition fit into different bins of this ``capacity``."""
     return sum(min(room, partitions) for room in capacity) >= partitions * factor

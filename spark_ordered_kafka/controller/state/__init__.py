@@ -1,1 +1,1 @@
-"""What the controllers keep in ZooKeeper, typed, and the paths where it lies."""
+"""The controllers' state in ZooKeeper as typed records, with the paths of its znodes."""

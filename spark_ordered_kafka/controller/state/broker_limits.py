@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from kazoo.client import TransactionRequest
+from pydantic import BaseModel, Field
 
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED
-from spark_ordered_kafka.controller.zk.records import Record, dump, parse
-from spark_ordered_kafka.controller.zk.session import ROOT, ConflictError, Session
+from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, owned, parse
+from spark_ordered_kafka.controller.zk.session import ROOT, Session
+from spark_ordered_kafka.updates import updated
 
 BROKERS = f"{ROOT}/brokers/ids"
-_CAS_ATTEMPTS = 5
 
 
 class GuardRails(BaseModel):
-    """What a broker may be asked for."""
+    """Limits of a broker."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = OPEN
 
     max_partitions: int = Field(ge=0, le=UNLIMITED)
 
@@ -33,14 +34,14 @@ class BrokerRecord(Record):
 
 @dataclass(frozen=True)
 class Limits:
-    """``max_partitions`` of brokers: the ``default``, and of those that have one of their own, their ``records``."""
+    """``max_partitions`` of brokers: the ``default``, and the ``records`` of brokers with their own."""
 
     default: int
     records: Mapping[int, BrokerRecord]
 
     @property
     def unlimited(self) -> bool:
-        """Whether no broker has a limit, so that nobody need know what they host."""
+        """Whether no broker has a limit; the number of hosted replicas is then not needed."""
         return self.default == UNLIMITED and not self.records
 
     def of(self, broker: int) -> int:
@@ -52,8 +53,8 @@ class Limits:
 class BrokerLimits:
     """Reads and guarded writes of the limits; ``default`` is ``max.broker.partitions``. Safe to share between threads.
 
-    Raises UnavailableError when ZooKeeper does not answer, and DeposedError when a write is not this controller's to
-    make.
+    Raises UnavailableError when ZooKeeper does not answer, and DeposedError when this controller does not lead
+    any more.
     """
 
     def __init__(self, session: Session, default: int) -> None:
@@ -70,24 +71,25 @@ class BrokerLimits:
         return Limits(self.default, records)
 
     def set(self, broker: int, rack: str | None, max_partitions: int | None) -> None:
-        """Limit a broker to ``max_partitions`` replicas, 0 to 2^31 - 1; None takes it back to the default."""
+        """Limit a broker to ``max_partitions`` replicas, 0 to 2^31 - 1; None: the default.
+
+        Raises NewerRecordError for a record that only a newer controller understands.
+        """
         path = f"{BROKERS}/{broker}"
-        for _ in range(_CAS_ATTEMPTS):
+
+        def fill(transaction: TransactionRequest) -> None:
             found = self._session.read(path)
-            if found is None and max_partitions is None:
-                return
-            transaction = self._session.transaction()
+            known = None if found is None else owned(parse(BrokerRecord, found[0], path), path)
             if max_partitions is None:
-                transaction.delete(path, version=-1 if found is None else found[1])
+                if found is not None:
+                    transaction.delete(path, version=found[1])
+            elif known is None or found is None:
+                guard_rails = GuardRails(max_partitions=max_partitions)
+                transaction.create(path, dump(BrokerRecord(rack=rack, guard_rails=guard_rails)))
             else:
-                data = dump(BrokerRecord(rack=rack, guard_rails=GuardRails(max_partitions=max_partitions)))
-                if found is None:
-                    transaction.create(path, data)
-                else:
-                    transaction.set_data(path, data, version=found[1])
-            try:
-                self._session.commit(transaction, path)
-            except ConflictError:
-                continue
-            return
-        raise ConflictError(path)
+                guard_rails = updated(known.guard_rails, max_partitions=max_partitions)
+                transaction.set_data(
+                    path, dump(updated(known, rack=rack, guard_rails=guard_rails)), version=found[1]
+                )
+
+        self._session.compare_and_set(path, fill)

@@ -1,4 +1,4 @@
-"""Where the state of topics lies in ZooKeeper (docs/architecture.md, "What is in ZooKeeper")."""
+"""Paths of the znodes of topics (docs/architecture.md, "What is in ZooKeeper")."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ FIXED_PATHS = (TOPICS, CREATIONS, DELETIONS)
 
 
 def topic_path(topic: str) -> str:
-    """Of a topic's record."""
+    """Path of a topic's record."""
     return f"{TOPICS}/{topic}"
 
 
 def layout_path(topic: str, epoch: int) -> str:
-    """Of a committed layout."""
+    """Path of a committed layout."""
     return f"{TOPICS}/{topic}/layouts/{epoch}"
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """Of the mark of a removed partition."""
+    """Path of a removed partition's status."""
     return f"{TOPICS}/{topic}/partitions/{partition}"

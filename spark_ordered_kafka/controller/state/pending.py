@@ -1,6 +1,6 @@
 """What requests to reassign partitions have still to do, which other changes of a topic would contradict.
 
-Kafka tells what it is at, and not what waits for its turn: such a move would take back what was changed before it began.
+Kafka lists moves in progress, but not those that wait for a slot: such a move would undo an earlier change.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 
 class PendingMoves:
-    """Safe to share between threads. Every method raises RequestError REASSIGNMENT_IN_PROGRESS, or ZooKeeperError.
-
-    Who holds the lock that the start of a partition change takes knows that no request comes meanwhile.
-    """
+    """Thread-safe. Every method may raise ZooKeeperError. No request is added while the lock for partition changes is held."""
 
     def __init__(self, store: ReassignmentStore) -> None:
         self._store = store
         self._topics: dict[int, frozenset[str]] = {}
 
-    def refuse_any(self, topic: str) -> None:
-        """Refuse while a partition of the topic is to be moved."""
-        for request_id, move in self._of(topic):
-            raise _refusal(move, request_id, "moves")
-
     def refuse_resizing(self, topic: str) -> None:
-        """Refuse while a partition of the topic is to get more or fewer replicas: new ones would not have as many."""
-        for request_id, move in self._of(topic):
-            if len(move.after) != len(move.before):
-                raise _refusal(move, request_id, "changes the number of replicas of")
+        """Raise RequestError REASSIGNMENT_IN_PROGRESS while a partition of the topic is to get more or fewer replicas.
 
-    def _of(self, topic: str) -> Iterator[tuple[int, Move]]:
+        New partitions would not have as many.
+        """
+        for request_id, move in self.of(topic):
+            if len(move.after) != len(move.before):
+                raise RequestError(
+                    ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                    f"reassignment {request_id} changes the number of replicas of partition {topic}-{move.partition}: "
+                    "wait for its end, or cancel it",
+                )
+
+    def of(self, topic: str) -> Iterator[tuple[int, Move]]:
+        """The moves of a topic that wait or have begun, and the ids of their requests."""
         active = [request_id for request_id, record in self._store.records().items() if not record.ended]
-        # Which topics a request is about never changes, and those of very many topics are asked for one by one.
+        # The topics of a request never change, and callers ask for many topics one by one.
         known = {request_id: self._topics[request_id] for request_id in active if request_id in self._topics}
         for request_id in active:
             if topic not in known.get(request_id, (topic,)):
@@ -47,10 +47,3 @@ class PendingMoves:
                 if move.topic == topic and move.state not in ENDED:
                     yield request_id, move
         self._topics = known
-
-
-def _refusal(move: Move, request_id: int, what: str) -> RequestError:
-    return RequestError(
-        ErrorCode.REASSIGNMENT_IN_PROGRESS,
-        f"reassignment {request_id} {what} partition {move.topic}-{move.partition}: wait for its end, or cancel it",
-    )

@@ -1,35 +1,39 @@
-"""What is kept of a request to reassign partitions. PURE."""
+"""Records of requests to reassign partitions. PURE."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from spark_ordered_kafka.client.schemas.base import Open
 from spark_ordered_kafka.client.schemas.reassignments import ReassignmentState
-from spark_ordered_kafka.controller.zk.records import Record
+from spark_ordered_kafka.controller.zk.records import OPEN, Record
+from spark_ordered_kafka.kafka.values import Reassignment
 
 MoveState = Literal["waiting", "starting", "moving", "placing", "done", "failed", "cancelled"]
 ANY = "any"
-"""In Kafka's JSON, the log directory of a replica that may be in whichever its broker chooses."""
+"""In Kafka's JSON, the log directory of a replica whose broker may choose one."""
 ENDED: frozenset[MoveState] = frozenset({"done", "failed", "cancelled"})
+_MOVE_STATES = frozenset(get_args(MoveState))
+_REQUEST_STATES = frozenset(get_args(ReassignmentState))
 
 
 class Move(BaseModel):
-    """One partition of a request, and how far it is.
+    """One partition of a request, and its progress.
 
     Attributes:
         before: replicas when the request was made, preferred leader first; ``before_log_dirs`` their log directories in the
-            same order, ``any`` where a broker did not tell; None: not looked at, since the request names none.
-        topic_id: Kafka's id of the topic that is meant: one of the same name with another id is another topic, and must not be moved.
-        after: replicas as they are to be; ``after_log_dirs`` their log directories, None (or an entry that is None): any.
-        state: ``waiting`` for its turn; ``starting``: Kafka is about to be asked, or was; ``moving``: Kafka is at it;
-            ``placing``: the replicas are there and go to their log directories; then how it ended.
-        error_code: of what failed or was cancelled; 0 otherwise.
-        copied: receiving broker -> bytes that are there and bytes that there will be (-1: not known).
+            same order, ``any`` if the broker did not report it; None: not read, since the request names none.
+        topic_id: Kafka's id of the topic: another topic of the same name must not be moved.
+        after: requested replicas; ``after_log_dirs`` their log directories, None (or an entry that is None): any.
+        state: ``waiting`` for a slot; ``starting``: Kafka is about to be asked, or was asked; ``moving``: Kafka reassigns it;
+            ``placing``: its replicas move to their log directories; then the outcome.
+        error_code: of a move that failed or was cancelled; 0 otherwise.
+        copied: receiving broker -> bytes copied, and bytes in all (-1: not known).
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = OPEN
 
     topic: str
     partition: int
@@ -38,7 +42,7 @@ class Move(BaseModel):
     topic_id: str = ""
     before_log_dirs: tuple[str, ...] | None = None
     after_log_dirs: tuple[str | None, ...] | None = None
-    state: MoveState = "waiting"
+    state: Open[MoveState] = "waiting"
     error_code: int = 0
     error_message: str | None = None
     copied: dict[int, tuple[int, int]] = Field(default_factory=dict)
@@ -55,8 +59,13 @@ class Move(BaseModel):
 
     @property
     def removing(self) -> tuple[int, ...]:
-        """Brokers that give theirs up."""
+        """Brokers that lose a replica."""
         return tuple(broker for broker in self.before if broker not in self.after)
+
+    @property
+    def reassignment(self) -> Reassignment:
+        """The reassignment as Kafka shows it while it is in progress."""
+        return Reassignment((*self.after, *self.removing), self.adding, self.removing)
 
     @property
     def placements(self) -> dict[int, str]:
@@ -68,33 +77,33 @@ class Move(BaseModel):
     def receiving(self) -> tuple[int, ...]:
         """Brokers that get bytes: a new replica, or one in another log directory."""
         if self.after_log_dirs is None:
-            return self.adding  # quickly: of 10,000 replicas it is asked again and again
+            return self.adding  # the fast path: this is called often for each of 10,000 replicas
         where = dict(zip(self.before, self.before_log_dirs or (), strict=False))
         moved = {b for b, path in self.placements.items() if where.get(b) != path}
         return tuple(broker for broker in self.after if broker not in self.before or broker in moved)
 
 
 class Sums(BaseModel):
-    """What a request has come to, in bytes, and how many of its moves ended in which way."""
+    """Totals of a request that has ended: bytes copied, bytes in all, and the number of moves by state."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = OPEN
 
     numerator: int
     denominator: int
-    states: dict[MoveState, int]
+    states: dict[str, int]
 
 
 class RequestRecord(Record):
     """``/admin/reassign_partitions_status/<id>``; times in seconds since the epoch, rates in bytes per second.
 
-    ``key`` is the idempotency key of the request that made it, if it had one. ``state`` is ``running`` or ``cancelling`` until it has
-    ended, and has its ``sums`` from then on: the list of requests needs no moves of it.
+    ``key`` is the idempotency key of its HTTP request, None without one. ``state`` is ``running`` or ``cancelling`` until it
+    has ended; then it has its ``sums``, so that the list of requests need not read its moves.
     """
 
     request_id: int
     created_at: float
     ended_at: float | None = None
-    state: ReassignmentState = "running"
+    state: Open[ReassignmentState] = "running"
     principal: str
     key: str | None = None
     throttle: int | None = None
@@ -106,16 +115,26 @@ class RequestRecord(Record):
 
     @property
     def owner(self) -> str:
-        """Whose promises of brokers' capacity are this request's (:class:`~spark_ordered_kafka.controller.topics.capacities.Capacities`)."""
+        """The owner of its reservations (:class:`~spark_ordered_kafka.controller.topics.capacities.Capacities`)."""
         return f"reassignment {self.request_id}"
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is left to do for it."""
-        return self.state not in ("running", "cancelling")
+        """Whether it has ended. A state that only a newer controller knows has ended if it has an end time."""
+        return self.state in ENDED if self.state in _REQUEST_STATES else self.ended_at is not None
+
+    @property
+    def is_newer(self) -> bool:
+        """Also with a state that only a newer controller knows."""
+        return super().is_newer or self.state not in _REQUEST_STATES
 
 
 class MovesRecord(Record):
     """``/admin/reassign_partitions_status/<id>/moves``."""
 
     moves: tuple[Move, ...]
+
+    @property
+    def is_newer(self) -> bool:
+        """Also with a move in a state that only a newer controller knows."""
+        return super().is_newer or any(move.state not in _MOVE_STATES for move in self.moves)

@@ -1,21 +1,30 @@
 """Requests to reassign partitions, in ZooKeeper (docs/architecture.md, "What is in ZooKeeper").
 
-``/admin/reassign_partitions`` holds the newest request's plan, in the JSON of kafka-reassign-partitions; the version that
-it gets by the write is the request's id (KIP-179), so ids only grow. ``/admin/reassign_partitions_status/<id>`` and its
+``/admin/reassign_partitions`` holds the newest request's plan, in the JSON of kafka-reassign-partitions; the znode's
+version after the write is the request's id (KIP-179), so ids only grow. ``/admin/reassign_partitions_status/<id>`` and its
 child ``moves`` are written by the same transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from spark_ordered_kafka.controller.state.reassignment_records import ANY, Move, MovesRecord, RequestRecord
-from spark_ordered_kafka.controller.zk.records import Record, dump, parse
+from spark_ordered_kafka.controller.state.reassignment_records import (
+    ANY,
+    ENDED,
+    Move,
+    MovesRecord,
+    RequestRecord,
+)
+from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, owned, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, ConflictError, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.kafka.values import PartitionId
 
 REASSIGNMENTS = f"{ROOT}/admin/reassign_partitions"
 STATUS = f"{ROOT}/admin/reassign_partitions_status"
@@ -26,13 +35,12 @@ MAX_BYTES = 900_000
 
 # What ``copied`` of a receiving replica adds to the moves later on, compressed: two numbers of up to 13 digits.
 _GROWTH = 16
-_CAS_ATTEMPTS = 5
-# Requests whose moves are kept in memory as they were read last.
+# Number of requests whose moves are cached.
 _REMEMBERED = 4
 
 
 class _PlannedPartition(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = OPEN
 
     topic: str
     partition: int
@@ -49,14 +57,15 @@ class PlanRecord(Record):
 class ReassignmentStore:
     """Reads and guarded writes of requests. Safe to share between threads.
 
-    Raises ZooKeeperError when ZooKeeper does not answer, and DeposedError when a write is not this controller's to make
-    (any more).
+    Raises ZooKeeperError when ZooKeeper does not answer, and DeposedError when this controller does not lead any more.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._ended: dict[int, RequestRecord] = {}
         self._moves: dict[int, tuple[bytes, MovesRecord]] = {}
+        # Members of the records of moves that a newer controller has written.
+        self._unknown: dict[int, dict[str, Any]] = {}
 
     def create(self, fields: Callable[[int], RequestRecord], moves: Sequence[Move]) -> RequestRecord:
         """Store a request under the next id, which ``fields`` is given to make its record; may run it again.
@@ -64,36 +73,32 @@ class ReassignmentStore:
         Raises RequestError INVALID_REQUEST, and writes nothing, when ZooKeeper could not hold it.
         """
         plan, children = dump(_plan(moves)), dump(MovesRecord(moves=tuple(moves)))
-        for _ in range(_CAS_ATTEMPTS):
+
+        def fill(transaction: TransactionRequest) -> RequestRecord:
             version = self._version()
             record = fields(version + 1)
             data = dump(record)
             _check_size(len(plan) + len(children) + len(data), moves)
-            path = _path(record.request_id)
-            transaction = self._session.transaction()
             transaction.set_data(REASSIGNMENTS, plan, version=version)
-            transaction.create(path, data)
+            transaction.create(_path(record.request_id), data)
             transaction.create(_moves_path(record.request_id), children)
-            try:
-                self._session.commit(transaction, REASSIGNMENTS)
-            except ConflictError:
-                continue
             return record
-        raise ConflictError(REASSIGNMENTS)
+
+        return self._session.compare_and_set(REASSIGNMENTS, fill)
 
     def ids(self) -> list[int]:
-        """Of the requests that are kept, ascending; a linearizable read."""
+        """Ids of all stored requests, ascending; a linearizable read."""
         self._session.sync()
         return sorted(map(int, self._session.wait(self._session.client.get_children_async(STATUS), STATUS)))
 
     def latest(self) -> int | None:
-        """The id of the newest request that is kept."""
+        """Id of the newest stored request."""
         return max(self.ids(), default=None)
 
     def records(self) -> dict[int, RequestRecord]:
-        """id -> request, ascending, of all that are kept, without their moves; a linearizable read.
+        """All stored requests by id, ascending, without their moves; a linearizable read.
 
-        Requests that have ended do not change any more, and are read once: thousands may be kept.
+        Requests that have ended never change and are read once, since there may be thousands.
         """
         ids, ended = self.ids(), self._ended
         get = self._session.client.get_async
@@ -108,7 +113,7 @@ class ReassignmentStore:
                     else ended[request_id]
                 )
             except NoNodeError:
-                continue  # swept meanwhile
+                continue  # deleted by the sweep meanwhile
         self._ended = {request_id: record for request_id, record in found.items() if record.ended}
         return found
 
@@ -117,8 +122,17 @@ class ReassignmentStore:
         reads = [self.read(request_id) for request_id, record in self.records().items() if not record.ended]
         return [read for read in reads if read is not None and not read[0].ended]
 
+    def pending(self) -> dict[PartitionId, tuple[int, Move]]:
+        """Moves that have not ended: partition -> request id and move."""
+        return {
+            move.place: (record.request_id, move)
+            for record, moves in self.active()
+            for move in moves.moves
+            if move.state not in ENDED
+        }
+
     def read(self, request_id: int) -> tuple[RequestRecord, MovesRecord] | None:
-        """A request and its moves, read linearizably; None when it is not kept."""
+        """A request and its moves, read linearizably; None if it is not stored."""
         found = self._session.read(_path(request_id))
         if found is None:
             return None
@@ -130,11 +144,13 @@ class ReassignmentStore:
         return parse(RequestRecord, found[0], _path(request_id)), self._parsed(request_id, data)
 
     def _parsed(self, request_id: int, data: bytes) -> MovesRecord:
-        """The moves; those of the last few requests that were read are not parsed again while they stay the same."""
+        """The moves; those of the requests read last are cached until they change."""
         known = self._moves.get(request_id)
         if known is not None and known[0] == data:
             return known[1]
         parsed = parse(MovesRecord, data, _moves_path(request_id))
+        if parsed.model_extra:
+            self._unknown[request_id] = parsed.model_extra
         others = [other for other in self._moves.items() if other[0] != request_id]
         self._moves = dict([*others[1 - _REMEMBERED :], (request_id, (data, parsed))])
         return parsed
@@ -148,35 +164,36 @@ class ReassignmentStore:
         """Replace the record by ``transform`` of it, and its moves, unless None, by ``moves`` in the same transaction.
 
         ``transform`` may run again after a lost race, and refuses by raising. Raises RequestError INVALID_REQUEST for
-        a request that is not kept.
+        a request that is not stored, and NewerRecordError for one that only a newer controller understands.
         """
         path = _path(request_id)
-        for _ in range(_CAS_ATTEMPTS):
+
+        def fill(transaction: TransactionRequest) -> RequestRecord:
             found = self._session.read(path)
             if found is None:
                 raise unknown_request(request_id)
-            new = transform(parse(RequestRecord, found[0], path))
-            transaction = self._session.transaction()
+            new = transform(owned(parse(RequestRecord, found[0], path), path))
             transaction.set_data(path, dump(new), version=found[1])
             if moves is not None:
-                transaction.set_data(_moves_path(request_id), dump(MovesRecord(moves=tuple(moves))))
-            try:
-                self._session.commit(transaction, path)
-            except ConflictError:
-                continue
+                transaction.set_data(_moves_path(request_id), self._dumped(request_id, moves))
             return new
-        raise ConflictError(path)
+
+        return self._session.compare_and_set(path, fill)
 
     def write_moves(self, request_id: int, moves: Sequence[Move]) -> None:
-        """Replace the moves of a request; for the one thread that carries it out. Raises ConflictError when it is not
-        kept."""
+        """Replace the moves of a request; only for the thread that executes it. Raises ConflictError if it is not
+        stored."""
         path = _moves_path(request_id)
         transaction = self._session.transaction()
-        transaction.set_data(path, dump(MovesRecord(moves=tuple(moves))))
+        transaction.set_data(path, self._dumped(request_id, moves))
         self._session.commit(transaction, path)
 
+    def _dumped(self, request_id: int, moves: Sequence[Move]) -> bytes:
+        return dump(MovesRecord(moves=tuple(moves), **self._unknown.get(request_id, {})))
+
     def delete(self, request_id: int) -> None:
-        """Forget a request, if it is kept."""
+        """Delete a request, if it is stored."""
+        self._unknown.pop(request_id, None)
         transaction = self._session.transaction()
         transaction.delete(_moves_path(request_id))
         transaction.delete(_path(request_id))
@@ -187,7 +204,7 @@ class ReassignmentStore:
                 raise
 
     def _version(self) -> int:
-        """Of the plan's znode, read linearizably."""
+        """Version of the plan's znode, read linearizably."""
         found = self._session.read(REASSIGNMENTS)
         if found is None:
             raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {REASSIGNMENTS} is not there any more")
@@ -195,7 +212,7 @@ class ReassignmentStore:
 
 
 def unknown_request(request_id: object, field: str = "request_id") -> RequestError:
-    """INVALID_REQUEST, as KIP-179 has it."""
+    """The error for an unknown request id: INVALID_REQUEST, as in KIP-179."""
     return RequestError(
         ErrorCode.INVALID_REQUEST,
         f"{field} has the value {request_id!r}: no such reassignment is kept (any more)",

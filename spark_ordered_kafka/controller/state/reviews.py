@@ -1,40 +1,45 @@
 """Requests that wait for a second principal, in ZooKeeper.
 
-``/reviews/<id>`` holds one each. An id is the version that the parent's znode gets by the same transaction, so ids only
-grow. A request is claimed before it is carried out, and a claim is never taken back: what was claimed by a controller
-that then ended is in doubt, and is not done again.
+``/reviews/<id>`` holds one each. Its id is the version of the parent's znode after the same transaction, so ids only
+grow. A request is claimed before it is executed, and a claim is never released: a request that was claimed by a
+controller that has ended since is in doubt, and is not executed again.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
+from kazoo.client import TransactionRequest
 from pydantic import ConfigDict, Field
 from pydantic_core import from_json
 
+from spark_ordered_kafka.client.schemas.base import Open
 from spark_ordered_kafka.client.schemas.reviews import ReviewStatus, ReviewView
-from spark_ordered_kafka.controller.zk.records import Record, dump, parse
-from spark_ordered_kafka.controller.zk.session import CONTROLLER_EPOCH, ROOT, ConflictError, Session
+from spark_ordered_kafka.controller.zk.records import Record, dump, owned, parse
+from spark_ordered_kafka.controller.zk.session import CONTROLLER_EPOCH, ROOT, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.updates import updated
 
 REVIEWS = f"{ROOT}/reviews"
 EXPIRY = 24 * 3600.0
-"""Seconds after which a request that nobody has decided about can no longer be approved."""
+"""Seconds after which a pending request can no longer be approved."""
 _KEPT = 7 * 24 * 3600.0
 _MAX_PENDING = 100
 _MAX_KEPT = 200
 # A znode may have 1 MB (jute.maxbuffer).
 _MAX_BYTES = 900_000
-_CAS_ATTEMPTS = 5
+
+
+_Stored = Literal["pending", "approved", "done", "failed", "discarded"]
 
 
 class ReviewRecord(Record):
-    """``/reviews/<id>``. ``status`` is ``approved`` from the claim on; ``controller_epoch`` is whose claim it is.
+    """``/reviews/<id>``. ``status`` is ``approved`` from the claim on; ``controller_epoch`` is that of the claim.
 
-    ``path`` is as its route writes it, ``query`` as it was sent, ``key`` the request's idempotency key. ``body`` and
-    ``answer`` are JSON. ``topics``: a hash for each topic that the request names, of what it was about when it was asked for.
+    ``path`` is in its route's canonical form, ``query`` as it was sent, ``key`` the idempotency key. ``body`` and
+    ``answer`` are JSON. ``topics`` has a hash of the state of each topic that the request names, as of its submission.
     """
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -49,7 +54,7 @@ class ReviewRecord(Record):
     requested_at: float
     key: str | None = None
     topics: dict[str, str] = Field(default_factory=dict)
-    status: Literal["pending", "approved", "done", "failed", "discarded"] = "pending"
+    status: Open[_Stored] = "pending"
     decided_by: str | None = None
     decided_at: float | None = None
     controller_epoch: int | None = None
@@ -61,8 +66,13 @@ class ReviewRecord(Record):
         """Seconds since the epoch."""
         return self.requested_at + EXPIRY
 
+    @property
+    def is_newer(self) -> bool:
+        """Also if its status is unknown."""
+        return super().is_newer or self.status not in get_args(_Stored)
+
     def is_again(self, other: ReviewRecord) -> bool:
-        """Whether both are one request, which its client sent twice, since it got no answer."""
+        """Whether both are the same request, sent again by a client that got no answer."""
         return self.key is not None and all(
             getattr(self, name) == getattr(other, name)
             for name in ("key", "principal", "method", "path", "query", "body")
@@ -72,8 +82,8 @@ class ReviewRecord(Record):
 class Reviews:
     """The stored requests. Safe to share between threads. ``clock`` gives seconds since the epoch.
 
-    Raises UnavailableError when ZooKeeper does not answer, and DeposedError when a write is not this controller's to
-    make.
+    Raises UnavailableError when ZooKeeper does not answer, and DeposedError when this controller does not lead
+    any more.
     """
 
     def __init__(self, session: Session, clock: Callable[[], float]) -> None:
@@ -85,19 +95,20 @@ class Reviews:
         return self._clock()
 
     def add(self, record: ReviewRecord) -> int:
-        """Store a request; its id. One that comes again with the same idempotency key is stored once.
+        """Store a request and return its id. A request that is sent again with its idempotency key is stored once.
 
         Raises RequestError INVALID_REQUEST when it, or their number, is too large.
         """
         data = dump(record)
-        # The body as it is, too: all that are kept are read together, and compressed they may be tiny.
+        # Count the uncompressed body as well: all stored requests are read together.
         size = max(len(data), len(record.body))
         if size > _MAX_BYTES:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
                 f"the request takes {size} bytes, but at most {_MAX_BYTES} can be kept for a review: divide it",
             )
-        for _ in range(_CAS_ATTEMPTS):
+
+        def fill(transaction: TransactionRequest) -> int:
             version = self._version()
             kept = self._records()
             earlier = _earlier(record, kept)
@@ -110,56 +121,52 @@ class Reviews:
                     ErrorCode.INVALID_REQUEST,
                     f"{pending} requests wait for a review: decide about them first",
                 )
-            transaction = self._session.transaction()
             transaction.set_data(REVIEWS, b"", version=version)
             for outdated in _outdated(kept, now):
                 transaction.delete(_path(outdated))
             transaction.create(_path(version + 1), data)
-            try:
-                self._session.commit(transaction, REVIEWS)
-            except ConflictError:
-                continue
             return version + 1
-        raise ConflictError(REVIEWS)
+
+        return self._session.compare_and_set(REVIEWS, fill)
 
     def earlier(self, record: ReviewRecord) -> int | None:
-        """The id of the same request, if it came before with the same idempotency key; whatever became of it."""
+        """The id of the same request, in any status, if it was stored before under its idempotency key."""
         if record.key is None:
             return None
         self._version()
         return _earlier(record, self._records())
 
-    def get(self, review_id: int) -> tuple[ReviewRecord, ReviewStatus]:
+    def get(self, review_id: int) -> tuple[ReviewRecord, Open[ReviewStatus]]:
         """A stored request, read linearizably. Raises RequestError RESOURCE_NOT_FOUND."""
         record, _ = self._read(review_id)
         return record, self._status(record, self._clock(), self._epoch())
 
-    def all(self) -> dict[int, tuple[ReviewRecord, ReviewStatus]]:
-        """All that are still kept, the newest first."""
+    def all(self) -> dict[int, tuple[ReviewRecord, Open[ReviewStatus]]]:
+        """All stored requests, the newest first."""
         self._version()
         epoch, now = self._epoch(), self._clock()
         records = self._records()
         return {i: (records[i], self._status(records[i], now, epoch)) for i in sorted(records, reverse=True)}
 
     def claim(self, review_id: int, principal: str) -> ReviewRecord:
-        """Take a pending request to carry it out, which nobody can do twice.
+        """Claim a pending request for execution, which is possible only once.
 
-        Raises RequestError: RESOURCE_NOT_FOUND, CLUSTER_AUTHORIZATION_FAILED for whoever asked for it, INVALID_REQUEST
-        when it is not pending.
+        Raises RequestError: RESOURCE_NOT_FOUND, CLUSTER_AUTHORIZATION_FAILED for the principal that submitted it,
+        INVALID_REQUEST if it is not pending.
         """
-        record, version = self._read(review_id)
-        epoch, _ = self._session.guard()
-        self.check_approvable(review_id, record, principal)
-        claimed = record.model_copy(
-            update={
-                "status": "approved",
-                "decided_by": principal,
-                "decided_at": self._clock(),
-                "controller_epoch": epoch,
-            }
-        )
-        self._replace(review_id, claimed, version)
-        return claimed
+
+        def claimed(record: ReviewRecord) -> ReviewRecord:
+            epoch, _ = self._session.guard()
+            self.check_approvable(review_id, record, principal)
+            return updated(
+                record,
+                status="approved",
+                decided_by=principal,
+                decided_at=self._clock(),
+                controller_epoch=epoch,
+            )
+
+        return self._update(review_id, claimed)
 
     def check_approvable(self, review_id: int, record: ReviewRecord, principal: str) -> None:
         """Raises as :meth:`claim`."""
@@ -175,40 +182,34 @@ class Reviews:
     def finish(
         self, review_id: int, status: Literal["done", "failed"], answer_status: int, answer: bytes
     ) -> ReviewRecord:
-        """Say how the carrying out of a claimed request ended. An answer too large to keep is left out."""
-        record, version = self._read(review_id)
-        finished = record.model_copy(
-            update={
-                "status": status,
-                "answer_status": answer_status,
-                "answer": answer,
-            }
-        )
-        if len(dump(finished)) > _MAX_BYTES:
-            finished = finished.model_copy(update={"answer": None})
-        self._replace(review_id, finished, version)
-        return finished
+        """Store the outcome of a claimed request, without an answer that is too large."""
+
+        def finished(record: ReviewRecord) -> ReviewRecord:
+            new = updated(record, status=status, answer_status=answer_status, answer=answer)
+            return new if len(dump(new)) <= _MAX_BYTES else updated(new, answer=None)
+
+        return self._update(review_id, finished)
 
     def discard(self, review_id: int, principal: str) -> ReviewRecord:
-        """Give up a request that is pending, or in doubt. Raises RequestError RESOURCE_NOT_FOUND or INVALID_REQUEST."""
-        record, version = self._read(review_id)
-        status = self._status(record, self._clock(), self._epoch())
-        if status not in ("pending", "in_doubt"):
-            raise _not_pending(review_id, status)
-        update = {"status": "discarded", "decided_by": principal, "decided_at": self._clock()}
-        discarded = record.model_copy(update=update)
-        self._replace(review_id, discarded, version)
-        return discarded
+        """Discard a request that is pending or in doubt. Raises RequestError RESOURCE_NOT_FOUND or INVALID_REQUEST."""
+
+        def discarded(record: ReviewRecord) -> ReviewRecord:
+            status = self._status(record, self._clock(), self._epoch())
+            if status not in ("pending", "in_doubt"):
+                raise _not_pending(review_id, status)
+            return updated(record, status="discarded", decided_by=principal, decided_at=self._clock())
+
+        return self._update(review_id, discarded)
 
     def _version(self) -> int:
-        """Of the parent's znode, read linearizably."""
+        """Version of the parent's znode, read linearizably."""
         found = self._session.read(REVIEWS)
         if found is None:
             raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {REVIEWS} is not there any more")
         return found[1]
 
     def _epoch(self) -> int:
-        """Of the controller that leads now, or led last."""
+        """Epoch of the controller that leads now, or led last."""
         found = self._session.read(CONTROLLER_EPOCH)
         return 0 if found is None else int(found[0])
 
@@ -224,18 +225,22 @@ class Reviews:
             raise RequestError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no review {review_id}")
         return parse(ReviewRecord, found[0], _path(review_id)), found[1]
 
-    def _replace(self, review_id: int, record: ReviewRecord, version: int) -> None:
-        transaction = self._session.transaction()
-        transaction.set_data(_path(review_id), dump(record), version=version)
-        try:
-            self._session.commit(transaction, _path(review_id))
-        except ConflictError as error:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"review {review_id} was decided about by somebody else meanwhile"
-            ) from error
+    def _update(self, review_id: int, transform: Callable[[ReviewRecord], ReviewRecord]) -> ReviewRecord:
+        """Replace the request by ``transform`` of it, which may run again and refuses by raising.
 
-    def _status(self, record: ReviewRecord, now: float, epoch: int | None) -> ReviewStatus:
-        """``epoch`` None: a claim counts as being carried out, whoever made it."""
+        Raises NewerRecordError for a request that only a newer controller understands.
+        """
+
+        def fill(transaction: TransactionRequest) -> ReviewRecord:
+            record, version = self._read(review_id)
+            new = transform(owned(record, _path(review_id)))
+            transaction.set_data(_path(review_id), dump(new), version=version)
+            return new
+
+        return self._session.compare_and_set(_path(review_id), fill)
+
+    def _status(self, record: ReviewRecord, now: float, epoch: int | None) -> Open[ReviewStatus]:
+        """``epoch`` None: any claim counts as being executed."""
         if record.status == "pending" and now >= record.expires_at:
             return "expired"
         if record.status == "approved" and epoch is not None and record.controller_epoch != epoch:
@@ -243,7 +248,7 @@ class Reviews:
         return record.status
 
 
-def review_view(review_id: int, record: ReviewRecord, status: ReviewStatus) -> ReviewView:
+def review_view(review_id: int, record: ReviewRecord, status: Open[ReviewStatus]) -> ReviewView:
     """A stored request as the API shows it."""
     return ReviewView(
         review_id=review_id,
@@ -268,7 +273,7 @@ def _earlier(record: ReviewRecord, kept: Mapping[int, ReviewRecord]) -> int | No
 
 
 def _person(principal: str) -> str:
-    """Whom a principal names: a directory behind Kafka may take ``Alice`` and ``alice`` for the same user."""
+    """Key of a principal's user: a directory behind Kafka may treat ``Alice`` and ``alice`` as one user."""
     return unicodedata.normalize("NFKC", principal).casefold().strip()
 
 
@@ -276,16 +281,16 @@ def _path(review_id: int) -> str:
     return f"{REVIEWS}/{review_id}"
 
 
-def _not_pending(review_id: int, status: ReviewStatus) -> RequestError:
+def _not_pending(review_id: int, status: Open[ReviewStatus]) -> RequestError:
     return RequestError(ErrorCode.INVALID_REQUEST, f"review {review_id} is not pending: it is {status}")
 
 
 def _outdated(records: dict[int, ReviewRecord], now: float) -> list[int]:
-    """Those that nobody will look up any more."""
+    """Ids of requests that are old enough to be deleted."""
     over = {
         review_id: record.expires_at if record.decided_at is None else record.decided_at
         for review_id, record in records.items()
-        if record.status != "pending" or now >= record.expires_at
+        if not record.is_newer and (record.status != "pending" or now >= record.expires_at)
     }
     oldest = sorted(over, key=lambda review_id: over[review_id])
     return [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError
 
+from spark_ordered_kafka.client.schemas import Open
 from spark_ordered_kafka.controller.state.paths import (
     CREATIONS,
     DELETIONS,
@@ -22,15 +23,16 @@ from spark_ordered_kafka.controller.state.records import (
     DeletionRecord,
     LayoutRecord,
     PartitionRecord,
-    PartitionStatus,
+    RemovedStatus,
     TopicRecord,
+    owned_topic,
 )
-from spark_ordered_kafka.controller.zk.records import dump, parse
+from spark_ordered_kafka.controller.zk.records import dump, owned, parse
 from spark_ordered_kafka.controller.zk.session import ConflictError, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.updates import updated
 
 _ItemT = TypeVar("_ItemT")
-_CAS_ATTEMPTS = 5
 # A ZooKeeper packet may have 1 MB (jute.maxbuffer). An operation has 300 to 450 bytes with the longest name of a topic, and a
 # layout of 10,000 partitions may go with them.
 _OPERATIONS_PER_TRANSACTION = 500
@@ -39,8 +41,7 @@ _OPERATIONS_PER_TRANSACTION = 500
 class Znodes:
     """Reads and guarded writes. Safe to share between threads.
 
-    Raises ZooKeeperError when ZooKeeper does not answer, and DeposedError when a write is not this controller's to make
-    (any more).
+    Raises ZooKeeperError when ZooKeeper does not answer, and DeposedError when this controller does not lead any more.
     """
 
     def __init__(self, session: Session) -> None:
@@ -48,11 +49,11 @@ class Znodes:
         self._layouts: dict[tuple[str, str, int], LayoutRecord] = {}
 
     def await_claim(self, stop: threading.Event) -> None:
-        """See :meth:`Session.await_claim`: to be called before anything is begun that Kafka is asked to do."""
+        """Wait until ZooKeeper confirms that this controller leads (:meth:`Session.await_claim`); for changes of Kafka."""
         self._session.await_claim(stop)
 
     def confirm_claim(self) -> None:
-        """See :meth:`Session.verify`: as :meth:`await_claim`, of who had better fail than wait."""
+        """As :meth:`await_claim`, without waiting (:meth:`Session.verify`)."""
         self._session.verify()
 
     # -- topics -------------------------------------------------------------------------------------------------
@@ -74,54 +75,49 @@ class Znodes:
         return (None, -1) if found is None else (parse(TopicRecord, found[0], path), found[1])
 
     def create_topic(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
-        """Take the topic under management, and end its creation if one is recorded.
+        """Put the topic under management, and delete the record of its creation if there is one.
 
-        A record with another topic id is replaced, with its layouts, its marks and its change: Kafka never gives out a
-        topic id twice, so that topic is gone.
+        A record with another topic id is replaced, with its layouts, its marks and its change: Kafka never uses a
+        topic id twice, so that topic does not exist any more.
         """
-        for attempt in range(_CAS_ATTEMPTS):
-            try:
-                self._write_new(topic, record, layout)
-            except ConflictError:
-                if attempt == _CAS_ATTEMPTS - 1:
-                    raise
-            else:
-                break
+        path = topic_path(topic)
+
+        def fill(transaction: TransactionRequest) -> None:
+            self._delete_namesake(transaction, topic, record.topic_id)
+            transaction.create(path, dump(record))
+            transaction.create(f"{path}/layouts")
+            transaction.create(f"{path}/partitions")
+            transaction.create(layout_path(topic, 0), dump(layout))
+            if self.creation(topic) is not None:
+                transaction.delete(f"{CREATIONS}/{topic}")
+
+        self._session.compare_and_set(path, fill)
         self._forget(topic, record.topic_id, 0)
 
-    def _write_new(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
-        path = topic_path(topic)
-        transaction = self._session.transaction()
-        self._delete_namesake(transaction, topic, record.topic_id)
-        transaction.create(path, dump(record))
-        transaction.create(f"{path}/layouts")
-        transaction.create(f"{path}/partitions")
-        transaction.create(layout_path(topic, 0), dump(layout))
-        if self.creation(topic) is not None:
-            transaction.delete(f"{CREATIONS}/{topic}")
-        self._session.commit(transaction, path)
-
     def _delete_namesake(self, transaction: TransactionRequest, topic: str, topic_id: str) -> None:
-        """Add the deletion of the topic's record, if there is one of another topic id, and of all below it."""
+        """Add to the transaction: delete the topic's record and all below it, if it has another topic id."""
         read = self._read_topic(topic)
         if read is None or read[0].topic_id == topic_id:
             return
         path = topic_path(topic)
         parents = [f"{path}/partitions", f"{path}/layouts"]
-        children = [
-            f"{parent}/{child}"
-            for parent in parents
-            for child in self._session.wait(self._session.client.get_children_async(parent), parent)
-        ]
-        # What one transaction cannot take goes before: marks first, without which a record can still be read.
-        early = max(0, len(children) - _OPERATIONS_PER_TRANSACTION)
-        for batch in _batches(children[:early]):
-            before = self._session.transaction()
-            for child in batch:
+
+        def children() -> list[str]:
+            return [
+                f"{parent}/{child}"
+                for parent in parents
+                for child in self._session.wait(self._session.client.get_children_async(parent), parent)
+            ]
+
+        def delete_some(before: TransactionRequest) -> None:
+            for child in children()[:-_OPERATIONS_PER_TRANSACTION][:_OPERATIONS_PER_TRANSACTION]:
                 before.delete(child)
-            self._session.commit(before, path)
-        for doomed in [*children[early:], *parents]:
-            transaction.delete(doomed)
+
+        # What does not fit into the transaction is deleted before: statuses first, since the record is valid without.
+        while len(children()) > _OPERATIONS_PER_TRANSACTION:
+            self._session.compare_and_set(path, delete_some)
+        for gone in [*children(), *parents]:
+            transaction.delete(gone)
         transaction.delete(path, version=read[1])
 
     def update_topic(
@@ -132,27 +128,25 @@ class Znodes:
     ) -> TopicRecord:
         """Replace the topic's record by ``transform`` of it; ``extend`` adds to the same transaction.
 
-        ``transform`` may run again after a lost race, and refuses by raising.
+        ``transform`` may run again after a lost race, and refuses by raising. Raises NewerRecordError for a record that only
+        a newer controller understands.
         """
         path = topic_path(topic)
-        for _ in range(_CAS_ATTEMPTS):
+
+        def fill(transaction: TransactionRequest) -> TopicRecord:
             read = self._read_topic(topic)
             if read is None:
                 raise RequestError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} is not under management any more"
                 )
             old, version = read
-            new = transform(old)
-            transaction = self._session.transaction()
+            new = transform(owned_topic(old, topic))
             transaction.set_data(path, dump(new), version=version)
             if extend is not None:
                 extend(transaction, new)
-            try:
-                self._session.commit(transaction, path)
-            except ConflictError:
-                continue
             return new
-        raise ConflictError(path)
+
+        return self._session.compare_and_set(path, fill)
 
     def commit_layout(
         self, topic: str, transform: Callable[[TopicRecord], TopicRecord], layout: LayoutRecord
@@ -166,8 +160,8 @@ class Znodes:
         target = layout.undeleted_partition_count
         mark = dump(PartitionRecord(status="marked", since=layout.committed_at))
         marked = range(target, source)
-        # A stale node of a live partition says nothing (its count does), so what exceeds one transaction may be
-        # written before a shrink commits and removed after an expansion did.
+        # The node of a live partition is ignored (the count decides), so what exceeds one transaction may be written before
+        # a shrink commits, and deleted after an expansion has committed.
         for batch in _batches(marked[_OPERATIONS_PER_TRANSACTION:]):
             transaction = self._session.transaction()
             for partition in batch:
@@ -193,10 +187,10 @@ class Znodes:
     def layouts(self, topic: str, record: TopicRecord, from_epoch: int = 0) -> list[LayoutRecord]:
         """The committed layouts from ``from_epoch``, or from the first one that was not folded, to the record's epoch.
 
-        They never change, so they are kept.
+        They never change, so they are cached.
         """
         epochs = range(max(from_epoch, record.first_layout_epoch), record.layout_epoch + 1)
-        # Held here from the start: whoever folds meanwhile has them forgotten.
+        # Looked up at once: a fold that runs meanwhile removes layouts from the cache.
         kept = {epoch: self._layouts.get((topic, record.topic_id, epoch)) for epoch in epochs}
         known = {epoch: layout for epoch, layout in kept.items() if layout is not None}
         missing = [epoch for epoch in epochs if epoch not in known]
@@ -210,7 +204,7 @@ class Znodes:
                 break
             found[epoch] = parse(LayoutRecord, data, path)
         if missing:
-            # Znodes are named by topic, so these may be of a namesake that has replaced it meanwhile.
+            # Paths have the topic's name, so these may be layouts of a topic that has replaced it meanwhile.
             now = self.topic(topic)
             if now is None or now.topic_id != record.topic_id or len(found) < len(missing):
                 raise UnavailableError(
@@ -235,14 +229,14 @@ class Znodes:
             busy = record.change is not None or record.deleting_since is not None
             if record.topic_id != topic_id or busy or first_epoch not in begins:
                 raise ConflictError(topic_path(topic))
-            return record.model_copy(update={"first_layout_epoch": first_epoch})
+            return updated(record, first_layout_epoch=first_epoch)
 
         def extend(transaction: TransactionRequest, _: TopicRecord) -> None:
             for child in doomed[:_OPERATIONS_PER_TRANSACTION]:
                 transaction.delete(child)
 
         self.update_topic(topic, transform, extend)
-        # Nobody asks for what is left; if this is cut off, the next time deletes it.
+        # No reader uses the rest; if this is interrupted, the next fold deletes it.
         for batch in _batches(doomed[_OPERATIONS_PER_TRANSACTION:]):
             transaction = self._session.transaction()
             for child in batch:
@@ -251,13 +245,13 @@ class Znodes:
         self._forget(topic, topic_id, first_epoch)
 
     def _forget(self, topic: str, topic_id: str, first_epoch: int) -> None:
-        """Keep no layouts of a namesake, and none that were folded."""
+        """Remove folded layouts, and those of another topic of that name, from the cache."""
         for key in list(self._layouts):
             if key[0] == topic and (key[1] != topic_id or key[2] < first_epoch):
                 self._layouts.pop(key, None)
 
-    def partition_statuses(self, topic: str) -> dict[int, PartitionStatus]:
-        """partition -> status, of those that have a node."""
+    def partition_statuses(self, topic: str) -> dict[int, Open[RemovedStatus]]:
+        """Statuses of the partitions that have one; a newer controller's may be none of RemovedStatus."""
         path = f"{topic_path(topic)}/partitions"
         try:
             marks = self._session.children(path)
@@ -272,7 +266,7 @@ class Znodes:
         self,
         topic: str,
         version: int,
-        statuses: Mapping[int, Literal["marked", "deleted"]],
+        statuses: Mapping[int, RemovedStatus],
         there: Collection[int],
         since: float,
     ) -> None:
@@ -292,7 +286,7 @@ class Znodes:
     # -- creations ----------------------------------------------------------------------------------------------
 
     def creations(self) -> list[str]:
-        """Topics whose creation was begun and not ended."""
+        """Topics whose creation has begun and not ended."""
         return sorted(self._session.wait(self._session.client.get_children_async(CREATIONS), CREATIONS))
 
     def creation(self, topic: str) -> CreationRecord | None:
@@ -305,14 +299,15 @@ class Znodes:
         return parse(CreationRecord, data, path)
 
     def record_creation(self, topic: str, record: CreationRecord) -> None:
-        """Say that Kafka is about to be asked to create the topic."""
+        """Record that the topic is about to be created in Kafka."""
         path = f"{CREATIONS}/{topic}"
+        begun = self.creation(topic)
         transaction = self._session.transaction()
-        _put(transaction, path, dump(record), self.creation(topic) is not None)
+        _put(transaction, path, dump(record), begun is not None and owned(begun, path) is begun)
         self._session.commit(transaction, path)
 
     def drop_creation(self, topic: str) -> None:
-        """The creation came to nothing: Kafka refused it, or never heard of it."""
+        """Delete the record of a creation that failed, or that never reached Kafka."""
         if self.creation(topic) is None:
             return
         transaction = self._session.transaction()
@@ -322,7 +317,7 @@ class Znodes:
     # -- deletions ----------------------------------------------------------------------------------------------
 
     def deletions(self) -> dict[str, str]:
-        """Topics whose deletion was begun and not ended, with the ids of those that are to go."""
+        """Topics whose deletion has begun and not ended, with the ids of the topics to delete."""
         intents = self._session.children(DELETIONS)
         return {
             topic: parse(DeletionRecord, intents[topic], f"{DELETIONS}/{topic}").topic_id
@@ -330,7 +325,7 @@ class Znodes:
         }
 
     def record_deletion(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
-        """Write the topic's record, which ``transform`` marks as to be deleted, and the intent beside it."""
+        """Write the topic's record, which ``transform`` marks for deletion, and the intent to delete it."""
         path = f"{DELETIONS}/{topic}"
         there = self._exists(path)
 
@@ -340,22 +335,22 @@ class Znodes:
         return self.update_topic(topic, transform, extend)
 
     def drop_deletion(self, topic: str, topic_id: str) -> None:
-        """Take the intent back, of the topic of that id: it stays."""
+        """Delete the intent to delete the topic of that id, and the mark in its record."""
         if self.deletions().get(topic) != topic_id:
             return
 
         def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
             transaction.delete(f"{DELETIONS}/{topic}")
 
-        self.update_topic(topic, lambda record: record.model_copy(update={"deleting_since": None}), extend)
+        self.update_topic(topic, lambda record: updated(record, deleting_since=None), extend)
 
     def end_deletion(self, topic: str, topic_id: str) -> None:
-        """Forget the topic of that id, and that it was to be deleted. What has replaced it stays."""
+        """Delete the record of the topic of that id, and the intent; a topic that has replaced it stays."""
         path = topic_path(topic)
         transaction = self._session.transaction()
         read = self._read_topic(topic)
         if read is not None and read[0].topic_id == topic_id:
-            transaction.check(path, read[1])  # read once more below, when it may have been replaced
+            transaction.check(path, read[1])  # read again below, when it may have been replaced
             self._delete_namesake(transaction, topic, "")
         if self._exists(f"{DELETIONS}/{topic}"):
             transaction.delete(f"{DELETIONS}/{topic}")

@@ -1,1 +1,1 @@
-"""Topics under management, from creation to deletion, and what is told of them."""
+"""Topics under management: creation, changes of state, deletion, and descriptions."""

@@ -1,4 +1,4 @@
-"""Adoption: a topic with data in it comes under management, if its records lie where the named hash puts them."""
+"""Adoption: takes a topic with data under management, if its records fit the named hash."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from spark_ordered_kafka.kafka.sampling import KeyedRecord, Sample, sample_recor
 from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.ordering.hashing import key_hashes
 
-# Below the timeout of the client, with what Kafka and ZooKeeper are asked besides.
+# With the queries to Kafka and ZooKeeper below the client's timeout.
 _SAMPLING_TIMEOUT = 4.0
 
-# Partitions whose log start is asked for: enough to find some that still hold what was written to them.
+# Partitions whose log start is read: enough to find some that still hold records.
 _CANDIDATES = 1000
 
 # Fewer records than these may fit a wrong hash by chance.
-_TELLING = 10
+_MIN_JUDGED = 10
 
 
 class TopicAdopter:
     """Takes existing topics under management.
 
-    ``clock`` gives seconds since the epoch; ``registering`` is held by whoever takes a topic under management.
+    ``clock`` gives seconds since the epoch; ``registering`` is held while a topic is taken under management.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class TopicAdopter:
         self._registering = registering
 
     def adopt(self, topic: str, request: schemas.AdoptTopicRequest) -> schemas.TopicResult:
-        """Take a Kafka topic under management: layout epoch 0 is what it holds, in the partitions it has.
+        """Take a Kafka topic under management: its partitions and records become layout epoch 0.
 
-        A record left behind by a topic of the same name that was deleted outside of this system is replaced.
+        Replaces the record of a namesake that was deleted outside of this system.
 
         Raises:
-            RequestError: the topic does not exist, is internal or managed already, or its records do not lie where the
-                hash puts them, with figures, unless forced.
-            UnavailableError: a partition has no leader, or nothing could be read in time.
+            RequestError: the topic does not exist, is internal or managed already, or its records do not fit the hash (with
+                figures), unless forced.
+            UnavailableError: a partition has no leader, or no record could be read in time.
         """
         check_name(topic)
         hash_name = check_hash(request.hash)
@@ -70,7 +70,7 @@ class TopicAdopter:
             description = self._describe(topic)
             if _identity(description) != _identity(judged):
                 raise UnavailableError(
-                    f"topic {topic!r} was recreated or got partitions while it was looked at; send the request again"
+                    f"topic {topic!r} was recreated or got partitions while it was checked; send the request again"
                 )
             register(
                 self._znodes,
@@ -116,15 +116,15 @@ class TopicAdopter:
 
 @dataclass(frozen=True)
 class Fit:
-    """How many of the sampled records that can tell lie where a hash puts them. ``stray`` is one that does not."""
+    """How many of the sampled records with a usable key fit a hash. ``misrouted`` is a record that does not."""
 
     hash: HashName
     judged: int
     fitting: int
     newest_judged: int
     newest_fitting: int
-    stray: KeyedRecord | None
-    stray_belongs_to: int | None
+    misrouted: KeyedRecord | None
+    belongs_to: int | None
 
 
 def fit_of(hash_name: HashName, records: Sequence[KeyedRecord], count: int) -> Fit:
@@ -134,25 +134,25 @@ def fit_of(hash_name: HashName, records: Sequence[KeyedRecord], count: int) -> F
     right = key_hashes(hash_name, [record.key for record in judged]) % np.uint32(count)
     fits = right == np.array([record.partition for record in judged], dtype=np.uint32)
     newest = np.array([record.newest for record in judged], dtype=bool)
-    strays = np.flatnonzero(~fits)
-    first = None if len(strays) == 0 else int(strays[0])
+    misrouted = np.flatnonzero(~fits)
+    first = None if len(misrouted) == 0 else int(misrouted[0])
     return Fit(
         hash=hash_name,
         judged=len(judged),
         fitting=int(fits.sum()),
         newest_judged=int(newest.sum()),
         newest_fitting=int((fits & newest).sum()),
-        stray=None if first is None else judged[first],
-        stray_belongs_to=None if first is None else int(right[first]),
+        misrouted=None if first is None else judged[first],
+        belongs_to=None if first is None else int(right[first]),
     )
 
 
 def check_fit(topic: str, hash_name: HashName, sample: Sample, count: int) -> None:
-    """Compare a sample of a topic of ``count`` partitions with a hash.
+    """Check that a sample of a topic of ``count`` partitions fits a hash.
 
     Raises:
         RequestError: INVALID_REQUEST with the figures of every hash: some records lie elsewhere.
-        UnavailableError: nothing was found in the time there was, so nothing can be said.
+        UnavailableError: no record was found in time.
     """
     if not sample.records and not sample.complete:
         raise UnavailableError(
@@ -161,26 +161,26 @@ def check_fit(topic: str, hash_name: HashName, sample: Sample, count: int) -> No
         )
     fits = {name: fit_of(name, sample.records, count) for name in get_args(HashName)}
     fit = fits[hash_name]
-    if fit.stray is None:
+    if fit.misrouted is None:
         return
     figures = ", ".join(f"{one.hash} {one.fitting} of {one.judged}" for one in fits.values())
     raise RequestError(
         ErrorCode.INVALID_REQUEST,
         f"hash has the value {hash_name!r}, which does not fit topic {topic!r}: of the sampled records with a key, under "
-        f"{count} partitions, lie where the hash puts them: {figures}; offset {fit.stray.offset} of partition "
-        f"{fit.stray.partition}, for example, has a key of partition {fit.stray_belongs_to}. {_advice(fits)}; force "
-        "adopts the topic all the same, and readers then take what lies elsewhere for misrouted",
+        f"{count} partitions, lie where the hash puts them: {figures}; offset {fit.misrouted.offset} of partition "
+        f"{fit.misrouted.partition}, for example, has a key of partition {fit.belongs_to}. {_advice(fits)}; force "
+        "adopts the topic nevertheless, and readers then report records that lie elsewhere as misrouted",
     )
 
 
 def _advice(fits: dict[HashName, Fit]) -> str:
-    fitting = [one.hash for one in fits.values() if one.judged > 0 and one.stray is None]
+    fitting = [one.hash for one in fits.values() if one.judged > 0 and one.misrouted is None]
     if fitting:
         return f"What fits is {' or '.join(fitting)}"
-    lately = [one.hash for one in fits.values() if _TELLING <= one.newest_judged == one.newest_fitting]
-    if lately:
+    recent = [one.hash for one in fits.values() if _MIN_JUDGED <= one.newest_judged == one.newest_fitting]
+    if recent:
         return (
-            f"No hash fits all, but {' or '.join(lately)} all that was sampled near the ends of the logs: the topic had "
+            f"No hash fits all, but {' or '.join(recent)} all that was sampled near the ends of the logs: the topic had "
             "another partition count before, or another producer"
         )
     return "No hash fits all: its producers choose partitions in another way, or in several ways"

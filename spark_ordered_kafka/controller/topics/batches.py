@@ -1,4 +1,4 @@
-"""Requests that name several topics: each is worked on by itself, one after another."""
+"""Requests about several topics: one after another, each with a result of its own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _log = logging.getLogger(__name__)
 _ValueT = TypeVar("_ValueT")
 
 MAX_TOPICS = 10_000
-"""Of a request. A body has room for millions, whose results would take gigabytes."""
+"""Topics of a request. A body has room for millions, whose results would take gigabytes."""
 
 
 def check_named(topics: Sequence[str]) -> dict[str, RequestError]:
-    """Topics that a request names more than once, each with its refusal: as in Kafka, the others are carried out.
+    """Topics that a request names more than once, each with its refusal; as in Kafka, the others are carried out (D-135).
 
-    Raises RequestError INVALID_REQUEST when it names none at all, or more than :data:`MAX_TOPICS`.
+    Raises RequestError INVALID_REQUEST when it names no topic, or more than :data:`MAX_TOPICS`.
     """
     if not topics:
         raise RequestError(ErrorCode.INVALID_REQUEST, "topics is empty: name at least one topic")
@@ -40,9 +40,9 @@ def check_named(topics: Sequence[str]) -> dict[str, RequestError]:
 
 
 def in_order(executor: Executor, work: Sequence[Callable[[], _ValueT]]) -> list[Future[_ValueT]]:
-    """Let one thread of ``executor`` call ``work`` one after another; a future of each.
+    """Run the calls of ``work`` one after another in a thread of ``executor``; a future of each.
 
-    One that was cancelled before its turn is left out.
+    Skips calls whose future was cancelled before.
     """
     futures: list[Future[_ValueT]] = [Future() for _ in work]
 
@@ -55,12 +55,12 @@ def in_order(executor: Executor, work: Sequence[Callable[[], _ValueT]]) -> list[
             except OrderedKafkaError as error:
                 _log.info("refused or failed: %s", error)
                 future.set_exception(error)
-            except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+            except Exception as error:  # noqa: BLE001 - raised where its result is read
                 _log.exception("met a bug")
                 future.set_exception(error)
             else:
                 future.set_result(value)
 
-    # What it logs bears the id of the request that started it.
+    # The log lines of the work have the id of its request.
     executor.submit(contextvars.copy_context().run, run)
     return futures

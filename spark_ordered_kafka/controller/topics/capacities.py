@@ -1,4 +1,4 @@
-"""What brokers can still take: Kafka's replicas, the limits, and what has been promised meanwhile."""
+"""Capacity of brokers: the limits, less Kafka's replicas and the reservations for plans under way."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spark_ordered_kafka.controller.state.broker_limits import BrokerLimits
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 
-# Brokers learn of new replicas one after another, so that for a moment one that is asked may not know of them yet.
-_LINGER = 5.0
+# Seconds that a reservation outlasts its request: brokers learn of new replicas one after another.
+_GRACE_PERIOD = 5.0
 _SHOWN = 20
 
 Replicas = Mapping[int, Sequence[int]]
@@ -23,7 +23,7 @@ Replicas = Mapping[int, Sequence[int]]
 
 @dataclass(frozen=True)
 class Headroom:
-    """What a plan has to do with: racks of the live brokers, and broker -> replicas it may still take.
+    """Input of a plan: racks of the live brokers, and broker -> replicas it may still take.
 
     A broker that is missing in ``capacity`` has no limit.
     """
@@ -41,10 +41,10 @@ class _Reservation:
 
 
 class Capacities:
-    """Plans that use up capacity are made here, one after another, so that no two of them count on the same.
+    """Reserves capacity for plans, one plan at a time, so that no two use the same capacity.
 
-    What a plan takes is promised to its owner until :meth:`done` or :meth:`drop`. Promises are kept in memory: the next
-    controller checks anew whatever it goes on with. ``clock`` is monotonic, in seconds.
+    A plan's replicas are reserved for its owner until :meth:`done` or :meth:`drop`. Reservations are kept in memory: the next
+    controller checks again what it resumes (D-176). ``clock`` is monotonic, in seconds.
 
     Methods raise UnavailableError when Kafka or ZooKeeper does not answer.
     """
@@ -60,10 +60,9 @@ class Capacities:
     def reserve(
         self, owner: str, topic: str, plan: Callable[[Headroom], dict[int, list[int]]]
     ) -> dict[int, list[int]]:
-        """Let ``plan`` make an assignment (partition -> brokers) for ``topic``, and promise ``owner`` its capacity.
+        """Let ``plan`` make an assignment (partition -> brokers) for ``topic``, and reserve its capacity for ``owner``.
 
-        ``plan`` refuses by raising; then nothing changes. What ``owner`` was promised before is free for it to use, and
-        is replaced.
+        ``plan`` refuses by raising; then nothing changes. The owner's former reservation counts as free, and is replaced.
         """
         planned: dict[int, list[int]] = {}
 
@@ -75,40 +74,40 @@ class Capacities:
         return planned
 
     def reserve_all(self, owner: str, plan: Callable[[Headroom], Mapping[str, Replicas]]) -> None:
-        """As :meth:`reserve`, for partitions of several topics: ``plan`` tells the replicas by topic."""
+        """As :meth:`reserve`, for partitions of several topics: ``plan`` returns the replicas by topic."""
         with self._planning:
             replicas = plan(self.headroom(owner))
             with self._lock:
                 self._expire()
-            self.reserve_known(owner, replicas)
+            self.restore_reservation(owner, replicas)
 
-    def reserve_known(self, owner: str, replicas: Mapping[str, Replicas]) -> None:
-        """Reservation ``owner`` again what an earlier controller has granted: replicas by topic."""
+    def restore_reservation(self, owner: str, replicas: Mapping[str, Replicas]) -> None:
+        """Restore the reservation that an earlier controller made for ``owner``: replicas by topic."""
         with self._lock:
             self._reservations[owner] = _Reservation(replicas)
 
-    def hand_over(self, owner: str, to: str) -> None:
-        """What ``owner`` was promised is promised to ``to`` from now on."""
+    def transfer(self, owner: str, to: str) -> None:
+        """Transfer the reservation of ``owner`` to ``to``."""
         with self._lock:
             reservation = self._reservations.pop(owner, None)
             if reservation is not None:
                 self._reservations[to] = reservation
 
     def done(self, owner: str) -> None:
-        """Kafka has been asked for what ``owner`` was promised, and will soon count it everywhere."""
+        """The replicas reserved for ``owner`` are requested from Kafka, and will soon show up at every broker."""
         with self._lock:
             reservation = self._reservations.get(owner)
             if reservation is not None and reservation.ended is None:
                 reservation.ended = self._clock()
 
     def drop(self, owner: str) -> None:
-        """Nothing has come, and nothing will come, of what ``owner`` was promised."""
+        """Release what is reserved for ``owner``: it is not used."""
         with self._lock:
             self._reservations.pop(owner, None)
 
     @contextmanager
     def ending(self, owner: str) -> Iterator[None]:
-        """Whatever ``owner`` is promised inside has ended after it: in vain if a refusal that holds comes out of it."""
+        """Ends the reservations that ``owner`` makes inside: drops them on a fatal error, else as :meth:`done`."""
         try:
             yield
         except OrderedKafkaError as error:
@@ -119,7 +118,7 @@ class Capacities:
             self.done(owner)
 
     def forget(self, topic: str) -> None:
-        """The topic is deleted, and with it what was promised to it and done."""
+        """Drop the topic's part of all reservations, after its deletion."""
         with self._lock:
             for reservation in self._reservations.values():
                 if reservation.ended is not None:
@@ -128,7 +127,7 @@ class Capacities:
                     }
 
     def headroom(self, owner: str = "") -> Headroom:
-        """What is left for ``owner``; what it was promised already counts as free."""
+        """Free capacity for ``owner``, including its own reservation."""
         limits = self._limits.read()
         racks = {broker.id: broker.rack for broker in self._admin.brokers()}
         if limits.unlimited:
@@ -137,16 +136,15 @@ class Capacities:
         return Headroom(racks, guards.capacities({broker: limits.of(broker) for broker in racks}, hosted))
 
     def brokers(self) -> schemas.BrokerList:
-        """The brokers that are up, or have replicas or a limit of their own."""
+        """The live brokers, and those that have replicas or a limit of their own."""
         return schemas.BrokerList(brokers=list(self._views().values()))
 
     def set_limit(
         self, broker: int, max_partitions: int | None, *, validate_only: bool = False
     ) -> schemas.BrokerView:
-        """Limit a broker to ``max_partitions`` replicas, None: to the default; the broker as it is then.
+        """Limit a broker to ``max_partitions`` replicas, None: to the default; returns the changed broker.
 
-        What it hosts beyond that stays. Raises RequestError INVALID_REQUEST for a broker that :meth:`brokers` does not
-        have.
+        Existing replicas beyond the limit stay. Raises RequestError INVALID_REQUEST for a broker that :meth:`brokers` lacks.
         """
         views = self._views()
         if broker not in views:
@@ -169,7 +167,7 @@ class Capacities:
         return {
             broker: _view(
                 broker,
-                # Kafka does not tell that of a broker that is down.
+                # Kafka does not return the rack of a broker that is down.
                 racks[broker] if broker in racks else records[broker].rack if broker in records else None,
                 broker in racks,
                 hosted.get(broker, 0),
@@ -179,7 +177,7 @@ class Capacities:
         }
 
     def _hosted(self, owner: str) -> Mapping[int, int]:
-        # Promises first: what is done with one that ends meanwhile, Kafka shows or the promise still stands for.
+        # Reservations first: one that ends in between is either still in this list or already visible in Kafka.
         reservations = self._current(owner)
         topics = self._admin.describe_topics()
         hosted = guards.hosted(row.replicas for topic in topics.values() for row in topic.partitions)
@@ -194,16 +192,16 @@ class Capacities:
         return hosted
 
     def _current(self, owner: str) -> list[_Reservation]:
-        """The promises to others than ``owner`` that Kafka may not show yet."""
+        """Reservations of others than ``owner`` that Kafka may not show yet."""
         with self._lock:
             self._expire()
             return [reservation for name, reservation in self._reservations.items() if name != owner]
 
     def _expire(self) -> None:
-        """Forget the promises that have ended so long ago that Kafka shows everywhere what came of them."""
+        """Drop reservations that ended so long ago that every broker shows their replicas."""
         now = self._clock()
         for owner, reservation in list(self._reservations.items()):
-            if reservation.ended is not None and now >= reservation.ended + _LINGER:
+            if reservation.ended is not None and now >= reservation.ended + _GRACE_PERIOD:
                 del self._reservations[owner]
 
 

@@ -1,4 +1,4 @@
-"""What the controller tells writers of compacted topics, and how it knows which topics are compacted."""
+"""Earlier layouts for writers of compacted topics, and which topics are compacted."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from spark_ordered_kafka.controller.topics.earlier import earlier_layouts
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 
 POLICY_AGE = 5.0
-"""Seconds for which a topic's cleanup policy is not asked for again: the checks of many writers come all at once."""
+"""Seconds for which a topic's cleanup policy is cached: many writers check at the same time (D-079)."""
 
 _POLICY = "cleanup.policy"
 _COMPACT = "compact"
 
 
 class Described(Protocol):
-    """What reads the configuration of topics: :class:`~spark_ordered_kafka.kafka.configs.TopicConfigs`."""
+    """Reads topic configurations: :class:`~spark_ordered_kafka.kafka.configs.TopicConfigs`."""
 
     def describe(self, topic: str) -> dict[str, str]:
         """The topic's configuration by Kafka's names."""
 
 
 class EarlierLayouts:
-    """:func:`earlier_layouts` of the topics that need it. ``clock`` in seconds; safe to share between threads.
+    """:func:`earlier_layouts` of the topics that need it. ``clock`` in seconds; thread-safe.
 
-    However many writers ask, Kafka is asked for a topic's policy at most once in :data:`POLICY_AGE` seconds, and never
-    twice at the same time; ``timeout`` (seconds) bounds the wait for a question that another one has asked.
+    For any number of writers, Kafka is asked for a topic's policy at most once in :data:`POLICY_AGE` seconds, and never
+    twice at the same time; ``timeout`` (seconds) limits the wait for another caller's query.
     """
 
     def __init__(self, configs: Described, clock: Callable[[], float], timeout: float) -> None:
@@ -49,8 +49,8 @@ class EarlierLayouts:
         ``layouts`` gives all its layouts up to the record's epoch.
 
         Raises:
-            UnavailableError: Kafka did not tell the policy in time.
-            RequestError: Kafka refuses to tell it.
+            UnavailableError: Kafka did not return the policy in time.
+            RequestError: Kafka refused to return it.
         """
         if not record.ordered_delivery or record.layout_epoch == 0 or not self._compacted(topic, record):
             return []
@@ -62,15 +62,15 @@ class EarlierLayouts:
 
     def _compacted(self, topic: str, record: TopicRecord) -> bool:
         key = topic, record.topic_id
-        mine: futures.Future[bool] | None = None
+        own: futures.Future[bool] | None = None
         with self._lock:
             now = self._clock()
             asked, answer = self._policies.get(key, (now, None))
             if answer is None or (answer.done() and (now - asked >= POLICY_AGE or answer.exception())):
-                answer = mine = futures.Future()
+                answer = own = futures.Future()
                 self._policies[key] = now, answer
-        if mine is not None:
-            self._ask(topic, mine)
+        if own is not None:
+            self._ask(topic, own)
         try:
             return answer.result(self._timeout)
         except futures.TimeoutError as error:  # another class than the built-in one before Python 3.11

@@ -1,4 +1,4 @@
-"""Creating topics: in Kafka first, then under management, with nothing left in between."""
+"""Creates topics in Kafka and takes them under management, also after an interruption between the two."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import get_args
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.client.schemas import HashName
-from spark_ordered_kafka.config import is_topic_name
+from spark_ordered_kafka.client.schemas import HashName, Open
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.placement.assignments import check_new_topic
 from spark_ordered_kafka.controller.placement.place import place
@@ -22,11 +21,14 @@ from spark_ordered_kafka.controller.state.records import CreationRecord, LayoutR
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
+from spark_ordered_kafka.controller.zk.records import NewerRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import check_lengths
 from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.parsing import is_topic_name
+from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 _INTERNAL = frozenset(
@@ -41,7 +43,7 @@ _POLL = 0.05
 class TopicCreator:
     """Creates topics and takes them under management.
 
-    ``clock`` gives seconds since the epoch; ``registering`` is held by whoever takes a topic under management.
+    ``clock`` gives seconds since the epoch; ``registering`` is held while a topic is taken under management.
     """
 
     def __init__(
@@ -65,19 +67,19 @@ class TopicCreator:
     ) -> schemas.TopicResult:
         """Create a topic in Kafka and take it under management.
 
-        The intent is recorded first, so that a creation cut off between Kafka and ZooKeeper is ended by the next
-        start of a controller or by the same request sent again. Raises RequestError for whatever is wrong with it.
+        Records the intent first, so that the next start of a controller, or the same request sent again, completes a
+        creation that was cut off between Kafka and ZooKeeper (D-027). Raises RequestError for an invalid request.
         """
         check_name(request.topic)
         check_lengths(request.configs)
         owner = _owner(request.topic)
-        request_id = repeatable_id("create", request.model_dump_json(), validate_only)
+        request_id = repeatable_id("create", request.model_dump_json(exclude_defaults=True), validate_only)
         with self._registering, self._capacities.ending(owner):
             if request_id is not None and self._is_done(request.topic, request_id):
                 return schemas.TopicResult(topic=request.topic)
             existing = self._admin.describe_topics([request.topic]).get(request.topic)
             creation, assignments = self._check_creation(request, existing is not None)
-            creation = creation.model_copy(update={"request": request_id})
+            creation = updated(creation, request=request_id)
             self._policy.validate(lambda: _asked(request, creation, principal, validate_only))
             if validate_only:
                 self._admin.create_topic(request.topic, assignments, request.configs, validate_only=True)
@@ -98,7 +100,7 @@ class TopicCreator:
         return schemas.TopicResult(topic=request.topic)
 
     def finish_creations(self) -> None:
-        """End the creations that another controller began: take the topic over, or forget what Kafka never got."""
+        """Complete the creations that another controller began; drop those that Kafka never got (D-029)."""
         for topic in self._znodes.creations():
             try:
                 with self._registering:  # the same request may come again meanwhile
@@ -110,6 +112,8 @@ class TopicCreator:
         creation = self._znodes.creation(topic)
         if creation is None:
             return
+        if creation.is_newer:
+            raise NewerRecordError(f"the interrupted creation of topic {topic!r} is a newer controller's")
         if self._admin.has_topic(topic):
             self._complete(topic, creation)
             self._take_over(topic, creation)
@@ -124,7 +128,7 @@ class TopicCreator:
         check_not_managed(self._admin, self._znodes, request.topic)
         plan = partial(self._assignments, request)
         if existing:
-            # Perhaps made by this very request, sent before: then it counts among what the brokers host.
+            # Perhaps an earlier copy of this request created it; then the brokers count its replicas already.
             assignments = plan(Headroom({broker.id: broker.rack for broker in self._admin.brokers()}, {}))
         else:
             assignments = self._capacities.reserve(_owner(request.topic), request.topic, plan)
@@ -134,23 +138,23 @@ class TopicCreator:
             hash=hash_name,
             ordered_delivery=request.ordered_delivery,
             configs=request.configs,
-            # One request makes all of a smaller topic, or nothing.
+            # One request creates all of a smaller topic, or nothing.
             assignments=list(assignments.values()) if len(assignments) > self._admin.chunk else [],
         )
         return creation, assignments
 
     def _begun(self, request: schemas.NewTopic, creation: CreationRecord) -> CreationRecord | None:
-        """The recorded creation that the same request has begun. Its own placement may be another one by now."""
+        """The recorded creation of the same request. The placement computed now may differ from the recorded one."""
         begun = self._znodes.creation(request.topic)
         if begun is None:
             return None
-        creation = creation.model_copy(update={"request": begun.request})
+        creation = updated(creation, request=begun.request)
         if request.assignments is None:
-            creation = creation.model_copy(update={"assignments": begun.assignments})
+            creation = updated(creation, assignments=begun.assignments)
         return begun if begun == creation else None
 
     def _is_done(self, topic: str, request_id: str) -> bool:
-        """Whether the same request has come before, and was carried out."""
+        """Whether the same request was carried out before."""
         record = self._znodes.topic(topic)
         return record is not None and record.created_by == request_id
 
@@ -170,7 +174,7 @@ class TopicCreator:
             brokers,
             1 if request.partitions is None else request.partitions,
             min(3, len(brokers)) if factor is None else factor,
-            # As good as Kafka's random start, so that small topics do not all land on one broker, and repeatable.
+            # Spreads small topics as well as Kafka's random start, and is repeatable (D-173).
             start=zlib.crc32(request.topic.encode()) % max(1, len(brokers)),
             capacity=headroom.capacity,
         )
@@ -184,16 +188,16 @@ class TopicCreator:
             self._admin.create_topic(topic, assignments, creation.configs)
         except RequestError as error:
             if begun and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
-                # Made by the creation that was cut off; the broker asked before had not heard of it.
+                # Created by the creation that was cut off; the broker asked before did not have it yet.
                 self._complete(topic, creation)
                 return
-            # Of a large topic some partitions may be there: then the record says what it is to become.
+            # A large topic may exist in part: the record holds its full assignment.
             if not error.retriable and not creation.assignments:
                 self._znodes.drop_creation(topic)
             raise
 
     def _complete(self, topic: str, creation: CreationRecord) -> None:
-        """Make the partitions that are still missing, where a creation by several requests was cut off between them."""
+        """Create the partitions that are missing after an interrupted creation by several requests."""
         deadline = time.monotonic() + _LEADERS_TIMEOUT
         while creation.assignments:
             description = self._admin.describe_topics([topic]).get(topic)
@@ -237,7 +241,7 @@ class TopicCreator:
                 created_by=creation.request,
             )
         except (UnavailableError, DeposedError) as error:
-            # Not DeposedError: it tells clients that nothing was done, and that the next controller is to be asked.
+            # Not DeposedError, which means that nothing was done and that the client should ask the next controller.
             raise ZooKeeperError(
                 f"topic {topic!r} is created in Kafka but not yet under management; send the same request again, or "
                 f"the next start of a controller ends it: {error}"
@@ -251,7 +255,7 @@ class TopicCreator:
             description = self._admin.describe_topics([topic]).get(topic)
             if (
                 description is not None
-                # A broker may not have heard yet that the topic of the same name is gone.
+                # A broker may still show the deleted topic of the same name.
                 and (namesake is None or description.topic_id != namesake.topic_id)
                 and len(description.partitions) >= count
                 and all(p.leader >= 0 for p in description.partitions)
@@ -266,7 +270,7 @@ class TopicCreator:
 
 
 def _owner(topic: str) -> str:
-    """Whose the capacity is that a creation is promised."""
+    """Owner of a creation's reservation."""
     return f"creation of {topic}"
 
 
@@ -290,13 +294,13 @@ def register(
     znodes: Znodes,
     description: TopicDescription,
     leader_epochs: Mapping[int, int],
-    hash_name: HashName,
+    hash_name: Open[HashName],
     *,
     ordered_delivery: bool,
     now: float,
     created_by: str | None = None,
 ) -> None:
-    """Take a Kafka topic under management with what it holds as layout epoch 0, in the place of a deleted namesake.
+    """Take a Kafka topic under management: its current content becomes layout epoch 0. Replaces a deleted namesake's record.
 
     Args:
         leader_epochs: of every partition, as of now.
@@ -324,10 +328,10 @@ def register(
 
 
 def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
-    """Raises RequestError TOPIC_ALREADY_EXISTS when Kafka's present topic of that name is under management, or a topic
-    of that name is being deleted.
+    """Raises RequestError TOPIC_ALREADY_EXISTS when the topic that Kafka has under that name is managed, or when a topic of
+    that name is being deleted.
 
-    The record of a topic that was deleted outside of this system does not count.
+    Ignores the record of a topic that was deleted outside of this system (D-031).
     """
     record = znodes.topic(topic)
     if record is None:
@@ -353,7 +357,7 @@ def check_hash(name: str) -> HashName:
 
 
 def check_name(topic: str) -> None:
-    """Raises RequestError INVALID_TOPIC_EXCEPTION unless Kafka would take ``topic`` as a topic's name."""
+    """Raises RequestError INVALID_TOPIC_EXCEPTION unless Kafka accepts ``topic`` as a topic's name."""
     if not is_topic_name(topic):
         raise RequestError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,

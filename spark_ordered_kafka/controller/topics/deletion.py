@@ -1,7 +1,7 @@
-"""Deleting topics under management: writers fenced, then Kafka, the writers' ledgers, and at last the records.
+"""Deletes topics under management: fences the writers, then deletes topic, writers' ledgers, and records.
 
-The intent is recorded first; from then on the topic is treated as gone by everyone but this module. A deletion that was
-cut off anywhere is ended by the next controller. Every step may be repeated.
+The intent is recorded first; from then on all other modules treat the topic as deleted (D-036). The next controller
+completes a deletion that was cut off. Every step may be repeated.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from spark_ordered_kafka.kafka.deletions import TopicDeletions
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.groups import ConsumerGroups
 from spark_ordered_kafka.kafka.ids import id_prefix
+from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 _THREADS = 4
@@ -36,7 +37,7 @@ _FIRST_RETRY, _LAST_RETRY = 0.2, 5.0
 
 
 class TopicDeleter:
-    """Deletes topics; each deletion is carried on until it is done or this process is not the controller any more.
+    """Deletes topics; continues each deletion until it is done or this process is deposed.
 
     ``clock`` gives seconds since the epoch; ``timeout`` (seconds) bounds each step.
     """
@@ -71,9 +72,9 @@ class TopicDeleter:
     def begin(
         self, topic: str, *, principal: str, validate_only: bool
     ) -> tuple[schemas.TopicResult, Future[None] | None]:
-        """Record that the topic is to be deleted, and go on with it in the background.
+        """Record that the topic is to be deleted, and delete it in the background.
 
-        The future tells the end; it is None for ``validate_only``, and that of the deletion in progress if there is one.
+        The future completes with the deletion; it is None for ``validate_only``, and that of a deletion already in progress.
         Raises RequestError: UNKNOWN_TOPIC_OR_PARTITION, also for a topic that is not under management,
         PARTITION_CHANGE_IN_PROGRESS, or POLICY_VIOLATION.
         """
@@ -102,20 +103,20 @@ class TopicDeleter:
             if current.topic_id != record.topic_id:
                 raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
             refuse_second(topic, current.change)
-            return current.model_copy(update={"deleting_since": self._clock()})
+            return updated(current, deleting_since=self._clock())
 
         try:
             self._znodes.record_deletion(topic, transform)
         except ZooKeeperError:
-            self._job(topic, record.topic_id)  # the write of which no answer came may arrive all the same
+            self._job(topic, record.topic_id)  # the unanswered write may still take effect
             raise
         return result, self._job(topic, record.topic_id)
 
     def resume_all(self) -> None:
-        """Go on with every deletion that ZooKeeper holds."""
+        """Resume every deletion recorded in ZooKeeper."""
         self._stop = threading.Event()
         for topic, topic_id in self._znodes.deletions().items():
-            _log.info("topic %s: its deletion goes on", topic)
+            _log.info("topic %s: resuming its deletion", topic)
             self._job(topic, topic_id)
 
     def begin_stop(self) -> None:
@@ -139,7 +140,7 @@ class TopicDeleter:
     def _job(self, topic: str, topic_id: str) -> Future[None]:
         with self._lock:
             known, stop = self._jobs.get((topic, topic_id), (None, None))
-            # One that was stopped, and is held up by Kafka, will not end the deletion when this process leads again.
+            # A stopped job that waits for Kafka will not complete the deletion when this process leads again.
             if known is not None and stop is self._stop and not known.done():
                 return known
             context = contextvars.copy_context()
@@ -162,7 +163,7 @@ class TopicDeleter:
             except DeposedError:
                 break
             except OrderedKafkaError as error:
-                # What is deleted may be folded at the same time.
+                # The topic's layouts may be folded at the same time.
                 if not error.retriable and not isinstance(error, ConflictError):
                     _log.warning("topic %s: its deletion ends: %s", topic, error)
                     raise
@@ -183,8 +184,8 @@ class TopicDeleter:
             return  # ended by another job, or never recorded; a new topic of that name may have writers
         try:
             try:
-                # Fenced before the topic is gone, writers ask for the layout and hear why they have to end. One that
-                # missed it would write to a new topic of that name by the layout of the old one.
+                # Fenced before the deletion, writers ask for the layout and get the reason to stop. An unfenced one would
+                # write to a new topic of that name by the old layout (D-034).
                 self._fence(topic)
             except UnavailableError as error:
                 unfenced = error
@@ -200,7 +201,7 @@ class TopicDeleter:
             raise UnavailableError(
                 f"it is gone, but its writers are not fenced yet: {unfenced}"
             ) from unfenced
-        # Kafka may have held this up for long: by now a new topic of that name may have writers.
+        # Kafka may have taken long: a new topic of that name may have writers.
         self._znodes.await_claim(stop)
         self._forget_ledgers(topic)
         self._znodes.end_deletion(topic, topic_id)
@@ -214,9 +215,9 @@ class TopicDeleter:
         self._fencer.fence(unfenced, deadline, lambda _: None)
 
     def _forget_ledgers(self, topic: str) -> None:
-        """Or a writer of the same name would take its first batches for written, in a new topic of that name.
+        """Else a writer of the same name would take its first batches in a new topic of that name for written (D-035).
 
-        Brokers forget offsets of a deleted topic by themselves, but not those whose coordinator is away at that moment.
+        Brokers drop offsets of a deleted topic themselves, but not those whose coordinator is down at that moment.
         """
         try:
             self._groups.delete(id_prefix(topic))

@@ -1,4 +1,4 @@
-"""What removed partitions still hold: who waits for it, and deleting it on request."""
+"""Records in removed partitions: the groups that still have to read them, and deletion on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.topics.idle_writers import count_ids
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.retirement import Retirement
-from spark_ordered_kafka.controller.topics.unread_groups import behind
+from spark_ordered_kafka.controller.topics.unread_groups import unread_groups
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
@@ -23,17 +23,18 @@ from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leader_logs import LeaderLogs
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.logs import PartitionLogs, with_records
+from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 _NAMED = 5
-_PATIENCE = 3.0
+_READ_TIMEOUT = 3.0
 
 Logs = Mapping[int, tuple[int, int]]
 """Log start and log end, by partition."""
 
 
 class Drain:
-    """Empties removed partitions, and says what keeps them from being empty. ``timeout`` (seconds) is for each call."""
+    """Empties removed partitions, and finds the groups that wait for them. ``timeout`` (seconds) is for each call."""
 
     def __init__(self, admin: KafkaAdmin, topics: Topics, retirement: Retirement, timeout: float) -> None:
         self._admin = admin
@@ -43,24 +44,24 @@ class Drain:
         self._groups = ConsumerGroups(admin.requests, timeout=timeout)
         self._partition_logs = PartitionLogs(admin.requests, timeout=timeout)
         self._configs = TopicConfigs(admin.requests, timeout)
-        # Who looks at a topic waits for what is known, not for a broker that is down.
-        self._patience = min(timeout, _PATIENCE)
-        self._leader_logs = LeaderLogs(admin.requests, timeout=self._patience)
-        self._patient_groups = ConsumerGroups(admin.requests, timeout=self._patience)
+        # A view shows what is known in time, and does not wait for a broker that is down.
+        self._read_timeout = min(timeout, _READ_TIMEOUT)
+        self._leader_logs = LeaderLogs(admin.requests, timeout=self._read_timeout)
+        self._view_groups = ConsumerGroups(admin.requests, timeout=self._read_timeout)
         self._fencer = Fencer(admin)
 
     def delete_records(self, topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
-        """Delete what removed partitions hold, up to the log ends of this moment.
+        """Delete the records of removed partitions, up to the current log ends.
 
-        Nothing is deleted when consumer groups have not read all of it, unless forced: every partition's result says
-        then why. Raises RequestError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST for partitions that are live, or that no
-        layout has ever covered, forced or not; POLICY_VIOLATION for a topic that is compacted only.
+        Unless forced, deletes nothing when consumer groups have not read all of it; then every partition's result has the
+        reason. Raises RequestError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST for partitions that are live, or in no
+        layout so far, forced or not; POLICY_VIOLATION for a topic that is compacted only.
         """
         record, _ = self._topics.record(topic)
         existing = len(described(self._admin, topic, record.topic_id).partitions)
         wanted = _wanted(topic, request.partitions, record, existing, self._topics.covered(topic, record))
-        # Ends first, layout second: what lies below these ends was written before the partitions were removed, though
-        # an expansion may revive them the next moment.
+        # Ends first, layout second: records below these ends were written before the partitions were removed, though an
+        # expansion may revive the partitions at any time (D-041).
         logs = self._logs(topic, wanted)
         record, _ = self._topics.record(topic)
         if request.partitions is None:
@@ -78,38 +79,37 @@ class Drain:
         return schemas.DeletedRecords(topic=topic, partitions=rows)
 
     def detailed(self, view: schemas.TopicView) -> schemas.TopicView:
-        """``view`` with the log of every partition whose leader answers, who waits for the removed ones, and how many
-        transactional ids its writers have.
+        """``view`` with the log of every partition whose leader answers, the groups that wait for the removed ones, and the
+        number of its writers' transactional ids.
 
-        None is what is not known: one broker that is down takes nothing from the partitions of the others.
+        None means unknown: a broker that is down affects only its own partitions.
         """
         leaders = {p.partition: p.leader for p in view.partitions if p.leader != NO_LEADER}
         logs = self._leader_logs.describe(view.topic, leaders)
         removed = {p: (log.start, log.end) for p, log in logs.items() if p >= view.undeleted_partition_count}
         try:
-            waiting = self._waiting_groups(view.topic, removed, self._patient_groups, self._patience)
+            waiting = self._waiting_groups(view.topic, removed, self._view_groups, self._read_timeout)
         except OrderedKafkaError as error:
             if not error.retriable:
                 raise
             _log.info("topic %s: who waits for removed partitions is not known: %s", view.topic, error)
             waiting = None
         partitions = [
-            row.model_copy(
-                update={
-                    "log_start": logs[row.partition].start,
-                    "log_end": logs[row.partition].end,
-                    "size": logs[row.partition].size,
-                    "waiting_groups": None
-                    if waiting is None or row.partition not in removed
-                    else waiting.get(row.partition, []),
-                }
+            updated(
+                row,
+                log_start=logs[row.partition].start,
+                log_end=logs[row.partition].end,
+                size=logs[row.partition].size,
+                waiting_groups=None
+                if waiting is None or row.partition not in removed
+                else waiting.get(row.partition, []),
             )
             if row.partition in logs
             else row
             for row in view.partitions
         ]
-        ids = count_ids(self._fencer, view.topic, self._patience)
-        return view.model_copy(update={"partitions": partitions, "transactional_ids": ids})
+        ids = count_ids(self._fencer, view.topic, self._read_timeout)
+        return updated(view, partitions=partitions, transactional_ids=ids)
 
     def waiting_groups(self, topic: str, logs: Logs) -> dict[int, list[schemas.GroupPosition]]:
         """The groups that have committed offsets for the topic and have not read a partition of ``logs`` to its end."""
@@ -118,8 +118,8 @@ class Drain:
     def _waiting_groups(
         self, topic: str, logs: Logs, groups: ConsumerGroups, timeout: float
     ) -> dict[int, list[schemas.GroupPosition]]:
-        tails = {partition: log for partition, log in logs.items() if log[0] < log[1]}
-        if not tails:
+        unread = {partition: log for partition, log in logs.items() if log[0] < log[1]}
+        if not unread:
             return {}
         # Writers' ledgers are named like their transactional ids and read nothing.
         committed = groups.committed(topic, without=id_prefix(topic))
@@ -129,7 +129,7 @@ class Drain:
                 schemas.GroupPosition(group=group, offset=committed[group].get(partition))
                 for group in waiting
             ]
-            for partition, waiting in behind(tails, committed, holds_records).items()
+            for partition, waiting in unread_groups(unread, committed, holds_records).items()
         }
 
     def _logs(self, topic: str, partitions: Sequence[int]) -> dict[int, tuple[int, int]]:
@@ -151,9 +151,9 @@ class Drain:
         full = {p: end for p, (start, end) in logs.items() if start < end}
         done = self._partition_logs.delete_records(topic, full) if full else {}
         try:
-            self._retirement.look(topic)
+            self._retirement.update_status(topic)
         except OrderedKafkaError as error:
-            # The records are deleted; the status is brought up to date by the next look.
+            # The records are deleted; the next check updates the status.
             _log.info("topic %s: status after deleting records is not up to date yet: %s", topic, error)
         rows = []
         for partition in sorted(logs):
@@ -170,7 +170,7 @@ class Drain:
 
 
 def emptied(count: int, existing: int, covered: int) -> range:
-    """Partitions that are emptied where none are named: removed ones, but none that no layout covers. PURE."""
+    """Default partitions to empty: removed ones that a layout covers. PURE."""
     return range(count, min(existing, covered))
 
 
@@ -195,8 +195,8 @@ def _wanted(
     if unread:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
-            f"partitions names {_shown(unread)}: no layout of topic {topic!r} has covered that yet, so nobody can have read "
-            "it; the controller will cover it as soon as no partition change goes on",
+            f"partitions names {_shown(unread)}: no layout of topic {topic!r} has covered that yet, so no reader can have read "
+            "it; the controller will cover it as soon as no partition change is in progress",
         )
     return sorted(set(partitions))
 

@@ -1,4 +1,4 @@
-"""Where a compacted topic may still hold what its earlier layouts wrote. PURE."""
+"""Where a compacted topic may still hold records of its earlier layouts. PURE."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from spark_ordered_kafka.ordering import vacated
 def earlier_layouts(initial_count: int, layouts: Sequence[LayoutRecord]) -> list[EarlierLayout]:
     """One entry per earlier partition count that left old values behind, ascending; the last layout must be ordered.
 
-    The epochs of one count have ascending ends, so the latest one's speak for all. What an ordered epoch wrote ends at the
-    start of the next one. Writers of an unordered one are not fenced before the next ordered one begins, so theirs end
+    The epochs of one count have ascending ends, so the latest end covers all. The records of an ordered epoch end at the
+    start of the next epoch. Writers of an unordered one are fenced only when the next ordered one begins, so theirs end
     there.
     """
     current = layouts[-1].undeleted_partition_count

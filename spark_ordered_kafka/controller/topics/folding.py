@@ -1,12 +1,12 @@
-"""Folding: layouts that every log has outlived are forgotten, so that a history does not grow for ever.
+"""Folding: drops layouts that all logs have outlived, so that a history stays bounded.
 
-**What may be folded.** A history may begin at epoch k once the log of every partition begins at or behind ``start_k``. Then
-no record of an earlier epoch is left, and whoever reads at or behind the log starts has met all that the gate asks for the
-sake of those epochs, so it answers as before. Nobody else can read at all: records below a log start are lost to whoever
-lags behind it, with layouts or without, and clients never read below the first layout they know. Numbers of epochs stay.
+**Which layouts.** A history may begin at epoch k once the log of every partition begins at or behind ``start_k``. Then no
+record of an earlier epoch is left, and a reader at or behind the log starts has met every condition of the gate for those
+epochs, so the gate answers as before. Other readers do not exist: records below a log start are lost to a reader that
+lags behind it, with layouts or without, and clients never read below the first layout they know. Epochs keep their numbers.
 
-**Writers that nobody fenced** (``ordered_delivery=false``) may write under an old count until the next ordered epoch begins.
-Tombstones of compacted topics go by that, so no history begins between two unordered epochs.
+**Unfenced writers** (``ordered_delivery=false``) may write under an old count until the next ordered epoch begins.
+Tombstones of compacted topics depend on that, so no history begins between two unordered epochs (D-010).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 
 _log = logging.getLogger(__name__)
 
-LEAST = 16
-"""Layouts that must be foldable: fewer are not worth a look at every log and a new start for what clients cache."""
+MIN_FOLDABLE = 16
+"""Minimum number of foldable layouts: fewer are not worth reading every log and invalidating clients' caches (D-009)."""
 
 SETTLED = 300.0
-"""Seconds between the two looks that must find a layout foldable.
+"""Seconds between the two checks that must find a layout foldable.
 
-A broker that is killed forgets log starts since its last checkpoint (``log.flush.start.offset.checkpoint.interval.ms``, 60 s
+After a crash a broker has the log starts of its last checkpoint (``log.flush.start.offset.checkpoint.interval.ms``, 60 s
 by default), and shows deleted records again.
 """
 
@@ -39,7 +39,7 @@ def foldable(layouts: Mapping[int, LayoutRecord], log_starts: Mapping[int, int])
     """The latest epoch that the history may begin at. PURE.
 
     Args:
-        layouts: all there are, by epoch; without a gap.
+        layouts: all existing ones, by epoch, without a gap.
         log_starts: by partition; one that is missing counts as 0.
     """
     first = min(layouts)
@@ -56,7 +56,7 @@ def foldable(layouts: Mapping[int, LayoutRecord], log_starts: Mapping[int, int])
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Check:
     topic_id: str
     at: float
     first_epoch: int
@@ -68,7 +68,7 @@ class Folding:
     Args:
         clock: seconds.
         least: layouts that must be foldable.
-        settled: seconds after which a second look must find them so, too; a topic is not looked at more often.
+        settled: seconds between the two checks, and between any two checks of a topic.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Folding:
         znodes: Znodes,
         clock: Callable[[], float],
         *,
-        least: int = LEAST,
+        least: int = MIN_FOLDABLE,
         settled: float = SETTLED,
     ) -> None:
         self._admin = admin
@@ -85,17 +85,17 @@ class Folding:
         self._clock = clock
         self._least = least
         self._settled = settled
-        self._looks: dict[str, _Look] = {}
+        self._checks: dict[str, _Check] = {}
 
-    def look(self, topic: str) -> None:
-        """Fold what can be folded, if that pays.
+    def fold(self, topic: str) -> None:
+        """Fold the foldable layouts if they are at least ``least``.
 
         Raises ConflictError when the topic is being changed, and what Kafka or ZooKeeper refuse.
         """
         record = self._znodes.topic(topic)
-        if record is None or record.deleting_since is not None:
+        if record is None or record.deleting_since is not None or record.is_newer:
             return
-        before = self._looks.get(topic)
+        before = self._checks.get(topic)
         if before is not None and before.topic_id != record.topic_id:
             before = None
         now = self._clock()
@@ -104,7 +104,7 @@ class Folding:
         if before is not None and now < before.at + self._settled:
             return
         epoch = self._foldable(topic, record)
-        self._looks[topic] = _Look(record.topic_id, now, epoch)
+        self._checks[topic] = _Check(record.topic_id, now, epoch)
         settled = record.first_layout_epoch if before is None else min(before.first_epoch, epoch)
         if settled - record.first_layout_epoch >= self._least:
             self._znodes.fold(topic, record.topic_id, settled)

@@ -1,11 +1,11 @@
-"""Covering: partitions that something else has made get a layout, so that nothing that lies in them is hidden.
+"""Covering: partitions made outside of a change get a layout, so that no record in them is hidden.
 
-A change that was taken back leaves the partitions it made, for Kafka cannot remove any, and other tools make some. Whoever
-goes by Kafka's count writes to them, and readers read no partition that no layout knows. So a layout of the same count
-is committed that knows them: what lies there belongs elsewhere by its key, and is delivered as misrouted.
+A cancelled change leaves the partitions it made, since Kafka cannot remove any, and other tools make some. Writers
+that use Kafka's count write to them, and readers read only partitions of a layout. So a layout of the same count is
+committed that includes them: their records belong elsewhere by key, and are delivered as misrouted.
 
-**Writers are not held.** Under the same count every key stays where it is, so a writer of the layout before writes as one
-of the new one would. The new layout's starts may therefore lie among records of such a writer; they tell only which of two
+**Writers are not blocked.** Under the same count every key keeps its partition, so writers of the two layouts write alike.
+The new layout's starts may therefore lie among records of writers of the former one; they only decide which of two
 equal epochs a record is shown under. Boundaries between different counts are exact as ever.
 """
 
@@ -24,9 +24,10 @@ from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.values import LogEnd, TopicDescription
+from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
-# Topics in one question to Kafka.
+# Topics in one request to Kafka.
 _CHUNK = 100
 
 
@@ -36,11 +37,11 @@ def covering_layout(
     """``layout``, the newest one, widened to ``existing`` Kafka partitions. PURE.
 
     Args:
-        ends: of partitions of ``layout``; one whose end is not known keeps its start, which is as good under the same count.
+        ends: of partitions of ``layout``; a missing one leaves the start as it is, which is correct under the same count.
     """
     starts, leader_epochs = list(layout.starts), list(layout.leader_epochs)
     for partition, end in ends.items():
-        # A truncated log ends before its start, which what is read relies on.
+        # A truncated log ends before its start, and readers rely on the start.
         if end.offset > starts[partition]:
             starts[partition], leader_epochs[partition] = end.offset, end.leader_epoch
     more = existing - len(starts)
@@ -55,9 +56,9 @@ def covering_layout(
 
 
 def stray_partitions(layouts: Sequence[LayoutRecord], existing: int) -> list[int]:
-    """Partitions of ``existing`` in Kafka that no change has made and none has taken up since. PURE.
+    """Partitions of ``existing`` in Kafka that no change has made or reused. PURE.
 
-    ``layouts`` are all that are left, oldest first; of what was made before them nothing is known.
+    ``layouts`` are all that remain, oldest first; partitions made before them cannot be judged.
     """
     found: set[int] = set()
     for layout in layouts:
@@ -68,9 +69,9 @@ def stray_partitions(layouts: Sequence[LayoutRecord], existing: int) -> list[int
 
 
 class Covering:
-    """Notices partitions beyond the newest layout while no change goes on, and commits the layout that covers them.
+    """Finds partitions beyond the newest layout while no change is in progress, and commits the layout that covers them.
 
-    ``clock`` gives seconds since the epoch. Safe to share between threads.
+    ``clock`` gives seconds since the epoch. Thread-safe.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Covering:
         self._clock = clock
 
     def uncovered(self, topics: Sequence[str]) -> Iterator[str]:
-        """Those of ``topics`` that Kafka shows with more partitions than their newest layout knows.
+        """Those of ``topics`` that have more partitions in Kafka than in their newest layout.
 
         Raises UnavailableError and DeposedError, and RequestError when Kafka or ZooKeeper refuse.
         """
@@ -94,8 +95,8 @@ class Covering:
                 if len(description.partitions) > len(self._newest(topic, record).starts):
                     yield topic
 
-    def look(self, topic: str) -> None:
-        """Commit a layout that covers the topic's partitions, if some are not covered and no change goes on.
+    def cover(self, topic: str) -> None:
+        """Commit a layout that covers the topic's partitions, if some are not covered and no change is in progress.
 
         Raises ConflictError when the topic is being changed, and what Kafka or ZooKeeper refuse.
         """
@@ -120,12 +121,12 @@ class Covering:
             same = (current.topic_id, current.layout_epoch) == (record.topic_id, record.layout_epoch)
             if not same or not _at_rest(current):
                 raise ConflictError(topic_path(topic))
-            return current.model_copy(update={"layout_epoch": current.layout_epoch + 1})
+            return updated(current, layout_epoch=current.layout_epoch + 1)
 
         new = self._znodes.commit_layout(topic, transform, wider)
         self._observer.covered(topic, new.layout_epoch, known, existing)
         _log.warning(
-            "topic %s: Kafka has %d partitions, of which no layout covered those from %d on, and no change goes on: layout "
+            "topic %s: Kafka has %d partitions, of which no layout covered those from %d on, and no change is in progress: layout "
             "epoch %d covers them, so that readers deliver what lies there, as misrouted",
             topic,
             existing,
@@ -141,7 +142,7 @@ class Covering:
         try:
             return self._admin.describe_topics(topics)
         except RequestError:
-            # One of them may not be described, which must not keep the others from being looked at.
+            # One topic that cannot be described must not keep the others from being checked.
             found: dict[str, TopicDescription] = {}
             for topic in topics:
                 try:
@@ -152,4 +153,4 @@ class Covering:
 
 
 def _at_rest(record: TopicRecord) -> bool:
-    return record.change is None and record.deleting_since is None
+    return record.change is None and record.deleting_since is None and not record.is_newer

@@ -1,7 +1,7 @@
-"""Requests that come twice, because their first answer got lost with a connection or a controller.
+"""Requests that are sent again, because the first answer was lost with a connection or a controller.
 
-A client that cannot know whether its request was carried out sends it again with the same key, and what the first one did
-bears an id made of that key: a change's id, a topic's ``created_by``. So it is found again, by any controller.
+A client that does not know whether its request was carried out sends it again with the same key. The first request's
+result has an id derived from that key: a change's id, a topic's ``created_by``. So every controller finds it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_key(key: str | None) -> None:
 
 @contextmanager
 def keyed(key: str | None) -> Iterator[None]:
-    """Inside the block, and in whatever takes over its context, requests have ``key``; None: none.
+    """Inside the block, and in contexts copied from it, requests have ``key``; None: none.
 
     Raises as :func:`check_key`.
     """
@@ -49,7 +49,7 @@ def has_key() -> bool:
 
 
 def repeatable_id(*asked: object) -> str | None:
-    """An id that what is ``asked`` has whenever it comes with the present key; None without one."""
+    """The id of ``asked`` under the current idempotency key, the same each time; None without a key."""
     key = _key.get()
     if key is None:
         return None
@@ -58,5 +58,5 @@ def repeatable_id(*asked: object) -> str | None:
 
 
 def new_id(*asked: object) -> str:
-    """:func:`repeatable_id`, or one that nothing else has."""
+    """:func:`repeatable_id`, or a unique id without a key."""
     return repeatable_id(*asked) or uuid.uuid4().hex[:_LENGTH]

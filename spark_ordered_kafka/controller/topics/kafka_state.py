@@ -11,7 +11,7 @@ from spark_ordered_kafka.kafka.values import TopicDescription
 
 
 def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
-    """Kafka's view of a topic under management; raises RequestError when it is gone or another one."""
+    """Kafka's view of a topic under management; raises RequestError when it was deleted or recreated."""
     description = admin.describe_topics([topic]).get(topic)
     if description is None:
         raise RequestError(
@@ -29,15 +29,15 @@ def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
     return description
 
 
-def described_soon(
-    admin: KafkaAdmin, topic: str, topic_id: str, patience: float = USUAL_PROPAGATION
+def described_when_known(
+    admin: KafkaAdmin, topic: str, topic_id: str, timeout: float = USUAL_PROPAGATION
 ) -> TopicDescription:
-    """As :func:`described`, of a topic that not every broker may know yet: it was made a moment ago, or a broker was just
-    started. It is looked for again for ``patience`` seconds.
+    """As :func:`described`, for a topic that not every broker may know yet: it is new, or a broker has just started. Retries
+    for ``timeout`` seconds.
     """
     retrying = Retrying(
         retry=retry_if_exception(_is_unknown),
-        stop=stop_after_delay(patience),
+        stop=stop_after_delay(timeout),
         wait=wait_fixed(0.1),
         reraise=True,
     )

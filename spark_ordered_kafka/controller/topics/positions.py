@@ -1,4 +1,4 @@
-"""How far a consumer group has read topics under management, and what its blocked partitions wait for."""
+"""Positions of a consumer group in topics under management, and what its blocked partitions wait for."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from spark_ordered_kafka.ordering import LayoutHistory, blockers
 from spark_ordered_kafka.ordering.handover import UNKNOWN_EPOCH, Release, released
 
 _log = logging.getLogger(__name__)
-# A topic that Kafka does not have any more, or has as another one: no position in it means anything.
-_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_TRUNCATED)
+# Kafka has no such topic, or another one of that name: positions in it are meaningless.
+_DELETED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_TRUNCATED)
 
 
 class GroupPositions:
@@ -35,9 +35,9 @@ class GroupPositions:
         """The group's positions in ``topic``; None: in all managed topics that it has committed for, or is assigned.
 
         Raises RequestError: GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION for a topic that is not under management,
-        INVALID_REQUEST for a group whose offsets are no positions.
+        INVALID_REQUEST for a group whose offsets are not positions.
         """
-        # librdkafka takes names as C strings, and would describe what comes before the NUL.
+        # librdkafka takes names as C strings, and would describe the part before the NUL.
         if not group or "\0" in group:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST, f"group has the value {group!r}: name a consumer group"
@@ -68,13 +68,13 @@ class GroupPositions:
             try:
                 rows.append(self._positions(topic, found))
             except RequestError as error:
-                if error.code not in _GONE:
+                if error.code not in _DELETED:
                     raise
                 _log.info("positions of group %s without a topic: %s", group, error)
         return rows
 
     def _positions(self, topic: str, found: GroupDescription) -> schemas.TopicPositions:
-        # Positions were read before, log ends are read now and the layout last: so it covers all that lies below them.
+        # Read positions first, then log ends, and the layout last, so that it covers all records below the ends.
         view, _ = self._topics.view(topic, lambda change: change)
         led = [row.partition for row in view.partitions if row.leader != NO_LEADER]
         starts = self._admin.log_starts(topic, led)
@@ -107,7 +107,7 @@ def _is_ledger(group: str, topic: str) -> bool:
 def _waits(
     layouts: schemas.LayoutHistoryView, starts: Mapping[int, int], committed: Mapping[int, CommittedOffset]
 ) -> dict[int, list[tuple[int, int]]]:
-    """By blocked partition, which positions it waits for. Nothing waits in a topic whose order nobody promises."""
+    """Blocked partition -> positions it waits for. Empty for a topic without ordered delivery."""
     if not layouts.ordered_delivery:
         return {}
     history = layout_history(layouts)
@@ -117,9 +117,9 @@ def _waits(
 def _gate_positions(
     history: LayoutHistory, starts: Mapping[int, int], committed: Mapping[int, CommittedOffset]
 ) -> dict[int, int]:
-    """Where the gate takes the group to be: at the log start where it has committed nothing, or less than that.
+    """The group's positions for the gate: the log start where it has committed nothing, or less than that.
 
-    Ordered consumers say with an offset which layouts it accounts for; whoever says nothing hands nothing over.
+    Ordered consumers commit the layout of each offset as well; other consumers hand over nothing.
     """
     releases = {
         p: Release.parse(max(starts.get(p, 0), one.offset), one.metadata) for p, one in committed.items()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.state.change import Change
-from spark_ordered_kafka.controller.state.records import TopicRecord
+from spark_ordered_kafka.controller.state.change import AnyChange
+from spark_ordered_kafka.controller.state.records import LayoutRecord, RemovedStatus, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.compaction import EarlierLayouts
 from spark_ordered_kafka.controller.topics.creation import check_name
@@ -19,10 +18,12 @@ from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, RequestEr
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 
 _RETRY_AFTER = 1.0
+# Members written by a newer controller may not be meant for readers.
+_VIEW_FIELDS = set(LayoutRecord.model_fields) - {"version"}
 
 
 class Topics:
-    """What is asked about topics under management. ``cluster_id`` is Kafka's."""
+    """Queries about topics under management. ``cluster_id`` is Kafka's."""
 
     def __init__(self, admin: KafkaAdmin, znodes: Znodes, cluster_id: str, earlier: EarlierLayouts) -> None:
         self._admin = admin
@@ -33,7 +34,7 @@ class Topics:
     def record(self, topic: str) -> tuple[TopicRecord, int]:
         """The topic's record, read linearizably, and its znode version.
 
-        Raises RequestError UNKNOWN_TOPIC_OR_PARTITION, which says whether Kafka has such a topic.
+        Raises RequestError UNKNOWN_TOPIC_OR_PARTITION; its text shows whether Kafka has such a topic.
         """
         check_name(topic)
         record, version = self._znodes.read_topic(topic)
@@ -52,10 +53,10 @@ class Topics:
         return self._znodes.topic(topic)
 
     def covered(self, topic: str, record: TopicRecord) -> int:
-        """How many Kafka partitions the newest layout covers: what lies in others no reader has been able to read."""
+        """How many Kafka partitions the newest layout covers: no reader can have read the others."""
         return len(self._znodes.layouts(topic, record, record.layout_epoch)[0].starts)
 
-    def summaries(self, current: Callable[[Change], Change]) -> schemas.TopicList:
+    def summaries(self, current: Callable[[AnyChange], AnyChange]) -> schemas.TopicList:
         """All topics under management; from ZooKeeper alone."""
         rows = []
         for topic in self._znodes.topics():
@@ -65,7 +66,7 @@ class Topics:
                 rows.append(topic_summary(topic, record, change))
         return schemas.TopicList(topics=rows)
 
-    def view(self, topic: str, current: Callable[[Change], Change]) -> tuple[schemas.TopicView, str]:
+    def view(self, topic: str, current: Callable[[AnyChange], AnyChange]) -> tuple[schemas.TopicView, str]:
         """A topic and the ETag of its record: ``<layout epoch>-<znode version>``."""
         record, version = self.record(topic)
         description = described(self._admin, topic, record.topic_id)
@@ -73,8 +74,8 @@ class Topics:
         count = record.undeleted_partition_count
         layouts = self._znodes.layouts(topic, record)
 
-        def unmarked(partition: int) -> Literal["marked", "deleted"]:
-            # What no layout covers has never been looked at, and may hold records.
+        def unmarked(partition: int) -> RemovedStatus:
+            # Partitions outside every layout have not been checked, and may hold records.
             return "deleted" if partition < len(layouts[-1].starts) else "marked"
 
         partitions = [
@@ -100,7 +101,7 @@ class Topics:
         return answer, f'"{record.layout_epoch}-{version}"'
 
     def layouts(self, topic: str, from_epoch: int) -> schemas.LayoutHistoryView:
-        """The committed layouts from ``from_epoch`` on, but for those that were folded. Asks ZooKeeper only."""
+        """The committed layouts from ``from_epoch`` on, without folded ones. Reads ZooKeeper only."""
         record, _ = self.record(topic)
         if from_epoch > record.layout_epoch + 1:
             raise RequestError(
@@ -116,14 +117,14 @@ class Topics:
             ordered_delivery=record.ordered_delivery,
             initial_partition_count=record.initial_partition_count,
             layouts=[
-                schemas.LayoutView(epoch=epoch, **layout.model_dump(exclude={"version"}))
+                schemas.LayoutView(epoch=epoch, **layout.model_dump(include=_VIEW_FIELDS))
                 for epoch, layout in enumerate(layouts, max(from_epoch, record.first_layout_epoch))
             ],
             changing=record.change is not None and record.change.closing,
         )
 
     def writer_layout(self, topic: str) -> schemas.WriterLayoutView:
-        """What a writer needs. Asks ZooKeeper, and of a topic that was changed now and then Kafka for its policy.
+        """What a writer needs. Reads ZooKeeper, and for a topic that was changed sometimes its cleanup policy from Kafka.
 
         Raises LayoutChangingError while a change is closing.
         """
@@ -139,12 +140,12 @@ class Topics:
             initial_partition_count=record.initial_partition_count,
             undeleted_partition_count=record.undeleted_partition_count,
             layout_epoch=record.layout_epoch,
-            earlier=self._kept(topic, record),
+            earlier=self._without_deleted(topic, record),
         )
 
-    def _kept(self, topic: str, record: TopicRecord) -> list[schemas.EarlierLayout]:
-        """The earlier layouts of a compacted topic without the partitions that are deleted: these are empty, and may lie
-        on a broker that is down for good."""
+    def _without_deleted(self, topic: str, record: TopicRecord) -> list[schemas.EarlierLayout]:
+        """The earlier layouts of a compacted topic without deleted partitions: those are empty, and may be on a broker that is
+        lost."""
         earlier = self._earlier.of(topic, record, lambda: self._znodes.layouts(topic, record))
         removed = any(any(one.ends[record.undeleted_partition_count :]) for one in earlier)
         statuses = self._znodes.partition_statuses(topic) if removed else {}
@@ -161,7 +162,7 @@ class Topics:
         ]
 
     def leader_epochs(self, topic: str, partitions: Sequence[int] | None) -> schemas.LeaderEpochsView:
-        """KIP-253's maps, worked out from the layouts. ``None`` asks for every partition."""
+        """KIP-253's maps, computed from the layouts. ``None`` means every partition."""
         record, _ = self.record(topic)
         layouts = self._znodes.layouts(topic, record)
         known = len(layouts[-1].starts)

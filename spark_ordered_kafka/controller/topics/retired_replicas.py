@@ -10,7 +10,7 @@ from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.values import PartitionDescription, Reassignment, TopicDescription
 
-_TIMEOUT = 10.0  # seconds for a request; whoever needs it asks again
+_TIMEOUT = 10.0  # seconds for a request; callers retry
 
 
 class ReplicaSets:
@@ -24,9 +24,9 @@ class ReplicaSets:
         self._reassignments = Reassignments(admin.requests, timeout=_TIMEOUT)
 
     def reduce(self, topic: TopicDescription, partitions: Iterable[int], factor: int) -> list[int]:
-        """Leave ``factor`` replicas to those of ``partitions`` that have more; which those are.
+        """Reduce the ``partitions`` that have more than ``factor`` replicas to that; returns those partitions.
 
-        One that is being reassigned is left alone. Nothing must revive a partition meanwhile.
+        Skips partitions that are being reassigned. Nothing may revive a partition at the same time.
         """
         fewer = reduced((topic.partitions[p] for p in partitions), factor)
         for partition in self._reassignments.ongoing(topic.topic, fewer):
@@ -39,14 +39,14 @@ class ReplicaSets:
         return self._reassignments.ongoing(topic, partitions)
 
     def restore(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-        """Give partitions the replicas that :func:`restored` tells. Kafka goes on with it by itself."""
+        """Give partitions the replicas of :func:`restored`. Kafka completes it in the background."""
         self._reassignments.start(topic, replicas)
 
     def not_in_sync(self, topic: TopicDescription, partitions: Sequence[int]) -> list[int]:
-        """Those of ``partitions`` that do not yet have as many replicas in sync as :meth:`restore` asked for.
+        """Those of ``partitions`` that do not yet have as many replicas in sync as :meth:`restore` requested.
 
-        Kafka's controller tells when replicas have come in sync, and brokers hear of it a moment later: each of them must
-        show it, so that whoever looks from here on sees it. Replicas on brokers that are down are not waited for.
+        Kafka's controller knows first that replicas are in sync, and brokers learn it a moment later: every live broker must
+        show it, so that all later reads see it (D-023). Replicas on brokers that are down are not waited for.
         """
         if not partitions:
             return []
@@ -76,7 +76,7 @@ def restored(
     racks: Mapping[int, str | None],
     capacity: Mapping[int, int],
 ) -> dict[int, list[int]]:
-    """Replicas by which ``partitions`` have as many as partition 0. PURE.
+    """Replicas that give ``partitions`` as many as partition 0 has. PURE.
 
     ``ongoing`` has the reassignments of these and of partition 0; ``racks`` (of live brokers) and ``capacity`` are as in
     :func:`~spark_ordered_kafka.controller.placement.place.place`, and so are the errors.
@@ -86,7 +86,7 @@ def restored(
     wanted: dict[int, list[int]] = {}
     if short:
         wanted |= place_again(racks, staying(topic, ongoing, 0), short, capacity=capacity)
-    # What is shown may date from before a reduction that was made a moment ago: asked for again, it holds.
+    # The state may date from before a recent reduction; requesting the replicas again is harmless.
     wanted |= {
         p: list(topic.partitions[p].replicas)
         for p in partitions

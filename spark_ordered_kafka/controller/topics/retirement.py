@@ -1,6 +1,6 @@
 """The life of removed partitions: marked for deletion while they hold records, deleted once they are empty.
 
-Whoever looks at all topics for that also lets others look at them: what covers stray partitions, and the folding of layouts.
+The loop over all topics also covers stray partitions and folds layouts.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import get_args
 
-from spark_ordered_kafka.controller.state.records import PartitionStatus, TopicRecord
+from spark_ordered_kafka.client.schemas import Open
+from spark_ordered_kafka.controller.state.records import RemovedStatus, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.folding import Folding
 from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
@@ -23,39 +24,40 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
 _log = logging.getLogger(__name__)
-# Of the time at most a quarter is spent on looking, however many partitions there are.
-_REST = 3.0
+# Pause after a check of all topics as a multiple of its duration: at most a quarter of the time is spent on checks.
+_PAUSE_FACTOR = 3.0
 
-RemovedStatus = Literal["marked", "deleted"]
+
+_KNOWN = {None, *get_args(RemovedStatus)}
 
 
 def new_statuses(
-    count: int, statuses: Mapping[int, PartitionStatus], logs: Mapping[int, tuple[int, int]]
+    count: int, statuses: Mapping[int, Open[RemovedStatus]], logs: Mapping[int, tuple[int, int]]
 ) -> dict[int, RemovedStatus]:
-    """Status of the removed partitions whose recorded one is wrong or missing. PURE.
+    """New status of removed partitions whose recorded one is wrong or missing, and not a newer controller's. PURE.
 
     Args:
-        count: undeleted partition count; partitions below it have no status, whatever is recorded of them.
-        statuses: what is recorded, by partition.
+        count: undeleted partition count; partitions below it have no status, even if one is recorded.
+        statuses: recorded status, by partition.
         logs: log start and log end, by partition.
     """
     changed: dict[int, RemovedStatus] = {}
     for partition, (start, end) in logs.items():
         status: RemovedStatus = "deleted" if start == end else "marked"
-        if partition >= count and statuses.get(partition) != status:
+        if partition >= count and statuses.get(partition) in _KNOWN - {status}:
             changed[partition] = status
     return changed
 
 
 class Retirement:
-    """Keeps the status of removed partitions; a thread of its own does it between :meth:`start` and :meth:`stop`.
+    """Updates the status of removed partitions, in a thread between :meth:`start` and :meth:`stop`.
 
     Args:
         covering: covers stray partitions.
         folding: folds old layouts.
-        starting: held by whoever records a new change.
+        starting: lock for recording a new change.
         clock: seconds since the epoch.
-        interval: seconds between two looks at all topics.
+        interval: seconds between two checks of all topics.
         replication_factor: replicas that a deleted partition keeps; None: all.
     """
 
@@ -85,7 +87,7 @@ class Retirement:
         self._complaints: dict[str, str] = {}
 
     def start(self) -> None:
-        """Begin to look at all topics, now and every ``interval`` seconds."""
+        """Start to check all topics, now and every ``interval`` seconds."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(self._stop,), name="retirement", daemon=True)
         self._thread.start()
@@ -98,24 +100,26 @@ class Retirement:
             if self._thread.is_alive():
                 _log.warning("the look at removed partitions did not stop within %g s", timeout)
 
-    def look(self, topic: str) -> None:
+    def update_status(self, topic: str) -> None:
         """Bring the status of the topic's removed partitions up to date.
 
         Raises ConflictError when the topic is being changed, and what Kafka or ZooKeeper refuse.
         """
         known = self._znodes.topic(topic)
-        # Kafka is not asked about topics that cannot have any.
-        if known is None or known.deleting_since is not None or not self._has_removed(topic, known):
+        # Kafka need not be asked about topics that cannot have any.
+        if known is None or known.deleting_since is not None or known.is_newer:
             return
-        # The version is read first: what is written holds only if nothing has happened to the topic since then.
+        if not self._has_removed(topic, known):
+            return
+        # Read the version first: the write must fail if the topic changes after it.
         record, version = self._znodes.read_topic(topic)
         if record is None:
             return
         count = record.undeleted_partition_count
         rows = described(self._admin, topic, record.topic_id).partitions[count:]
-        # Of one without a leader nothing is known; that must not keep the others from being looked at.
+        # Skip partitions without a leader, so that the others are checked.
         removed = [row.partition for row in rows if row.leader != NO_LEADER]
-        # The start first: if the end has not gone beyond it, the log is empty by then.
+        # Start before end: if the end is not above the start, the log is empty.
         starts = self._admin.log_starts(topic, removed)
         ends = self._admin.log_ends(topic, removed)
         logs = {p: (starts[p], ends[p].offset) for p in removed}
@@ -134,7 +138,7 @@ class Retirement:
         return len(layout.starts) > record.undeleted_partition_count
 
     def _reduce(self, topic: str, version: int, empty: list[int], factor: int) -> None:
-        # No change begins while the lock is held, and none is going on, so that nothing revives these partitions.
+        # The lock is held and no change is in progress, so nothing revives these partitions.
         with self._starting:
             record, now = self._znodes.read_topic(topic)
             if record is None or record.change is not None or now != version:
@@ -146,46 +150,46 @@ class Retirement:
             _log.info("topic %s: %d deleted partitions keep %d replicas", topic, len(reduced), factor)
 
     def _run(self, stop: threading.Event) -> None:
-        rest = 0.0
-        while not stop.wait(rest):
+        pause = 0.0
+        while not stop.wait(pause):
             began = time.monotonic()
             try:
-                self._look_at_all(stop)
+                self._check_all(stop)
             except DeposedError:
                 _log.info("not the controller any more: removed partitions are left to the next one")
                 return
-            rest = max(self._interval, _REST * (time.monotonic() - began))
+            pause = max(self._interval, _PAUSE_FACTOR * (time.monotonic() - began))
 
-    def _look_at_all(self, stop: threading.Event) -> None:
+    def _check_all(self, stop: threading.Event) -> None:
         try:
             topics = self._znodes.topics()
             uncovered = set(self._covering.uncovered(topics))
         except DeposedError:
             raise
         except OrderedKafkaError as error:
-            _log.warning("partitions are not looked at: %s", error)
+            _log.warning("partitions cannot be checked: %s", error)
             return
         for topic in topics:
             if stop.is_set():
                 return
             try:
                 if topic in uncovered:
-                    self._covering.look(topic)
-                self.look(topic)
-                self._folding.look(topic)
+                    self._covering.cover(topic)
+                self.update_status(topic)
+                self._folding.fold(topic)
             except DeposedError:
                 raise
             except ConflictError:
-                _log.debug("topic %s is being changed: it is looked at again", topic)
+                _log.debug("topic %s is being changed: it is checked again later", topic)
             except OrderedKafkaError as error:
                 self._complain(topic, str(error))
             except Exception:  # noqa: BLE001 - a bug, and the other topics must not suffer from it
-                _log.exception("topic %s was not looked at", topic)
+                _log.exception("topic %s: the check failed", topic)
             else:
                 self._complaints.pop(topic, None)
 
     def _complain(self, topic: str, message: str) -> None:
-        """Say once what keeps a topic from being looked at, not every few seconds."""
+        """Log a topic's error once, not every few seconds."""
         if self._complaints.get(topic) != message:
-            _log.warning("topic %s: removed partitions and old layouts are not looked at: %s", topic, message)
+            _log.warning("topic %s: removed partitions and old layouts cannot be checked: %s", topic, message)
             self._complaints[topic] = message

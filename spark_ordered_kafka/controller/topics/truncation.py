@@ -1,4 +1,4 @@
-"""Which offsets that somebody relies on the logs have lost to an unclean leader election (KIP-320)."""
+"""Which offsets the logs have lost to an unclean leader election (KIP-320)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.epochs import UNDEFINED, epoch_ends
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
-# Below the timeout of the client, which is to be told which partition has no leader.
+# Below the client's timeout, so that the client gets the partition without a leader.
 _TIMEOUT = 6.0
 
-# Columns of an array of offsets to be checked; a position that was asked about has no layout.
+# Columns of an array of offsets to check; a client's position has no layout.
 _Rows = npt.NDArray[np.int64]
 _PARTITION, _OFFSET, _LEADER_EPOCH, _LAYOUT = range(4)
-_GIVEN = -1
+_OF_CLIENT = -1
 _NO_LIMIT = 2**63 - 1
 _LAST_LEADER_EPOCH = 2**31 - 1
 
 
 class TruncationCheck:
-    """Compares positions and layout starts with what the leaders' logs have of their leader epochs."""
+    """Compares positions and layout starts with the leaders' logs, by leader epoch."""
 
     def __init__(self, admin: KafkaAdmin, znodes: Znodes, topics: Topics) -> None:
         self._admin = admin
@@ -51,21 +51,21 @@ class TruncationCheck:
         record, _ = self._topics.record(topic)
         partitions = described(self._admin, topic, record.topic_id).partitions
         _validate(topic, request, len(partitions))
-        given = [(row.partition, row.offset, row.leader_epoch, _GIVEN) for row in request.positions]
+        given = [(row.partition, row.offset, row.leader_epoch, _OF_CLIENT) for row in request.positions]
         starts = _starts(self._znodes.layouts(topic, record), record.first_layout_epoch)
         asked = range(len(partitions)) if request.partitions is None else request.partitions
         kept = [found[np.isin(found[:, _PARTITION], asked)] for found in starts]
         rows = np.concatenate([_rows(given), *kept], axis=0, dtype=np.int64)
         rows = rows[rows[:, _LEADER_EPOCH] != UNDEFINED]
-        # Of a removed partition whose broker is down nothing is known, and perhaps nobody needs it. A position that was
-        # asked about must be judged.
+        # Skip layout starts of removed partitions without a leader, which may be of no use any more; a client's position must
+        # be checked.
         removed = partitions[record.undeleted_partition_count :]
         leaderless = [row.partition for row in removed if row.leader == NO_LEADER]
-        rows = rows[(rows[:, _LAYOUT] == _GIVEN) | ~np.isin(rows[:, _PARTITION], leaderless)]
+        rows = rows[(rows[:, _LAYOUT] == _OF_CLIENT) | ~np.isin(rows[:, _PARTITION], leaderless)]
         pairs, inverse = np.unique(rows[:, [_PARTITION, _LEADER_EPOCH]], axis=0, return_inverse=True)
         wanted = [(int(partition), int(epoch)) for partition, epoch in pairs]
         ends = epoch_ends(self._admin.requests, topic, wanted, time.monotonic() + _TIMEOUT)
-        # Where nothing is known, nothing lies beyond it.
+        # An unknown end counts as no limit.
         limits = np.array([ends.get(pair, _NO_LIMIT) for pair in wanted], dtype=np.int64)
         end_offsets = limits[inverse.reshape(-1)]
         beyond = end_offsets < rows[:, _OFFSET]
@@ -101,16 +101,16 @@ def _validate(topic: str, request: schemas.TruncationsRequest, count: int) -> No
 
 
 def _starts(layouts: Sequence[LayoutRecord], first_epoch: int) -> Iterator[_Rows]:
-    """Of every layout, from ``first_epoch`` on, the starts that can have been lost and that its predecessor lacks."""
+    """The starts of each layout, from ``first_epoch`` on, that can have been lost and differ from its predecessor's."""
     before = np.zeros((0, 2), dtype=np.int64)
     for layout_epoch, layout in enumerate(layouts, first_epoch):
-        here = np.array([layout.starts, layout.leader_epochs], dtype=np.int64).T
-        new = here[:, 0] > 0
-        known = min(len(before), len(here))
-        new[:known] &= (here[:known] != before[:known]).any(axis=1)
+        current = np.array([layout.starts, layout.leader_epochs], dtype=np.int64).T
+        new = current[:, 0] > 0
+        known = min(len(before), len(current))
+        new[:known] &= (current[:known] != before[:known]).any(axis=1)
         partitions = np.flatnonzero(new)
-        yield np.column_stack([partitions, here[partitions], np.full(len(partitions), layout_epoch)])
-        before = here
+        yield np.column_stack([partitions, current[partitions], np.full(len(partitions), layout_epoch)])
+        before = current
 
 
 def _rows(rows: Sequence[tuple[int, int, int, int]]) -> _Rows:
@@ -124,5 +124,5 @@ def _view(row: npt.NDArray[np.int64], end_offset: np.int64) -> schemas.Truncatio
         offset=offset,
         leader_epoch=leader_epoch,
         end_offset=int(end_offset),
-        layout_epoch=None if layout_epoch == _GIVEN else layout_epoch,
+        layout_epoch=None if layout_epoch == _OF_CLIENT else layout_epoch,
     )

@@ -1,34 +1,34 @@
-"""Which consumer groups have not read a partition to its end. PURE, apart from the question that it is given."""
+"""Which consumer groups have not read a partition to its end. PURE, apart from ``holds_records``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 
-def behind(
-    tails: Mapping[int, tuple[int, int]],
+def unread_groups(
+    logs: Mapping[int, tuple[int, int]],
     committed: Mapping[str, Mapping[int, int]],
     holds_records: Callable[[Mapping[int, tuple[int, int]]], set[int]],
 ) -> dict[int, list[str]]:
-    """Groups, sorted, that have not read a partition to its end; partitions that all have read are left out.
+    """Groups, sorted, that have not read a partition to its end; omits partitions that all groups have read.
 
-    A group that has read everything may have committed less than the end, since a log also ends with control and aborted
-    records. Only a look at the records tells; a few are enough, since one group's answer holds for those that are further
-    behind, and all partitions are asked about at the same time.
+    A group that has read everything may have committed less than the end, since a log may end with control and aborted
+    records, so the records must be checked. A few checks are enough: the answer for one group holds for all that have read
+    less, and each check covers all partitions.
 
     Args:
-        tails: log start and log end, by partition.
-        committed: group -> partition -> committed offset; a group that has committed nothing stands at the log start.
+        logs: log start and log end, by partition.
+        committed: group -> partition -> committed offset; without one, a group's position is the log start.
         holds_records: which partitions have a record at offsets [start, end).
     """
     positions = {
         partition: {group: max(start, offsets.get(partition, start)) for group, offsets in committed.items()}
-        for partition, (start, _) in tails.items()
+        for partition, (start, _) in logs.items()
     }
-    # Offsets from which on nothing is left to read. From the end on that is certain.
-    read_from = {partition: end for partition, (_, end) in tails.items()}
+    # Per partition, an offset from which no record is left to read; at first its end.
+    read_from = {partition: end for partition, (_, end) in logs.items()}
     open_positions = {
-        partition: sorted({offset for offset in found.values() if offset < tails[partition][1]})
+        partition: sorted({offset for offset in found.values() if offset < logs[partition][1]})
         for partition, found in positions.items()
     }
     while ranges := {p: (left[-1], read_from[p]) for p, left in open_positions.items() if left}:

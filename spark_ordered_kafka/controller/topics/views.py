@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.state.change import Change, FinishedChange
+from spark_ordered_kafka.controller.state.change import AnyChange, FinishedChange
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
-from spark_ordered_kafka.errors import ErrorCode
+from spark_ordered_kafka.errors import error_name
 
 
-def change_view(change: Change) -> schemas.ChangeView:
-    """A change as the API shows it."""
+def change_view(change: AnyChange) -> schemas.ChangeView:
+    """A running change as the API shows it."""
     return schemas.ChangeView(
         id=change.id,
         kind=change.kind,
@@ -32,8 +32,8 @@ def finished_view(change: FinishedChange) -> schemas.FinishedChangeView:
     """A change that has ended as the API shows it."""
     error = None
     if change.error_code is not None:
-        code = ErrorCode(change.error_code)
-        error = schemas.Result(error_code=code, error=code.name, error_message=change.error_message)
+        code = change.error_code
+        error = schemas.Result(error_code=code, error=error_name(code), error_message=change.error_message)
     return schemas.FinishedChangeView(
         id=change.id,
         kind=change.kind,
@@ -48,8 +48,8 @@ def finished_view(change: FinishedChange) -> schemas.FinishedChangeView:
     )
 
 
-def topic_summary(topic: str, record: TopicRecord, change: Change | None) -> schemas.TopicSummary:
-    """A topic's record; ``change`` is the one in progress, as far as it has come."""
+def topic_summary(topic: str, record: TopicRecord, change: AnyChange | None) -> schemas.TopicSummary:
+    """A topic's record; ``change`` is the one in progress, with its progress."""
     return schemas.TopicSummary(
         topic=topic,
         topic_id=record.topic_id,

@@ -1,4 +1,4 @@
-"""Names of one-off writers, handed out again once they were given back, so that few transactional ids come into being."""
+"""Names of one-off writers, lent and released, so that few transactional ids are created (D-075)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import secrets
 import threading
 from collections import OrderedDict, defaultdict
 
-_REMEMBERED = 10_000
+MAX_NAMES = 10_000
+"""Lent names that are kept, and free ones."""
 
 
 class WriterNames:
-    """What this process has handed out; safe to share between threads.
+    """Writer names that this process has lent. Thread-safe.
 
-    Nothing but the number of ids depends on it: writers that share a name only fence each other, and each keeps a ledger of
-    its own. So it is kept in memory, and a name whose writer has died is not handed out again. At most 10,000 names are
-    remembered as handed out, and as many as free; those that were touched first are forgotten.
+    Only the number of ids depends on it: writers that share a name only fence each other, and each keeps a ledger of its
+    own. So it is kept in memory, and the name of a writer that died is not lent again. Keeps at most 10,000 lent names and
+    10,000 free ones, and drops the least recently used (D-075).
 
     Args:
-        unique: in every name; no other process has the same.
+        unique: part of every name; unique to the process.
     """
 
     def __init__(self, unique: str) -> None:
@@ -26,22 +27,22 @@ class WriterNames:
         self._made = 0
         # (topic, name) -> nonce
         self._taken: OrderedDict[tuple[str | None, str], str] = OrderedDict()
-        # (topic, name), the one that was given back first in front
+        # (topic, name), the one released first in front
         self._free: OrderedDict[tuple[str | None, str], None] = OrderedDict()
         self._free_of: defaultdict[str | None, list[str]] = defaultdict(list)
 
     def take(self, topic: str | None) -> tuple[str, str]:
-        """A name for a writer to ``topic``, and the nonce to give it back with."""
+        """A name for a writer to ``topic``, and the nonce to release it with."""
         nonce = secrets.token_hex(8)
         with self._lock:
             name = self._reused(topic) or self._new()
             self._taken[(topic, name)] = nonce
-            if len(self._taken) > _REMEMBERED:
+            if len(self._taken) > MAX_NAMES:
                 self._taken.popitem(last=False)
         return name, nonce
 
     def release(self, topic: str | None, name: str, nonce: str) -> None:
-        """Take the name back; nothing happens if it was not handed out with this nonce, or was given back since."""
+        """Release the name; does nothing if it was not lent with this nonce, or was released since."""
         with self._lock:
             given = self._taken.get((topic, name))
             if given is None or not secrets.compare_digest(given.encode(), nonce.encode()):
@@ -49,12 +50,12 @@ class WriterNames:
             del self._taken[(topic, name)]
             self._free[(topic, name)] = None
             self._free_of[topic].append(name)
-            if len(self._free) > _REMEMBERED:
-                (oldest, its_name), _ = self._free.popitem(last=False)
-                self._forget(oldest, its_name)
+            if len(self._free) > MAX_NAMES:
+                (oldest, oldest_name), _ = self._free.popitem(last=False)
+                self._forget(oldest, oldest_name)
 
     def _reused(self, topic: str | None) -> str | None:
-        # The one given back last: Kafka has heard of it last, and it expires last.
+        # The most recently used name: Kafka will expire it last.
         names = self._free_of.get(topic)
         if not names:
             return None

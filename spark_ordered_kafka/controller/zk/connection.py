@@ -1,4 +1,4 @@
-"""Connections to ZooKeeper: TLS, SASL, and ACLs by which only the controllers can read and write what is theirs."""
+"""Connections to ZooKeeper: TLS, SASL, and ACLs that give access to the controllers' user alone."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import (
     AuthFailedError,
+    BadVersionError,
     InvalidACLError,
     KazooException,
     NoAuthError,
@@ -41,21 +42,19 @@ _MECHANISM = "DIGEST-MD5"
 _CLOSED = (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
 _PROBE_SECONDS = 2.0
 _CHUNK = 1000
-_SEAL = "protected"
+_ACL_MARK = "protected"
 
 _log = logging.getLogger(__name__)
 
 
 def client_of(settings: ZooKeeperSettings, **options: Any) -> KazooClient:
-    """A client that is not connected yet: hand it to :func:`connect`. ``options`` are further ones of KazooClient.
+    """A client that is not connected yet, for :func:`connect`. ``options`` are further ones of KazooClient.
 
-    Whatever it creates, kazoo's recipes included, gets the ACL of the settings' user.
+    Everything it creates, including by kazoo's recipes, gets the ACL of the settings' user.
 
     Raises:
-        ConfigError: a setting is missing beside another one, or a certificate or key cannot be used.
+        ConfigError: a certificate or key cannot be used.
     """
-    for user, password in (("sasl.username", "sasl.password"), ("digest.username", "digest.password")):
-        _require_both(settings, user, password)
     sasl, digest = settings.sasl_username, settings.digest_username
     options.setdefault("connection_retry", KazooRetry(max_tries=-1, delay=0.1, backoff=1.5, max_delay=1.0))
     return KazooClient(
@@ -73,7 +72,7 @@ def client_of(settings: ZooKeeperSettings, **options: Any) -> KazooClient:
 
 
 def acls(settings: ZooKeeperSettings) -> list[ACL]:
-    """All rights for each user that the settings name, and none for anybody else; empty without a user."""
+    """All rights for each user that the settings name, none for others; empty without a user."""
     found = []
     if settings.sasl_username is not None:
         found.append(make_acl("sasl", settings.sasl_username, all=True))
@@ -83,23 +82,23 @@ def acls(settings: ZooKeeperSettings) -> list[ACL]:
 
 
 def connect(client: KazooClient, settings: ZooKeeperSettings, root: str, timeout: float) -> None:
-    """Open the session of a client made by :func:`client_of`, and see that ``root`` is this user's; close it on error.
+    """Open the session of a client made by :func:`client_of`, and give ``root`` to its user; close it on error.
 
-    What is there already gets the ACL now: ``root`` first, then from the top down, each znode before its children are
-    listed, so that nobody without rights can add to what is done. A mark says that all is, and what it is about.
+    Existing znodes get the ACL from the top down, each before its children are listed, so that others cannot add to the
+    listed ones. A mark shows that all have it, and for which root (D-152).
 
     Args:
         timeout: seconds.
 
     Raises:
-        ConfigError: the server's certificate is not trusted, it wants another one of ours, or none.
+        ConfigError: the server's certificate is not trusted, it requires another one of ours, or any.
         RequestError: SASL_AUTHENTICATION_FAILED, or the tree belongs to another user.
         UnavailableError: no answer in time.
     """
     deadline = time.monotonic() + timeout
     try:
         _start(client, settings, root, deadline, timeout)
-        _protect(client, settings, root, _Patience(settings, deadline))
+        _protect(client, settings, root, _Deadline(settings, deadline))
     except BaseException:
         client.stop()
         client.close()
@@ -109,7 +108,7 @@ def connect(client: KazooClient, settings: ZooKeeperSettings, root: str, timeout
 def reconnect(client: KazooClient, settings: ZooKeeperSettings, root: str, timeout: float) -> None:
     """Open a new session if kazoo has given up.
 
-    It does so after an authentication by SASL that failed, also when only the connection broke off in the middle of it.
+    It does so after a failed SASL authentication, also when only the connection broke during it.
     """
     if client.client_state in _CLOSED:
         client.stop()
@@ -117,16 +116,16 @@ def reconnect(client: KazooClient, settings: ZooKeeperSettings, root: str, timeo
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo is not typed
-    """Kazoo's threads; connections by TLS trust nobody beside the given authority, and are refused for a known reason.
+    """Kazoo's threads; TLS connections trust only the given authority, and keep the reason of a failure (D-151).
 
-    ``failure`` is why the last connection could not be opened; ``news`` is set with it, and by :func:`_start`.
+    ``failure`` is why the last connection could not be opened; ``changed`` is set with it, and by :func:`_start`.
     """
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._context = context
         self.failure: OSError | None = None
-        self.news = threading.Event()
+        self.changed = threading.Event()
 
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
@@ -135,16 +134,16 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo is not
             return self._open(address, hostname, timeout)
         except OSError as error:
             self.failure = error
-            self.news.set()
+            self.changed.set()
             raise
 
     def alert(self, address: tuple[str, int]) -> OSError | None:
-        """What a server says against this side's certificate: in TLS 1.3, after the connection has been made."""
+        """The server's alert about this side's certificate; TLS 1.3 sends it after the handshake (D-153)."""
         if self._context is None:
             return None
         try:
             with self._open(address, address[0], _PROBE_SECONDS) as connection:
-                # ZooKeeper says nothing before it is asked.
+                # ZooKeeper sends nothing before a request.
                 connection.recv(1)
         except OSError as error:
             return error
@@ -162,29 +161,38 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo is not
             raise
 
 
-class _Patience:
-    """Waits for answers until a deadline, and says what they were about."""
+class _Deadline:
+    """Waits for answers until a deadline; its errors name the request."""
 
     def __init__(self, settings: ZooKeeperSettings, deadline: float) -> None:
         self._settings = settings
         self._deadline = deadline
 
     def result(self, pending: Any, path: str) -> Any:
-        """Raises NoNodeError and NodeExistsError as they are; NoAuthError and others as errors of this package."""
-        try:
-            return pending.get(timeout=max(0.0, self._deadline - time.monotonic()))
-        except (NoNodeError, NodeExistsError):
-            raise
-        except KazooTimeoutError as error:
-            raise UnavailableError(
-                f"ZooKeeper at {self._settings.connect} did not answer for {path} in time"
-            ) from error
-        except KazooException as error:
-            raise translated(error, self._settings, path) from error
+        """As :func:`result_of`."""
+        return result_of(pending, self._settings, path, max(0.0, self._deadline - time.monotonic()))
+
+
+def result_of(pending: Any, settings: ZooKeeperSettings, path: str, timeout: float) -> Any:
+    """The result of an asynchronous request for ``path``.
+
+    Raises NoNodeError, NodeExistsError and BadVersionError as they are, UnavailableError when there is no answer within
+    ``timeout`` seconds, and RequestError when it is refused.
+    """
+    try:
+        return pending.get(timeout=timeout)
+    except (NoNodeError, NodeExistsError, BadVersionError):
+        raise
+    except KazooTimeoutError as error:
+        raise UnavailableError(
+            f"ZooKeeper at {settings.connect} did not answer for {path} within {timeout:g} s"
+        ) from error
+    except KazooException as error:
+        raise translated(error, settings, path) from error
 
 
 def translated(error: KazooException, settings: ZooKeeperSettings, path: str) -> OrderedKafkaError:
-    """What ZooKeeper says about a request for ``path``, as an error of this package."""
+    """ZooKeeper's answer to a request for ``path`` as an error of this package."""
     servers = f"ZooKeeper at {settings.connect}"
     if isinstance(error, AuthFailedError):
         return RequestError(
@@ -211,27 +219,15 @@ def translated(error: KazooException, settings: ZooKeeperSettings, path: str) ->
 
 
 def _context(settings: ZooKeeperSettings) -> ssl.SSLContext | None:
+    if not settings.ssl_enabled:
+        return None
     files = {
         "ssl.ca.location": settings.ssl_ca_location,
         "ssl.certificate.location": settings.ssl_certificate_location,
         "ssl.key.location": settings.ssl_key_location,
         "ssl.key.password": settings.ssl_key_password,
     }
-    given = {name: value for name, value in files.items() if value is not None}
-    if not settings.ssl_enabled:
-        if given:
-            raise ConfigError(f"{_PREFIX}ssl.enabled", False, f"with {_PREFIX}{min(given)} it must be true")
-        return None
-    _require_both(settings, "ssl.certificate.location", "ssl.key.location")
-    return ssl_context(given, _PREFIX)
-
-
-def _require_both(settings: ZooKeeperSettings, *names: str) -> None:
-    values = {name: getattr(settings, name.replace(".", "_")) for name in names}
-    missing = [name for name, value in values.items() if not value]
-    if len(missing) == 1:
-        (there,) = set(names) - set(missing)
-        raise ConfigError(f"{_PREFIX}{missing[0]}", None, f"{_PREFIX}{there} needs it")
+    return ssl_context({name: value for name, value in files.items() if value is not None}, _PREFIX)
 
 
 def _start(
@@ -242,40 +238,40 @@ def _start(
     rejected = threading.Event()
 
     def on_state(_: KazooState) -> None:
-        # Kazoo calls itself connected before it authenticates.
+        # Kazoo is "connected" before it authenticates.
         if client.client_state == KeeperState.AUTH_FAILED:
             rejected.set()
-        handler.news.set()
+        handler.changed.set()
 
     client.add_listener(on_state)
     try:
-        # Stopped after it had given up, kazoo keeps the request to end a session, and would end the next one with it.
+        # Stopped after giving up, kazoo keeps the request to close a session, and would close the next one with it.
         client._queue.clear()
         client.start_async()
-        look_at: float | None = time.monotonic() + _PROBE_SECONDS
+        diagnose_at: float | None = time.monotonic() + _PROBE_SECONDS
         while not client.connected:
-            until = deadline if look_at is None else min(look_at, deadline)
-            handler.news.wait(max(0.0, until - time.monotonic()))
-            handler.news.clear()
-            if look_at is not None and time.monotonic() >= look_at and not client.connected:
-                _look_closer(client, settings)
-                look_at = None
+            until = deadline if diagnose_at is None else min(diagnose_at, deadline)
+            handler.changed.wait(max(0.0, until - time.monotonic()))
+            handler.changed.clear()
+            if diagnose_at is not None and time.monotonic() >= diagnose_at and not client.connected:
+                _diagnose(client, settings)
+                diagnose_at = None
             if rejected.is_set():
                 raise translated(AuthFailedError(), settings, root)
             refused = _refusal(handler.failure, settings)
             if refused is not None:
                 raise refused from handler.failure
             if time.monotonic() >= deadline:
-                told = "" if handler.failure is None else f" ({handler.failure})"
+                reason = "" if handler.failure is None else f" ({handler.failure})"
                 raise UnavailableError(
-                    f"ZooKeeper at {settings.connect} did not answer within {timeout:g} s{told}"
+                    f"ZooKeeper at {settings.connect} did not answer within {timeout:g} s{reason}"
                 ) from handler.failure
     finally:
         client.remove_listener(on_state)
 
 
-def _look_closer(client: KazooClient, settings: ZooKeeperSettings) -> None:
-    """Raises what is wrong with a port at which connections can be opened but no session is given."""
+def _diagnose(client: KazooClient, settings: ZooKeeperSettings) -> None:
+    """Raises the reason why a port accepts connections but opens no session."""
     name = f"{_PREFIX}ssl.enabled"
     for host, port in client.hosts:
         if not settings.ssl_enabled and speaks_tls(host, port):
@@ -288,7 +284,7 @@ def _look_closer(client: KazooClient, settings: ZooKeeperSettings) -> None:
 
 
 def _gives_session(server: str) -> bool:
-    """Whether a server gives a session to a client that does not speak TLS."""
+    """Whether a server opens a session for a client without TLS."""
     client = KazooClient(server)
     try:
         return bool(client.start_async().wait(_PROBE_SECONDS))
@@ -306,82 +302,82 @@ def _refusal(failure: OSError | None, settings: ZooKeeperSettings) -> OrderedKaf
     return certificate_refusal(failure, _PREFIX, settings.ssl_ca_location, settings.ssl_certificate_location)
 
 
-def _protect(client: KazooClient, settings: ZooKeeperSettings, root: str, patience: _Patience) -> None:
+def _protect(client: KazooClient, settings: ZooKeeperSettings, root: str, deadline: _Deadline) -> None:
     wanted = acls(settings)
     with suppress(NoNodeError):
         # The first answer also shows that SASL has succeeded.
-        patience.result(client.get_async(root), root)
-    while wanted and not _is_protected(client, settings, root, patience):
+        deadline.result(client.get_async(root), root)
+    while wanted and not _is_protected(client, settings, root, deadline):
         _log.info("giving %s, and the znodes below it, their ACL", root)
-        _take(client, root, wanted, patience)
+        _create_root(client, root, wanted, deadline)
         level = [root]
         while level:
-            # Listed when they have their ACL: what comes later comes from who has the right.
+            # Listed after they have their ACL, so that later znodes come from permitted users only.
             below = [
                 f"{path}/{name}"
-                for path, names in _each(level, client.get_children_async, patience)
+                for path, names in _each(level, client.get_children_async, deadline)
                 for name in names
             ]
-            for _ in _each(below, lambda path: client.set_acls_async(path, wanted), patience):
+            for _ in _each(below, lambda path: client.set_acls_async(path, wanted), deadline):
                 pass
             level = below
-        # With a znode in it, the root can no longer be replaced by those who may write beside it.
-        _seal(client, settings, root, patience)
+        # A znode in it keeps users with rights on its parent from replacing the root.
+        _write_mark(client, settings, root, deadline)
 
 
-def _take(client: KazooClient, root: str, wanted: Sequence[ACL], patience: _Patience) -> None:
-    """Make the root, or give it its ACL if somebody has made it."""
+def _create_root(client: KazooClient, root: str, wanted: Sequence[ACL], deadline: _Deadline) -> None:
+    """Create the root, or give an existing one its ACL."""
     parent = root.rpartition("/")[0] or "/"
     try:
-        patience.result(client.ensure_path_async(parent), parent)
-        patience.result(client.create_async(root, b"", acl=wanted), root)
+        deadline.result(client.ensure_path_async(parent), parent)
+        deadline.result(client.create_async(root, b"", acl=wanted), root)
     except NodeExistsError:
         try:
-            patience.result(client.set_acls_async(root, wanted), root)
+            deadline.result(client.set_acls_async(root, wanted), root)
         except NoNodeError:
-            _log.debug("%s is gone again: it is looked at once more", root)
+            _log.debug("%s was deleted: checking again", root)
 
 
-def _is_protected(client: KazooClient, settings: ZooKeeperSettings, root: str, patience: _Patience) -> bool:
-    """Whether all that there is has been given its ACL, since when only its owners could add to it.
+def _is_protected(client: KazooClient, settings: ZooKeeperSettings, root: str, deadline: _Deadline) -> bool:
+    """Whether all existing znodes have their ACL, so that only their owners can have added any since.
 
-    That the root has it says nothing: anybody may give a znode of his own any ACL, before there is a controller.
+    The root's ACL alone proves nothing: before the first controller, every user could have set it.
     """
     try:
-        found, stat = patience.result(client.get_acls_async(root), root)
-        mark, _ = patience.result(client.get_async(f"{root}/{_SEAL}"), f"{root}/{_SEAL}")
+        found, stat = deadline.result(client.get_acls_async(root), root)
+        mark, _ = deadline.result(client.get_async(f"{root}/{_ACL_MARK}"), f"{root}/{_ACL_MARK}")
     except NoNodeError:
         return False
     return _same(found, acls(settings)) and hmac.compare_digest(mark, _mark(settings, stat.czxid))
 
 
-def _seal(client: KazooClient, settings: ZooKeeperSettings, root: str, patience: _Patience) -> None:
-    path = f"{root}/{_SEAL}"
+def _write_mark(client: KazooClient, settings: ZooKeeperSettings, root: str, deadline: _Deadline) -> None:
+    path = f"{root}/{_ACL_MARK}"
     try:
-        stat = patience.result(client.exists_async(root), root)
+        stat = deadline.result(client.exists_async(root), root)
         mark = _mark(settings, 0 if stat is None else stat.czxid)
         try:
-            patience.result(client.create_async(path, mark, acl=acls(settings)), path)
+            deadline.result(client.create_async(path, mark, acl=acls(settings)), path)
         except NodeExistsError:
-            patience.result(client.set_async(path, mark), path)
+            deadline.result(client.set_async(path, mark), path)
     except NoNodeError:
-        _log.debug("%s is gone again: it is looked at once more", root)
+        _log.debug("%s was deleted: checking again", root)
 
 
 def _mark(settings: ZooKeeperSettings, created: int) -> bytes:
-    """What only who has the password can write, about the root that was made by the transaction ``created``."""
+    """A mark that only owners of the password can write, for the root created by the transaction ``created``."""
     password = settings.sasl_password or settings.digest_password or ""
-    return hmac.new(password.encode(), f"{_SEAL} {created}".encode(), "sha256").hexdigest().encode()
+    return hmac.new(password.encode(), f"{_ACL_MARK} {created}".encode(), "sha256").hexdigest().encode()
 
 
-def _each(paths: Sequence[str], ask: Callable[[str], Any], patience: _Patience) -> list[tuple[str, Any]]:
-    """Ask for many znodes, many at a time; those that are gone are left out."""
+def _each(paths: Sequence[str], ask: Callable[[str], Any], deadline: _Deadline) -> list[tuple[str, Any]]:
+    """Read many znodes in batches; omits deleted ones."""
     found = []
     for start in range(0, len(paths), _CHUNK):
         asked = [(path, ask(path)) for path in paths[start : start + _CHUNK]]
         for path, pending in asked:
             try:
-                found.append((path, patience.result(pending, path)))
+                found.append((path, deadline.result(pending, path)))
             except NoNodeError:
                 continue
     return found

@@ -1,4 +1,4 @@
-"""Who leads: kazoo's election among the controllers, and what each of them knows of the leader."""
+"""Leader election: kazoo's election among the controllers, and each controller's view of the leader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Leader:
-    """What the ``/controller`` znode says, as of the last news from ZooKeeper. Safe to share between threads."""
+    """The ``/controller`` znode's content, as last received from ZooKeeper. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,13 +38,13 @@ class Leader:
 
     @property
     def record(self) -> LeaderRecord | None:
-        """Whoever leads, or is about to; None while there is no controller."""
+        """The leader, or the controller that becomes it; None without one."""
         with self._lock:
             return self._record
 
     @contextmanager
-    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Inside the block ``listener`` is called, from other threads, with what happens to the znode or is announced."""
+    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Inside the block, events of the znode and announcements call ``listener``, from other threads."""
         with self._lock:
             self._listeners.add(listener)
         try:
@@ -54,8 +54,8 @@ class Leader:
                 self._listeners.discard(listener)
 
     def announce(self) -> None:
-        """Let all who listen look again."""
-        # With the lock held, so that nobody is called who has left.
+        """Notify all listeners."""
+        # With the lock held, so that no removed listener is called.
         with self._lock:
             for listener in self._listeners:
                 listener()
@@ -77,7 +77,7 @@ class Election:
         self._lock: _ElectionLock | None = None
 
     def run(self, leader_term: Callable[[LeaderRecord], None]) -> None:
-        """Wait until elected, claim to be the controller, and give that up when ``leader_term`` returns.
+        """Wait until elected, claim to be the controller, and resign when ``leader_term`` returns.
 
         Returns without a leader term when ``stop`` was set or the session lost. Raises ZooKeeperError when ZooKeeper does not
         answer.
@@ -94,7 +94,7 @@ class Election:
                     leader_term(record)
             finally:
                 session.resign()
-                # Not before the znode is gone: whoever is elected next need not wait for that.
+                # After the znode's deletion, so that the next leader need not wait for it.
                 lock.release()
         except CancelledError:
             _log.debug("candidacy withdrawn")
@@ -102,12 +102,12 @@ class Election:
             raise ZooKeeperError(f"ZooKeeper at {session.hosts}: {error!r} for {ELECTION}") from error
 
     def cancel(self) -> None:
-        """Wake a candidate that waits, after ``stop`` was set."""
+        """Wake a waiting candidate after ``stop`` was set."""
         if self._lock is not None:
             self._lock.cancel()
 
     def candidates(self) -> list[CandidateRecord]:
-        """All controllers that lead, or would, by their ids. Raises ZooKeeperError."""
+        """The leader and all candidates, by their ids. Raises ZooKeeperError."""
         session = self._session
         session.sync()
         try:
@@ -119,7 +119,7 @@ class Election:
 
 
 class _ElectionLock(Lock):  # type: ignore[misc] # kazoo is not typed
-    """Kazoo's lock, which after an interruption asks again within a second, instead of up to a minute."""
+    """Kazoo's lock, but after an interruption it retries within a second instead of up to a minute (D-128)."""
 
     def __init__(self, client: Any, identifier: str, stop: threading.Event) -> None:
         super().__init__(client, ELECTION, identifier)

@@ -1,4 +1,4 @@
-"""The JSON of znodes as typed values, and those of the election."""
+"""Znodes' JSON as typed values, and the records of the election."""
 
 from __future__ import annotations
 
@@ -6,37 +6,66 @@ import gzip
 import zlib
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
-# What one looks at by hand stays plain; gzip, so that "gunzip" shows the rest.
+# Values that operators read stay plain text; gzip, so that "gunzip" shows the others.
 _COMPRESSED_FROM = 4096
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-class Record(BaseModel):
-    """Base of znode contents; fields of a newer version are ignored."""
+OPEN = ConfigDict(extra="allow", frozen=True)
+"""Of what is written again: members of a newer controller are kept as they are."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+
+class NewerRecordError(RequestError):
+    """Only a newer controller understands the record: nothing was changed, and that controller may lead soon."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            ErrorCode.UNSUPPORTED_VERSION, f"{what}: a newer controller is needed to go on with it"
+        )
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
+class UnreadableRecordError(RequestError):
+    """A znode's content is invalid."""
+
+
+class Record(BaseModel):
+    """Base of znode contents.
+
+    Unknown members are kept when the record is written again. ``version`` is raised where that is not enough: a record with
+    a higher version than its class is only read, neither acted on nor written (D-221).
+    """
+
+    model_config = OPEN
 
     version: int = 1
 
+    @property
+    def is_newer(self) -> bool:
+        """Whether only a newer controller understands the record well enough to act on it."""
+        known: int = type(self).model_fields["version"].default
+        return self.version > known
+
 
 class LeaderRecord(Record):
-    """``/controller``, ephemeral. ``token`` is the key under which other controllers, which alone can read this, sign what they
-    hand on to the leader."""
+    """``/controller``, ephemeral."""
 
     id: str
     url: str
     epoch: int
-    token: str = Field(default="", repr=False)
 
 
 class CandidateRecord(Record):
-    """``/election/<lock>``, ephemeral: a controller that leads, or would."""
+    """``/election/<lock>``, ephemeral: a controller that leads, or a candidate."""
 
     id: str
     url: str
@@ -46,16 +75,23 @@ _RecordT = TypeVar("_RecordT", bound=Record)
 
 
 def parse(kind: type[_RecordT], data: bytes, path: str) -> _RecordT:
-    """The record in a znode's ``data``, compressed or not; raises RequestError naming ``path`` when it is not one."""
+    """The record in a znode's ``data``, compressed or not; raises UnreadableRecordError naming ``path`` when it is not one."""
     try:
         return kind.model_validate_json(gzip.decompress(data) if data.startswith(_GZIP_MAGIC) else data)
     except (ValidationError, OSError, EOFError, zlib.error) as error:
-        raise RequestError(
+        raise UnreadableRecordError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {path} does not hold a {kind.__name__}: {error}"
         ) from error
 
 
+def owned(record: _RecordT, path: str) -> _RecordT:
+    """``record``, which may be acted on and written again; raises NewerRecordError naming ``path`` when it must not."""
+    if record.is_newer:
+        raise NewerRecordError(f"znode {path} is a newer controller's (version {record.version})")
+    return record
+
+
 def dump(record: Record) -> bytes:
-    """A record as znode data: JSON, compressed where it is large, since a ZooKeeper packet may have 1 MB in all."""
-    data = record.model_dump_json().encode()
+    """A record as znode data: JSON, compressed where it is large, since a ZooKeeper packet is limited to 1 MB."""
+    data = record.model_dump_json(by_alias=True).encode()
     return data if len(data) < _COMPRESSED_FROM else gzip.compress(data, mtime=0)

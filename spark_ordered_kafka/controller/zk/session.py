@@ -1,27 +1,25 @@
 """The ZooKeeper session: reads, the claim to be the controller, and writes that only the controller can make.
 
-Every write is one ZooKeeper transaction that checks the version of ``/controller_epoch``, so that whatever a deposed
-controller still sends fails. Reads ask ZooKeeper's quorum alone, so that they are as good from any controller.
+Every write is one ZooKeeper transaction that checks the version of ``/controller_epoch``, so that all writes of a deposed
+controller fail. Reads need only ZooKeeper's quorum, so every controller can serve them (D-125).
 """
 
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from kazoo.client import KazooState, TransactionRequest
 from kazoo.exceptions import (
     BadVersionError,
-    KazooException,
     NodeExistsError,
     NoNodeError,
     RolledBackError,
     RuntimeInconsistency,
 )
-from kazoo.handlers.threading import KazooTimeoutError
 
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.controller.zk import connection as zookeeper
@@ -34,8 +32,12 @@ CONTROLLER = f"{ROOT}/controller"
 CONTROLLER_EPOCH = f"{ROOT}/controller_epoch"
 _POLL = 0.2
 _ANY_VERSION = -1
+_ATTEMPTS = 5
+"""Attempts of a compare-and-set."""
 
 _log = logging.getLogger(__name__)
+
+_ResultT = TypeVar("_ResultT")
 
 
 class DeposedError(RequestError):
@@ -46,7 +48,7 @@ class DeposedError(RequestError):
 
 
 class ZooKeeperError(UnavailableError):
-    """ZooKeeper did not answer this process: what was asked for may have been done, and another controller may answer."""
+    """ZooKeeper did not answer this process: the request may have been carried out, and another controller may answer."""
 
 
 class ConflictError(RequestError):
@@ -57,11 +59,11 @@ class ConflictError(RequestError):
 
 
 class Session:
-    """A ZooKeeper session that may hold the claim to be the controller. Safe to share between threads.
+    """A ZooKeeper session that may hold the claim to be the controller. Thread-safe.
 
     ``hosts`` is ZooKeeper's connect string; ``timeout`` is in seconds. Raises ZooKeeperError when ZooKeeper does not
-    answer within ``timeout``, and DeposedError where the claim is needed and not held. ``lost`` is set when the claim
-    is gone: the session has expired, or another controller was seen; ``on_lost`` is called then.
+    answer within ``timeout``, and DeposedError where the claim is required and missing. ``lost`` is set when the claim is
+    lost: the session has expired, or there is another controller; ``on_lost`` is called then.
     """
 
     def __init__(
@@ -73,7 +75,6 @@ class Session:
         self._on_lost = on_lost
         self.client = zookeeper.client_of(settings)
         self._epoch: tuple[int, int] | None = None  # epoch, version of CONTROLLER_EPOCH
-        self._token: str | None = None
         self._suspended = threading.Event()
         self.lost = threading.Event()
         self._single_flight = SingleFlight(self._confirm)
@@ -82,7 +83,7 @@ class Session:
     # -- connection ---------------------------------------------------------------------------------------------
 
     def connect(self, timeout: float, paths: Sequence[str]) -> None:
-        """Open the session and make the fixed znodes; raises what :func:`zookeeper.connect` raises."""
+        """Open the session and create the fixed znodes; raises what :func:`zookeeper.connect` raises."""
         zookeeper.connect(self.client, self._settings, ROOT, timeout)
         for path in paths:
             self.wait(self.client.ensure_path_async(path), path)
@@ -103,24 +104,11 @@ class Session:
         return bool(self.client.connected) and not self._suspended.is_set()
 
     def wait(self, pending: Any, path: str) -> Any:
-        """The result of an asynchronous request for ``path``.
-
-        Raises NoNodeError, NodeExistsError and BadVersionError as they are, ZooKeeperError when there is no answer, and
-        RequestError when it is refused.
-        """
+        """As :func:`zookeeper.result_of`, but ZooKeeperError when there is no answer."""
         try:
-            return pending.get(timeout=self._timeout)
-        except (NoNodeError, NodeExistsError, BadVersionError):
-            raise
-        except KazooTimeoutError as error:
-            raise ZooKeeperError(
-                f"ZooKeeper at {self.hosts} did not answer for {path} within {self._timeout:g} s"
-            ) from error
-        except KazooException as error:
-            translated = zookeeper.translated(error, self._settings, path)
-            if isinstance(translated, UnavailableError):
-                translated = ZooKeeperError(str(translated))
-            raise translated from error
+            return zookeeper.result_of(pending, self._settings, path, self._timeout)
+        except UnavailableError as error:
+            raise ZooKeeperError(str(error)) from error
 
     def _on_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
@@ -133,10 +121,9 @@ class Session:
     # -- the claim ----------------------------------------------------------------------------------------------
 
     def prepare(self, election: str) -> None:
-        """Get ready for a candidacy: remove what this session has left of earlier ones, below ``election`` too.
+        """Prepare a candidacy: remove this session's znodes of earlier ones, below ``election`` too.
 
-        A claim, or the end of one, whose answer got lost leaves znodes that last as long as the session: for ever, if
-        it goes well.
+        A claim or resignation whose answer was lost may leave ephemeral znodes, which would stay as long as the session.
         """
         zookeeper.reconnect(self.client, self._settings, ROOT, self._timeout)
         self.lost.clear()
@@ -159,14 +146,11 @@ class Session:
         """
         while self._await_vacancy(stop):
             data, stat = self.wait(self.client.get_async(CONTROLLER_EPOCH), CONTROLLER_EPOCH)
-            record = LeaderRecord(
-                id=controller_id, url=url, epoch=int(data) + 1, token=secrets.token_urlsafe(32)
-            )
+            record = LeaderRecord(id=controller_id, url=url, epoch=int(data) + 1)
             transaction = self.client.transaction()
             transaction.set_data(CONTROLLER_EPOCH, str(record.epoch).encode(), version=stat.version)
             transaction.create(CONTROLLER, dump(record), ephemeral=True)
             if _first_failure(self.wait(transaction.commit_async(), CONTROLLER)) is None:
-                self._token = record.token
                 self._epoch = (record.epoch, stat.version + 1)
                 if self.lost.is_set():  # before the line above
                     self._epoch = None
@@ -175,7 +159,7 @@ class Session:
         return None
 
     def resign(self) -> None:
-        """Give the claim up, so that the next controller need not wait for the end of this session."""
+        """Resign, so that the next controller need not wait for the end of this session."""
         epoch, self._epoch = self._epoch, None
         if epoch is None or not self.connected:
             return
@@ -189,18 +173,15 @@ class Session:
 
     @property
     def leading(self) -> bool:
-        """Whether this process believes to be the controller and its session is alive."""
+        """Whether this process is the controller by its own state, with a live session."""
         return self._epoch is not None and not self._suspended.is_set() and not self.lost.is_set()
-
-    @property
-    def token(self) -> str | None:
-        """That of the claim; None when none is held."""
-        return self._token if self._epoch is not None else None
 
     def _await_vacancy(self, stop: threading.Event) -> bool:
         while not stop.is_set():
             gone = threading.Event()
-            stat = self.wait(self.client.exists_async(CONTROLLER, watch=_Setter(gone)), CONTROLLER)
+            # After any event of the znode, check it again.
+            watch = partial(lambda gone, _: gone.set(), gone)
+            stat = self.wait(self.client.exists_async(CONTROLLER, watch=watch), CONTROLLER)
             if stat is None:
                 return not self.lost.is_set()
             _log.info("another controller is active; waiting for it to leave")
@@ -212,15 +193,15 @@ class Session:
     # -- reads --------------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """What this session reads from now on is at least what ZooKeeper's quorum has agreed on by now."""
+        """Make later reads of this session see at least all that ZooKeeper's quorum has committed so far."""
         self._single_flight.confirm()
 
     def read(self, path: str) -> tuple[bytes, int] | None:
         """Linearizable read: data and version of a znode, None when there is none.
 
-        The quorum agrees on a write of nothing first, one for all who read at the same time; a server that answers it has
-        seen whatever was written before. ``sync`` would not do: ZooKeeper's leader answers it alone, also one that has been
-        replaced and does not know it yet.
+        The quorum commits an empty write first, one for all simultaneous reads; a server that answers it has all earlier
+        writes. ``sync`` would not do: ZooKeeper's leader answers it alone, even after it was replaced without knowing
+        (D-124).
         """
         session = self.client.client_id
         self._single_flight.confirm()
@@ -228,7 +209,7 @@ class Session:
             data, stat = self.wait(self.client.get_async(path), path)
         except NoNodeError:
             data = stat = None
-        # A new session may have begun at a server that is behind.
+        # A new session may have begun at a server that lags.
         if self.client.client_id != session:
             raise ZooKeeperError(
                 f"the session with ZooKeeper at {self.hosts} was replaced while {path} was read"
@@ -238,7 +219,7 @@ class Session:
     def children(self, path: str) -> dict[str, bytes]:
         """name -> data of the znodes right below ``path``, as this session sees them; raises NoNodeError without ``path``.
 
-        One that was deleted between the two requests is left out.
+        Omits a child that was deleted between the two requests.
         """
         names = self.wait(self.client.get_children_async(path), path)
         reads = [(name, self.client.get_async(f"{path}/{name}")) for name in names]
@@ -252,15 +233,15 @@ class Session:
         return found
 
     def leader(self) -> LeaderRecord | None:
-        """Whoever is the controller now; a linearizable read."""
+        """The current controller; a linearizable read."""
         found = self.read(CONTROLLER)
         return None if found is None else parse(LeaderRecord, found[0], CONTROLLER)
 
     def _confirm(self) -> None:
-        """Have the quorum agree on a write of nothing."""
+        """Commit an empty write."""
         if (
             not self.connected
-        ):  # kazoo would wait for the connection, and whoever asks had better ask another controller
+        ):  # kazoo would wait for the connection, and the caller can use another controller
             raise ZooKeeperError(f"the connection to ZooKeeper at {self.hosts} is interrupted")
         transaction = self.client.transaction()
         transaction.check(ROOT, _ANY_VERSION)
@@ -280,9 +261,9 @@ class Session:
         return epoch
 
     def verify(self) -> None:
-        """Raises DeposedError unless this process is the controller: ZooKeeper's quorum is asked, by a write of nothing.
+        """Raises DeposedError unless this process is the controller: an empty write asks ZooKeeper's quorum (D-123).
 
-        After a pause of the process nothing else tells: not its memory, not a clock.
+        After a pause of the process, neither its memory nor a clock is enough.
         """
         transaction = self.transaction()
         transaction.check(CONTROLLER, 0)
@@ -326,6 +307,22 @@ class Session:
             raise ConflictError(path) from error
         raise ZooKeeperError(f"ZooKeeper at {self.hosts} refused to write {path}: {error!r}") from error
 
+    def compare_and_set(self, path: str, fill: Callable[[TransactionRequest], _ResultT]) -> _ResultT:
+        """Commit a transaction that ``fill`` fills; what it returned. It runs again when the transaction loses a race.
+
+        ``fill`` reads what its write depends on, adds the write with the versions that it has read, and refuses by
+        raising. ``path`` is for error messages. Raises ConflictError when the transaction loses five times.
+        """
+        for _ in range(_ATTEMPTS):
+            transaction = self.transaction()
+            result = fill(transaction)
+            try:
+                self.commit(transaction, path)
+            except ConflictError:
+                continue
+            return result
+        raise ConflictError(path)
+
     def _deposed(self) -> DeposedError:
         self._lose()
         return DeposedError()
@@ -336,18 +333,8 @@ class Session:
         self._on_lost()
 
 
-class _Setter:
-    """A watch that sets an event; whatever happened to the znode, it is looked at again."""
-
-    def __init__(self, event: threading.Event) -> None:
-        self._event = event
-
-    def __call__(self, _: object) -> None:
-        self._event.set()
-
-
 def _first_failure(results: Sequence[object]) -> tuple[int, Exception] | None:
-    """Index and error of the operation that failed; the others of its transaction only say "rolled back"."""
+    """Index and error of the operation that failed; the other operations of its transaction only have "rolled back"."""
     for index, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
             return index, result

@@ -1,4 +1,4 @@
-"""One confirmation for all who ask at the same time."""
+"""One confirmation for all callers that wait at the same time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from concurrent.futures import Future
 
 
 class SingleFlight:
-    """Runs ``confirm`` for whoever asks, once for all that wait; for use by any number of threads.
+    """Runs ``confirm`` once for all waiting callers. Thread-safe.
 
-    Everybody who asks is let through by a call of ``confirm`` that *began* after the question. So of a thousand who ask at
-    once, the first is served by one call and the others by the next.
+    A caller returns after a call of ``confirm`` that *began* after its own call. So for a thousand simultaneous callers, one
+    call serves the first, and the next call all others.
     """
 
     def __init__(self, confirm: Callable[[], None]) -> None:

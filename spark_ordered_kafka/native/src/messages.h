@@ -4,7 +4,7 @@
 
 #include "kernel.h"
 
-/* Find confluent-kafka's Message and make ours of it. Returns the class (borrowed), or NULL with an exception set:
+/* Make the class of messages that fetch() returns. Returns it (borrowed), or NULL with an exception set:
  * ImportError where Message lacks what is called here. */
 PyObject *messages_bind(void);
 

@@ -10,13 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "builder.h"
+#include "batch.h"
 
 #define CAPSULE "spark_ordered_kafka.reading"
-#define TIMESTAMP_NOT_AVAILABLE 0
-
-/* The columns of a drained batch, in the order of native/draining.py's schema. */
-enum { KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS, COLUMNS };
 
 struct reading {
     PyObject *consumer;
@@ -28,19 +24,6 @@ struct reading {
 struct limits {
     int64_t end, records, bytes;
     int timeout;
-    bool headers;
-};
-
-struct batch {
-    int64_t rows, bytes;
-    struct strings key, value;
-    struct buffer offsets, timestamps, types;
-    struct {
-        struct validity validity;
-        struct buffer offsets;
-        int32_t count;
-        struct strings name, value;
-    } headers;
 };
 
 /* What is no record: the end of the partition, or an error. */
@@ -50,86 +33,6 @@ struct event {
     int64_t offset;
     char *text;
 };
-
-static void batch_free(struct batch *batch)
-{
-    strings_free(&batch->key);
-    strings_free(&batch->value);
-    buffer_free(&batch->offsets);
-    buffer_free(&batch->timestamps);
-    buffer_free(&batch->types);
-    buffer_free(&batch->headers.validity.bits);
-    buffer_free(&batch->headers.offsets);
-    strings_free(&batch->headers.name);
-    strings_free(&batch->headers.value);
-}
-
-/* -- a record ------------------------------------------------------------------------------------------------------ */
-
-static const rd_kafka_headers_t *headers_of(const rd_kafka_message_t *message, const struct limits *limits)
-{
-    rd_kafka_headers_t *headers;
-
-    if (!limits->headers || rk.rd_kafka_message_headers(message, &headers) != 0)
-        return NULL;
-    return headers;
-}
-
-/* The bytes of a record as they count here; a name may grow to three times its size when it is made UTF-8. */
-static int64_t size_of(const rd_kafka_message_t *message, const rd_kafka_headers_t *headers)
-{
-    int64_t size = (int64_t)message->len + (int64_t)message->key_len;
-    const char *name;
-    const void *value;
-    size_t length;
-
-    for (size_t i = 0; headers != NULL && rk.rd_kafka_header_get_all(headers, i, &name, &value, &length) == 0; i++)
-        size += 3 * (int64_t)strlen(name) + (int64_t)length;
-    return size;
-}
-
-static bool append_headers(struct batch *batch, const rd_kafka_headers_t *headers)
-{
-    const char *name;
-    const void *value;
-    size_t length;
-
-    if (batch->headers.offsets.length == 0 && !buffer_append(&batch->headers.offsets, &(int32_t){0}, sizeof(int32_t)))
-        return false;
-    for (size_t i = 0; headers != NULL && rk.rd_kafka_header_get_all(headers, i, &name, &value, &length) == 0; i++) {
-        if (!strings_append_utf8(&batch->headers.name, name, strlen(name)) ||
-            !strings_append(&batch->headers.value, value, length))
-            return false;
-        batch->headers.count++;
-    }
-    return buffer_append(&batch->headers.offsets, &batch->headers.count, sizeof batch->headers.count) &&
-           validity_append(&batch->headers.validity, headers != NULL);
-}
-
-/* Microseconds, the largest or least there is for what cannot be told in them. */
-static int64_t microseconds(int64_t milliseconds)
-{
-    if (milliseconds > INT64_MAX / 1000)
-        return INT64_MAX;
-    return milliseconds < INT64_MIN / 1000 ? INT64_MIN : milliseconds * 1000;
-}
-
-static bool append(struct batch *batch, const rd_kafka_message_t *message, const rd_kafka_headers_t *headers,
-                   const struct limits *limits)
-{
-    rd_kafka_timestamp_type_t type = TIMESTAMP_NOT_AVAILABLE;
-    int64_t timestamp = microseconds(rk.rd_kafka_message_timestamp(message, &type));
-    /* Java's TimestampType, which Spark shows, begins at -1. */
-    int32_t java_type = (int32_t)type - 1;
-
-    batch->rows++;
-    return strings_append(&batch->key, message->key, message->key_len) &&
-           strings_append(&batch->value, message->payload, message->len) &&
-           buffer_append(&batch->offsets, &message->offset, sizeof message->offset) &&
-           buffer_append(&batch->timestamps, &timestamp, sizeof timestamp) &&
-           buffer_append(&batch->types, &java_type, sizeof java_type) &&
-           (!limits->headers || append_headers(batch, headers));
-}
 
 /* -- a batch ------------------------------------------------------------------------------------------------------- */
 
@@ -162,8 +65,7 @@ static enum outcome take_event(const rd_kafka_message_t *message, struct event *
 static enum outcome take_record(const rd_kafka_message_t *message, struct filling *filling)
 {
     const struct limits *limits = filling->limits;
-    const rd_kafka_headers_t *headers = headers_of(message, limits);
-    int64_t size = size_of(message, headers);
+    int64_t size = batch_bytes_of(&filling->batch, message);
 
     if (message->offset >= limits->end) {
         filling->position = limits->end;
@@ -171,7 +73,7 @@ static enum outcome take_record(const rd_kafka_message_t *message, struct fillin
     }
     if (filling->batch.bytes + size > INT32_MAX)
         return TOO_LARGE;
-    if (!append(&filling->batch, message, headers, limits))
+    if (!batch_append(&filling->batch, message))
         return NO_MEMORY;
     filling->batch.bytes += size;
     filling->position = message->offset + 1;
@@ -211,75 +113,6 @@ static void fill(struct reading *reading, struct filling *filling)
         filling->outcome = EMPTY;
 }
 
-/* -- as Arrow ------------------------------------------------------------------------------------------------------ */
-
-static bool numbers_export(struct buffer *numbers, int64_t length, struct ArrowArray *array)
-{
-    return arrow_export(array, length, 0, (struct buffer *[]){NULL, numbers}, 2, 0);
-}
-
-static bool headers_export(struct batch *batch, struct ArrowArray *array)
-{
-    struct validity *validity = &batch->headers.validity;
-    struct ArrowArray *pairs;
-
-    if (!arrow_export(array, validity->length, validity->nulls,
-                      (struct buffer *[]){&validity->bits, &batch->headers.offsets}, 2, 1))
-        return false;
-    pairs = array->children[0];
-    return arrow_export(pairs, batch->headers.count, 0, (struct buffer *[]){NULL}, 1, 2) &&
-           strings_export(&batch->headers.name, pairs->children[0]) &&
-           strings_export(&batch->headers.value, pairs->children[1]);
-}
-
-static bool batch_export(struct batch *batch, const struct limits *limits, struct ArrowArray *array)
-{
-    if (!arrow_export(array, batch->rows, 0, (struct buffer *[]){NULL}, 1, limits->headers ? COLUMNS : HEADERS))
-        return false;
-    return strings_export(&batch->key, array->children[KEY]) && strings_export(&batch->value, array->children[VALUE]) &&
-           numbers_export(&batch->offsets, batch->rows, array->children[OFFSET]) &&
-           numbers_export(&batch->timestamps, batch->rows, array->children[TIMESTAMP]) &&
-           numbers_export(&batch->types, batch->rows, array->children[TIMESTAMP_TYPE]) &&
-           (!limits->headers || headers_export(batch, array->children[HEADERS]));
-}
-
-static void free_array(PyObject *capsule)
-{
-    struct ArrowArray *array = PyCapsule_GetPointer(capsule, ARROW_ARRAY_CAPSULE);
-
-    if (array == NULL) {
-        PyErr_WriteUnraisable(capsule);
-        return;
-    }
-    /* Whoever has imported it has moved the content, and set this to NULL. */
-    if (array->release != NULL)
-        array->release(array);
-    free(array);
-}
-
-/* A capsule of the batch's struct array, None without rows. */
-static PyObject *batch_capsule(struct batch *batch, const struct limits *limits)
-{
-    struct ArrowArray *array;
-    PyObject *capsule;
-
-    if (batch->rows == 0)
-        return Py_NewRef(Py_None);
-    array = calloc(1, sizeof *array);
-    if (array == NULL)
-        return PyErr_NoMemory();
-    capsule = PyCapsule_New(array, ARROW_ARRAY_CAPSULE, free_array);
-    if (capsule == NULL) {
-        free(array);
-        return NULL;
-    }
-    if (!batch_export(batch, limits, array)) {
-        Py_DECREF(capsule);
-        return PyErr_NoMemory();
-    }
-    return capsule;
-}
-
 static PyObject *event_tuple(const struct event *event)
 {
     if (!event->happened)
@@ -304,7 +137,7 @@ static void reading_free(PyObject *capsule)
     }
     if (reading->queue != NULL) {
         Py_BEGIN_ALLOW_THREADS
-        /* Without an assignment nobody takes what is left there; it would be kept with the partition. */
+        /* Without an assignment, messages left in the queue would stay in memory with the partition. */
         while (rk.rd_kafka_consume_callback_queue(reading->queue, 0, drop, NULL) > 0)
             ;
         rk.rd_kafka_queue_destroy(reading->queue);
@@ -353,7 +186,7 @@ static PyObject *result_of(struct filling *filling)
     if (filling->outcome == TOO_LARGE)
         return PyErr_Format(PyExc_OverflowError, "the record at offset %lld is too large for an Arrow array",
                             (long long)filling->position);
-    array = batch_capsule(&filling->batch, filling->limits);
+    array = batch_capsule(&filling->batch);
     if (array == NULL)
         return NULL;
     event = event_tuple(&filling->event);
@@ -386,7 +219,7 @@ static PyObject *drain(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "OLLLLip", &capsule, &position, &end, &records, &bytes, &limits.timeout, &headers))
         return NULL;
-    limits.end = end, limits.records = records, limits.bytes = bytes, limits.headers = headers != 0;
+    limits.end = end, limits.records = records, limits.bytes = bytes, filling.batch.with_headers = headers != 0;
     reading = PyCapsule_GetPointer(capsule, CAPSULE);
     if (reading == NULL || !check_limits(&limits))
         return NULL;

@@ -1,6 +1,6 @@
 /* A request whose connection broke, or that timed out, may still reach its broker, after whatever was sent in its stead.
- * librdkafka tells its plugins of each, before it sends it again: so who has the outcome of a transaction has the number
- * of its lost requests, too.
+ * librdkafka tells its plugins of each, before it sends it again: so once the outcome of a transaction is known, the
+ * number of its lost requests is, too.
  */
 #include "unanswered.h"
 
@@ -129,7 +129,7 @@ PyMethodDef unanswered_methods[] = {
      "unanswered_property(counter) -> (str, str)\n\nThe property by which a producer's configuration names the counter. It"
      " must have this\nmodule's file in plugin.library.paths."},
     {"unanswered", counter_value, METH_O,
-     "unanswered(counter) -> int\n\nHow many there were. Whoever knows the outcome of a transaction finds all that were"
-     " lost in it."},
+     "unanswered(counter) -> int\n\nHow many there were. Once the outcome of a transaction is known, the number has all that"
+     " were lost in it."},
     {NULL, NULL, 0, NULL},
 };

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.controller.access import passwords
-from spark_ordered_kafka.controller.access.passwords import PROVEN_FOR, Budget
+from spark_ordered_kafka.controller.access.passwords import ACCEPTED_TTL, Budget
 from spark_ordered_kafka.errors import UnavailableError
 from tests.controller.access.test_credentials import Logins
 
@@ -28,7 +28,7 @@ def test_behind_one_proxy_nobody_waits_for_the_guesses_at_somebody_else() -> Non
 def test_who_was_right_before_waits_for_no_guesses_at_the_same_user() -> None:
     kafka = Logins()
     assert kafka.proves("secret")
-    kafka.now += PROVEN_FOR
+    kafka.now += ACCEPTED_TTL
     for n in range(20):
         assert not kafka.proves(f"guess {n}")
     slept, asked = kafka.slept, len(kafka.asked)
@@ -40,24 +40,24 @@ def test_a_password_that_is_right_no_more_is_a_guess() -> None:
     kafka = Logins()
     assert kafka.proves("secret")
     kafka.users["alice"] = "other"
-    kafka.now += PROVEN_FOR
+    kafka.now += ACCEPTED_TTL
     assert not kafka.proves("secret")
     for n in range(20):
         assert not kafka.proves(f"guess {n}")
     slept = kafka.slept
-    kafka.now += passwords.REFUSED_FOR
+    kafka.now += passwords.REFUSED_TTL
     assert not kafka.proves("secret")
     assert not kafka.proves("guess")
     assert kafka.slept > slept, "it has cost as much as any other"
 
 
 def test_right_ones_are_not_forgotten_for_many_wrong_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passwords, "_REMEMBERED", 20)
+    monkeypatch.setattr(passwords, "MAX_ENTRIES", 20)
     kafka = Logins()
     assert kafka.proves("secret")
     for n in range(40):
         assert not kafka.proves("guess", username=f"user {n}")
-    kafka.now += PROVEN_FOR
+    kafka.now += ACCEPTED_TTL
     slept = kafka.slept
     assert kafka.proves("secret")
     assert kafka.slept == slept
@@ -82,15 +82,14 @@ def test_few_guesses_at_many_users_are_bounded_by_address_and_in_all() -> None:
 def test_while_the_threads_are_busy_with_guesses_those_who_were_right_go_first() -> None:
     kafka = Logins()
     assert kafka.proves("secret")
-    kafka.now += PROVEN_FOR
+    kafka.now += ACCEPTED_TTL
     kafka.gate.clear()
-    login = kafka.prover._login
-    kafka.prover._login = lambda user, password: user == "alice" or login(user, password)
+    kafka.login = lambda user, password: user == "alice" or kafka.judged(user, password)
 
     async def crowded() -> bool:
         guesses = [
             asyncio.ensure_future(kafka.prover.proves(f"user {n}", "guess", "h"))
-            for n in range(passwords._MAX_PENDING // 2)
+            for n in range(passwords.MAX_PENDING // 2)
         ]
         await asyncio.sleep(0)
         found = await kafka.prover.proves("alice", "secret", "h")

@@ -12,8 +12,6 @@ from spark_ordered_kafka.controller.reassign.machine import machine
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
     ClusterState,
     Directories,
-    Held,
-    Ongoing,
     Partition,
 )
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
@@ -25,11 +23,12 @@ from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Start,
     Withdraw,
 )
-from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
+from spark_ordered_kafka.controller.reassign.machine.tasks import Failure, Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.kafka.values import LocalReplica, PartitionId, Reassignment
+from tests.machine_checks import validate_advance, validate_tasks
 
 LIMITS = Limits(per_broker=2, total=10, broker_timeout=30.0, patience=5.0, retry=1.0)
 P0 = ("t", 0)
@@ -53,6 +52,7 @@ class Story:
         self.fresh: set[PartitionId] = set()
         self.directories = Directories()
         self.intents: Mapping[int, frozenset[PartitionId]] = {}
+        self.failures: list[Failure] = []
         for move in moves:
             self.shows(move.before, place=move.place)
 
@@ -83,9 +83,11 @@ class Story:
             assert shown is not None
             self.partitions[place] = replace(shown, at=self.now + 0.1)
         self.fresh.clear()
-        ongoing = {place: Ongoing(target) for place, target in self.ongoing.items()}
+        ongoing = {place: Reassignment(target, (), ()) for place, target in self.ongoing.items()}
         seen = ClusterState(self.now, self.alive, ongoing, dict(self.partitions), self.directories)
         advance = machine.advance(self.tasks, self.memory, seen, self.limits)
+        validate_advance(self.tasks, advance)
+        self.failures += advance.failures
         self.intents = advance.intents
         told: list[tuple[Ask, OrderedKafkaError | None]] = [
             (ask, (answers or {}).get(type(ask.instruction))) for ask in advance.instructions
@@ -93,6 +95,7 @@ class Story:
         self.tasks, self.memory = machine.with_responses(
             advance.tasks, advance.memory, told, self.now, self.limits
         )
+        validate_tasks(advance.tasks, self.tasks, self.memory)
         return [ask.instruction for ask in advance.instructions]
 
     def begin(self, seconds: float = 1.0) -> None:
@@ -220,6 +223,13 @@ def test_what_kafka_refuses_fails_with_its_code() -> None:
     story.shows((1,))
     story.tick()
     assert (story.states, story.move().error_message) == (["failed"], "no such broker")
+    (failure,) = story.failures
+    assert (failure.request_id, failure.move) == (1, story.move())
+    assert failure.story == (
+        "101.000 waiting -> starting: its turn has come | 101.000 Start: INVALID_REPLICA_ASSIGNMENT: no such broker | "
+        "101.000 starting, to be taken back: INVALID_REPLICA_ASSIGNMENT: no such broker | "
+        "102.000 starting -> failed: failed"
+    )
 
 
 # -- taking over --------------------------------------------------------------------------------------------------
@@ -244,8 +254,8 @@ def test_what_was_done_meanwhile_is_done() -> None:
 # -- log directories ----------------------------------------------------------------------------------------------
 
 
-def dirs(at: float, offline: dict[int, frozenset[str]] | None = None, **held: Held) -> Directories:
-    """``b2=Held(...)``: what broker 2 has of the partition."""
+def dirs(at: float, offline: dict[int, frozenset[str]] | None = None, **held: LocalReplica) -> Directories:
+    """``b2=LocalReplica(...)``: what broker 2 has of the partition."""
     found = {(*P0, int(name[1:])): one for name, one in held.items()}
     return Directories(at, frozenset({1, 2, 3, 4}), found, offline or {})
 
@@ -255,12 +265,12 @@ def test_a_log_directory_is_told_first_and_again_once_the_replica_is_elsewhere()
     absent = RequestError(ErrorCode.REPLICA_NOT_AVAILABLE, "none")
     assert story.tick({MoveToLogDir: absent}) == [MoveToLogDir(P0, 2, "/b"), Start(P0, (2,))]
     story.shows((2,))
-    story.directories = dirs(story.now + 0.9, b2=Held("/a", 10))
+    story.directories = dirs(story.now + 0.9, b2=LocalReplica("/a", 10))
     assert story.tick() == [MoveToLogDir(P0, 2, "/b")]
     assert story.states == ["placing"]
-    story.directories = dirs(story.now + 0.9, b2=Held("/a", 10, "/b", 5))
+    story.directories = dirs(story.now + 0.9, b2=LocalReplica("/a", 10, "/b", 5))
     assert story.tick(seconds=2.0) == []
-    story.directories = dirs(story.now + 0.9, b2=Held("/b", 10))
+    story.directories = dirs(story.now + 0.9, b2=LocalReplica("/b", 10))
     story.shows((2,))
     story.tick()
     assert story.states == ["done"]
@@ -276,11 +286,11 @@ def test_a_cancelled_copy_goes_back_to_where_the_replica_is() -> None:
     story = Story(a_move((1,), (1,), before_log_dirs=("/a",), after_log_dirs=("/b",)))
     assert story.tick() == [MoveToLogDir(P0, 1, "/b")]
     story.cancel()
-    story.directories = dirs(story.now + 0.5, b1=Held("/a", 10, "/b", 5))
+    story.directories = dirs(story.now + 0.5, b1=LocalReplica("/a", 10, "/b", 5))
     assert story.tick() == []
-    story.directories = dirs(story.now + 0.9, b1=Held("/a", 10, "/b", 5))
+    story.directories = dirs(story.now + 0.9, b1=LocalReplica("/a", 10, "/b", 5))
     assert story.tick() == [CancelLogDirMove(P0, 1, "/a")]
-    story.directories = dirs(story.now + 0.9, b1=Held("/a", 10))
+    story.directories = dirs(story.now + 0.9, b1=LocalReplica("/a", 10))
     story.shows((1,))
     story.tick()
     assert story.states == ["cancelled"]
@@ -289,7 +299,7 @@ def test_a_cancelled_copy_goes_back_to_where_the_replica_is() -> None:
 def test_a_log_directory_that_goes_offline_fails_the_move() -> None:
     story = Story(a_move((1,), (2,)))
     story.begin()
-    story.directories = dirs(story.now, b2=Held("/a", 10))
+    story.directories = dirs(story.now, b2=LocalReplica("/a", 10))
     story.tick()
     story.directories = dirs(story.now, {2: frozenset({"/a"})})
     assert story.tick() == [Withdraw(P0)]

@@ -10,15 +10,15 @@ from spark_ordered_kafka.controller.placement.planner import (
     Broker,
     Goal,
     GoalKind,
-    LogDir,
     Partition,
     Snapshot,
     plan,
 )
 from spark_ordered_kafka.controller.placement.planner.checks import unknown_topics
 from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.kafka.values import LogDir
 
-DIRS = (LogDir("/a"), LogDir("/b"), LogDir("/off", online=False))
+DIRS = (LogDir("/a"), LogDir("/b"), LogDir("/off", 56))
 CLUSTER = Snapshot(
     (Broker(1, log_dirs=DIRS), Broker(2, "b"), Broker(3, alive=False)),
     (Partition("t", 0, (1, 2), 1, (1, 2), (1, 1)),),
@@ -51,7 +51,7 @@ CLUSTER = Snapshot(
         ("empty_log_dirs", {"brokers": (1,), "log_dirs": ("/x",)}, "LOG_DIR_NOT_FOUND", "'/x': broker 1 has /a, /b, /off"),
         ("empty_log_dirs", {"brokers": (1,), "log_dirs": ("/off",)}, "KAFKA_STORAGE_ERROR", "'/off', which is offline"),
         ("empty_log_dirs", {"brokers": (1,), "log_dirs": ("/a", "/b")}, "INVALID_REQUEST", "no other one that is online"),
-        ("empty_log_dirs", {"brokers": (2,), "log_dirs": ("/a",)}, "BROKER_NOT_AVAILABLE", "did not tell"),
+        ("empty_log_dirs", {"brokers": (2,), "log_dirs": ("/a",)}, "BROKER_NOT_AVAILABLE", "did not report"),
         ("balance_log_dirs", {}, "INVALID_REQUEST", "brokers is missing"),
         ("balance_log_dirs", {"brokers": (3,)}, "UNKNOWN_MEMBER_ID", "which is down"),
     ],
@@ -69,7 +69,7 @@ def test_capacity_that_is_missing_is_told() -> None:
     with pytest.raises(RequestError) as refused:
         plan(Snapshot(brokers, rows), Goal("drain", brokers=(1,)))
     assert refused.value.name == "GUARD_RAILS"
-    assert "draining broker 1: 2 of 3 replicas to move have no place" in refused.value.message
+    assert "draining broker 1: 2 of 3 replicas have no place" in refused.value.message
     assert "{2: 1, 3: 0}" in refused.value.message
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_ordered_kafka.controller.reassign.machine.cluster_state import Directories, Held, Partition
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
+    Directories,
+    Partition,
+)
 from spark_ordered_kafka.controller.reassign.machine.progress import (
     UNKNOWN,
     Rate,
@@ -17,6 +20,8 @@ from spark_ordered_kafka.controller.reassign.machine.progress import (
     unmeasured,
 )
 from spark_ordered_kafka.controller.state.reassignment_records import Move
+from spark_ordered_kafka.kafka.values import LocalReplica
+from spark_ordered_kafka.updates import updated
 
 PARTITION = Partition(1.0, "id", 1, (1, 2), (1, 2))
 
@@ -26,51 +31,53 @@ def a_move(**fields: object) -> Move:
     return Move.model_validate({**given, **fields})
 
 
-def directories(**held: Held) -> Directories:
+def directories(**held: LocalReplica) -> Directories:
     return Directories(
         1.0, frozenset({1, 2, 3}), {("t", 0, int(name[1:])): one for name, one in held.items()}
     )
 
 
 def test_a_new_replica_is_measured_by_the_leaders_log() -> None:
-    move = measured(a_move(), PARTITION, directories(b1=Held("/a", 1000), b3=Held("/a", 250)))
+    move = measured(a_move(), PARTITION, directories(b1=LocalReplica("/a", 1000), b3=LocalReplica("/a", 250)))
     assert move.copied == {3: (250, 1000)}
 
 
 def test_a_replica_that_is_not_there_yet_has_nothing_of_it() -> None:
-    assert measured(a_move(), PARTITION, directories(b1=Held("/a", 1000))).copied == {3: (0, 1000)}
+    assert measured(a_move(), PARTITION, directories(b1=LocalReplica("/a", 1000))).copied == {3: (0, 1000)}
 
 
 def test_never_more_is_there_than_there_will_be_and_an_empty_log_has_one_byte() -> None:
-    move = measured(a_move(), PARTITION, directories(b1=Held("/a", 10), b3=Held("/a", 12)))
+    move = measured(a_move(), PARTITION, directories(b1=LocalReplica("/a", 10), b3=LocalReplica("/a", 12)))
     assert move.copied == {3: (10, 10)}
-    assert measured(a_move(), PARTITION, directories(b1=Held("/a", 0))).copied == {3: (0, 1)}
+    assert measured(a_move(), PARTITION, directories(b1=LocalReplica("/a", 0))).copied == {3: (0, 1)}
 
 
 def test_without_a_leader_the_whole_is_not_known_or_as_it_was() -> None:
     leaderless = Partition(1.0, "id", -1, (1, 2), (1, 2))
-    there = directories(b3=Held("/a", 250))
+    there = directories(b3=LocalReplica("/a", 250))
     assert measured(a_move(), leaderless, there).copied == {3: (250, UNKNOWN)}
     assert measured(a_move(copied={3: (100, 1000)}), leaderless, there).copied == {3: (250, 1000)}
 
 
 def test_a_broker_that_does_not_tell_stays_as_it_was() -> None:
-    silent = Directories(1.0, frozenset({1}), {("t", 0, 1): Held("/a", 1100)})
+    silent = Directories(1.0, frozenset({1}), {("t", 0, 1): LocalReplica("/a", 1100)})
     assert measured(a_move(copied={3: (100, 1000)}), PARTITION, silent).copied == {3: (100, 1100)}
 
 
 def test_a_move_between_log_directories_is_measured_by_the_temporary_replica() -> None:
     move = a_move(after=(1, 2), before_log_dirs=("/a", "/a"), after_log_dirs=("/b", None))
-    assert measured(move, PARTITION, directories(b1=Held("/a", 900, "/b", 300))).copied == {1: (300, 900)}
-    assert measured(move, PARTITION, directories(b1=Held("/b", 950))).copied == {1: (950, 950)}
+    assert measured(move, PARTITION, directories(b1=LocalReplica("/a", 900, "/b", 300))).copied == {
+        1: (300, 900)
+    }
+    assert measured(move, PARTITION, directories(b1=LocalReplica("/b", 950))).copied == {1: (950, 950)}
 
 
 def test_what_was_over_before_it_could_be_measured_is_measured_late() -> None:
-    done = completed(a_move()).model_copy(update={"state": "done"})
+    done = updated(completed(a_move()), state="done")
     assert unmeasured(done) == (3,)
-    late = measured_late(done, directories(b3=Held("/a", 700)))
+    late = measured_late(done, directories(b3=LocalReplica("/a", 700)))
     assert late.copied == {3: (700, 700)}
-    assert measured_late(late, directories(b3=Held("/a", 900))) is late
+    assert measured_late(late, directories(b3=LocalReplica("/a", 900))) is late
     assert unmeasured(a_move(state="failed", copied={3: (1, 1)})) == ()
 
 
@@ -87,7 +94,7 @@ def test_rows_are_in_progress_until_the_end_says_how_it_was() -> None:
     assert row.error_code == 60, "it is being taken back"
     (row,) = rows(a_move(state="failed", error_code=8, error_message="away"))
     assert (row.error_code, row.error_message, row.denominator) == (8, "away", UNKNOWN)
-    (row,) = rows(completed(a_move(copied={3: (1, 5)})).model_copy(update={"state": "done"}))
+    (row,) = rows(updated(completed(a_move(copied={3: (1, 5)})), state="done"))
     assert (row.numerator, row.denominator, row.error_code) == (5, 5, 0)
 
 

@@ -10,8 +10,8 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
     LEADER_RATE,
     LEADER_REPLICAS,
     LOG_DIRS_RATE,
+    ConfigOverride,
     Found,
-    Held,
     Key,
     Need,
     Rate,
@@ -23,6 +23,7 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
 )
 from spark_ordered_kafka.controller.state.reassignment_records import Move, MoveState
 from spark_ordered_kafka.controller.zk.records import dump
+from spark_ordered_kafka.updates import updated
 
 
 def move(
@@ -37,8 +38,8 @@ def move(
 
 def placed(partition: int, state: MoveState = "moving") -> Move:
     """Broker 1's replica goes to another log directory, broker 2's stays where it is, broker 3's may be anywhere."""
-    dirs = {"before_log_dirs": ("/a", "/a", "/a"), "after_log_dirs": ("/b", "/a", None)}
-    return move(partition, (1, 2, 3), (1, 2, 3), state).model_copy(update=dirs)
+    there = move(partition, (1, 2, 3), (1, 2, 3), state)
+    return updated(there, before_log_dirs=("/a", "/a", "/a"), after_log_dirs=("/b", "/a", None))
 
 
 def broker(number: int, name: str) -> Key:
@@ -89,15 +90,15 @@ def test_what_copies_nothing_needs_nothing() -> None:
 )
 def test_an_owners_list_comes_first(prior: str | None, merged: str) -> None:
     ours = Replicas(frozenset({(10, 1), (2, 1)}), (1,))
-    assert ours.value(Held(prior=prior, value=prior)) == merged
+    assert ours.value(ConfigOverride(original=prior, value=prior)) == merged
 
 
 def test_a_list_gets_shorter_by_halves_and_with_every_request() -> None:
-    def value(held: Held, count: int, *requests: int) -> str | None:
+    def value(held: ConfigOverride, count: int, *requests: int) -> str | None:
         return Replicas(frozenset((partition, 1) for partition in range(count)), requests).value(held)
 
     ten = ",".join(f"{partition}:1" for partition in range(10))
-    held = Held(prior="9:9", value=f"9:9,{ten}", requests=(1, 2))
+    held = ConfigOverride(original="9:9", value=f"9:9,{ten}", requests=(1, 2))
     assert value(held, 10, 1, 2) == value(held, 5, 1, 2) == f"9:9,{ten}"
     assert value(held, 4, 1, 2) == "9:9,0:1,1:1,2:1,3:1"
     assert value(held, 5, 1) == "9:9,0:1,1:1,2:1,3:1,4:1"
@@ -117,7 +118,7 @@ def test_what_waits_for_long_is_not_listed_yet() -> None:
 
 
 def test_a_list_that_is_too_long_for_kafka_is_all() -> None:
-    own = Held(prior=None, value=None)
+    own = ConfigOverride(original=None, value=None)
     assert len(Replicas(frozenset((p, 10) for p in range(4000)), (1,)).value(own)) < 32_767
     assert Replicas(frozenset((p, 10) for p in range(10_000)), (1,)).value(own) == "*"
 
@@ -143,24 +144,26 @@ def test_a_value_that_never_changed_is_no_bodys_change() -> None:
     key = broker(1, LEADER_RATE)
     step = advance(ThrottlesRecord(), {key: Rate(5)}, Found({key: "5"}))
     assert step.changes == {}
-    assert step.record.held() == {key: Held(prior="5", value="5")}
+    assert step.record.held() == {key: ConfigOverride(original="5", value="5")}
     assert advance(step.record, {}, Found({key: "5"})).record == ThrottlesRecord()
 
 
 def test_nothing_is_said_of_a_broker_that_does_not_answer_and_has_nothing_to_do() -> None:
     key = broker(1, LEADER_RATE)
-    held = ThrottlesRecord.of({key: Held(prior=None, value="5")})
+    held = ThrottlesRecord().holding({key: ConfigOverride(original=None, value="5")})
     assert advance(held, {key: Rate(5)}, Found({})).absent == ()
     assert advance(held, {key: Rate(6)}, Found({})).absent == ("1",)
     assert advance(held, {}, Found({})).absent == ("1",)
     assert advance(held, {}, Found({})).record == held
-    theirs = ThrottlesRecord.of({key: Held(prior=None, value="5", foreign=True)})
+    theirs = ThrottlesRecord().holding(
+        {key: ConfigOverride(original=None, value="5", externally_modified=True)}
+    )
     assert advance(theirs, {key: Rate(6)}, Found({})).absent == ()
 
 
 def test_what_somebody_else_has_set_is_told_in_short() -> None:
     keys = [Key("topic", f"t{number:02}", LEADER_REPLICAS) for number in range(12)]
-    held = ThrottlesRecord.of(dict.fromkeys(keys, Held(prior=None, value="0:1")))
+    held = ThrottlesRecord().holding(dict.fromkeys(keys, ConfigOverride(original=None, value="0:1")))
     theirs = ",".join(f"{partition}:9" for partition in range(1000))
     step = advance(held, dict.fromkeys(keys, Rate(1)), Found(dict.fromkeys(keys, theirs)))
     assert step.changes == {}

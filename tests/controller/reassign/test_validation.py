@@ -9,8 +9,6 @@ import pytest
 
 from spark_ordered_kafka.client.schemas import PartitionReassignment
 from spark_ordered_kafka.controller.reassign.requests.validation import (
-    BrokerDirs,
-    Going,
     Known,
     Validated,
     moved_since,
@@ -20,13 +18,21 @@ from spark_ordered_kafka.controller.reassign.requests.validation import (
     validate,
 )
 from spark_ordered_kafka.controller.state.reassignment_records import Move
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.values import PartitionDescription, TopicDescription
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.values import (
+    LogDirAnswers,
+    PartitionDescription,
+    Reassignment,
+    TopicDescription,
+    local_replicas,
+)
+from spark_ordered_kafka.updates import updated
+from tests.log_dir_values import log_dirs
 
-DIRS: dict[int, BrokerDirs | OrderedKafkaError] = {
-    1: BrokerDirs({"/a": 0, "/b": 0, "/off": 56}, {("t", 0): "/a", ("t", 1): "/b"}),
-    2: BrokerDirs({"/a": 0, "/b": 0}, {("t", 0): "/b", ("t", 1): "/a"}),
-    3: BrokerDirs({"/c": 0}, {}),
+DIRS: LogDirAnswers = {
+    1: log_dirs({"/a": 0, "/b": 0, "/off": 56}, {("t", 0): "/a", ("t", 1): "/b"}),
+    2: log_dirs({"/a": 0, "/b": 0}, {("t", 0): "/b", ("t", 1): "/a"}),
+    3: log_dirs({"/c": 0}, {}),
     4: UnavailableError("broker 4 hangs"),
 }
 BUSY = RequestError(ErrorCode.PARTITION_CHANGE_IN_PROGRESS, "topic 't' is changing")
@@ -148,8 +154,11 @@ class TestTogether:
         assert [move.after_log_dirs for move in found.moves] == [None, (None, "/b")]
 
     def test_what_goes_on_is_told_once(self) -> None:
-        going = {("x", p): Going((2,), (1,), 5 if p else None) for p in range(25)}
-        found = validate([row(0, [1, 3]), row(1, [1, 3]), row(7, [1])], known(going=going))
+        ongoing = {("x", p): Reassignment((2, 1), (2,), (1,)) for p in range(25)}
+        requests = {("x", p): 5 for p in range(1, 25)}
+        found = validate(
+            [row(0, [1, 3]), row(1, [1, 3]), row(7, [1])], known(ongoing=ongoing, requests=requests)
+        )
         assert codes(found) == {
             0: "REASSIGNMENT_IN_PROGRESS",
             1: "REASSIGNMENT_IN_PROGRESS",
@@ -161,8 +170,8 @@ class TestTogether:
         assert len(found.refused[1].message) < 100
 
     def test_an_additional_request_begins_beside_others_but_for_their_partitions(self) -> None:
-        going = {("t", 1): Going((3,), ()), ("x", 0): Going((2,), (1,))}
-        found = validate([row(0, [1, 3]), row(1, [1, 3])], known(going=going), additional=True)
+        ongoing = {("t", 1): Reassignment((1, 2, 3), (3,), ()), ("x", 0): Reassignment((2, 1), (2,), (1,))}
+        found = validate([row(0, [1, 3]), row(1, [1, 3])], known(ongoing=ongoing), additional=True)
         assert codes(found) == {1: "REASSIGNMENT_IN_PROGRESS"}
         assert "t-1 is being reassigned: adding [3], removing []" in found.refused[1].message
         assert [move.place for move in found.moves] == [("t", 0)]
@@ -226,16 +235,16 @@ class TestUndoing:
     def test_log_dirs(self) -> None:
         moves = self.moved(row(0, [1, 2], ["/b", "any"]), row(1, [3, 1]))
         now = {"t": topic("t", [[1, 2], [3, 1]])}
-        dirs = {
-            1: BrokerDirs({"/a": 0, "/b": 0}, {("t", 0): "/b", ("t", 1): "/b"}),
-            2: BrokerDirs({"/a": 0, "/b": 0}, {("t", 0): "/b"}),
-            3: BrokerDirs({"/c": 0}, {("t", 1): "/c"}),
+        dirs: LogDirAnswers = {
+            1: log_dirs({"/a": 0, "/b": 0}, {("t", 0): "/b", ("t", 1): "/b"}),
+            2: log_dirs({"/a": 0, "/b": 0}, {("t", 0): "/b"}),
+            3: log_dirs({"/c": 0}, {("t", 1): "/c"}),
         }
         back = [row(0, [1, 2], ["/a", "/b"]), row(1, [1, 2], ["/b", "/a"])]
-        assert undone(moves, now, dirs) == (back, [])
+        assert undone(moves, now, local_replicas(dirs)) == (back, [])
 
     def test_what_was_moved_again_since(self) -> None:
-        moves = [m.model_copy(update={"state": "done"}) for m in self.moved(row(0, [3, 1]), row(1, [3, 1]))]
+        moves = [updated(m, state="done") for m in self.moved(row(0, [3, 1]), row(1, [3, 1]))]
         now = {"t": topic("t", [[4, 1], [3, 1]])}
         rows, _ = undone(moves, now, {})
         assert rows == [row(0, [1, 2]), row(1, [1, 2])]
@@ -246,26 +255,26 @@ class TestUndoing:
     def test_what_was_not_moved_and_somebody_else_moved_since_is_left_alone(self) -> None:
         moves = self.moved(row(0, [3, 1]), row(1, [3, 2]))
         for state in ("cancelled", "failed"):
-            ended = [move.model_copy(update={"state": state}) for move in moves]
+            ended = [updated(move, state=state) for move in moves]
             now = {"t": topic("t", [[4, 2], [3, 2]])}
             # The second one was moved, though its log directory failed, say.
             assert undone(ended, now, {}) == ([row(1, [1, 2])], [])
-        done = [move.model_copy(update={"state": "done"}) for move in moves]
+        done = [updated(move, state="done") for move in moves]
         assert undone(done, {"t": topic("t", [[4, 2], [1, 2]])}, {}) == ([row(0, [1, 2])], [])
 
     def test_log_dirs_that_are_like_before(self) -> None:
         moves = self.moved(row(0, [1, 2], ["/b", "any"]))
         now = {"t": topic("t", [[1, 2]])}
-        assert undone(moves, now, DIRS) == ([], [])
+        assert undone(moves, now, local_replicas(DIRS)) == ([], [])
 
     def test_a_replica_that_stays_on_a_broker_that_is_down_is_asked_nothing(self) -> None:
         moves = self.moved(row(0, [1, 2], ["/b", "/a"]))
-        dirs = {1: BrokerDirs({"/a": 0, "/b": 0}, {("t", 0): "/b"})}
-        rows, _ = undone(moves, {"t": topic("t", [[1, 2]])}, dirs)
+        dirs = {1: log_dirs({"/a": 0, "/b": 0}, {("t", 0): "/b"})}
+        rows, _ = undone(moves, {"t": topic("t", [[1, 2]])}, local_replicas(dirs))
         assert rows == [row(0, [1, 2], ["/a", "any"])]
 
 
-class TestHearsay:
+class TestStaleMetadata:
     """What brokers may not have heard of yet is told apart from what is wrong whatever they know."""
 
     @pytest.mark.parametrize(
@@ -279,7 +288,7 @@ class TestHearsay:
         ],
     )
     def test_another_broker_may_know_more(self, wanted: PartitionReassignment) -> None:
-        assert validate([wanted], known()).is_hearsay
+        assert validate([wanted], known()).may_be_stale
 
     @pytest.mark.parametrize(
         "wanted",
@@ -293,12 +302,12 @@ class TestHearsay:
         ],
     )
     def test_it_is_wrong_anyway(self, wanted: PartitionReassignment) -> None:
-        assert not validate([wanted], known()).is_hearsay
-        assert not validate([wanted, row(1, [1])], known()).is_hearsay
+        assert not validate([wanted], known()).may_be_stale
+        assert not validate([wanted, row(1, [1])], known()).may_be_stale
 
     def test_what_is_right(self) -> None:
-        assert not validate([row(0, [1, 3])], known()).is_hearsay
+        assert not validate([row(0, [1, 3])], known()).may_be_stale
 
     def test_what_has_to_wait(self) -> None:
-        going = {("other", 0): Going((1,), ())}
-        assert not validate([row(0, [1, 3])], known(going=going)).is_hearsay
+        ongoing = {("other", 0): Reassignment((1,), (1,), ())}
+        assert not validate([row(0, [1, 3])], known(ongoing=ongoing)).may_be_stale

@@ -10,6 +10,7 @@ from spark_ordered_kafka.controller.reassign.execution.completion import ended_r
 from spark_ordered_kafka.controller.reassign.requests.views import ended_summary, summary, view
 from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
 from spark_ordered_kafka.controller.zk.records import dump, parse
+from spark_ordered_kafka.updates import updated
 
 RECORD = RequestRecord(request_id=7, created_at=1.0, principal="User:ann", throttle=5)
 
@@ -22,7 +23,7 @@ def move(partition: int, **more: Any) -> Move:
 def test_the_rows_of_moves_that_stay_as_they_are_are_made_once() -> None:
     moves = [move(0), move(1)]
     first = view(RECORD, moves)
-    moves[1] = moves[1].model_copy(update={"copied": {2: (9, 10)}})
+    moves[1] = updated(moves[1], copied={2: (9, 10)})
     second = view(RECORD, moves)
     assert [row.numerator for row in first.replicas] == [0, 1]
     assert [row.numerator for row in second.replicas] == [0, 9]
@@ -46,7 +47,7 @@ def test_rows_of_a_move_that_is_gone_are_not_those_of_another_one() -> None:
     ],
 )
 def test_how_a_request_ends_that_was_to_be_cancelled(states: tuple[str, ...], told: str) -> None:
-    record = RECORD.model_copy(update={"state": "cancelling"})
+    record = updated(RECORD, state="cancelling")
     moves = [move(place, state=state) for place, state in enumerate(states)]
     assert ended_record(record, moves, 9.0, []).state == told
 

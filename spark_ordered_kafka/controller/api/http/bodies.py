@@ -1,82 +1,106 @@
-"""Request bodies: read as JSON, described for OpenAPI."""
+"""Request bodies, read as JSON."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, ParamSpec, TypeVar, get_args
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
-from starlette.types import Message, Receive
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.http.errors import ContentTypeError, described
 from spark_ordered_kafka.controller.api.http.thread_pools import BODIES
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
-_BodyT = TypeVar("_BodyT", bound=BaseModel)
 _ResultT = TypeVar("_ResultT")
 _Params = ParamSpec("_Params")
 _JSON = "application/json"
 _MAX_DESCRIBED = 10_000
 _SHOWN = 100
 _BOUNDS = (("values", (b",", b"[", b"{"), 1_000_000), ("names", (b":",), 400_000))
-"""What may be in a body, how its bytes tell, and how much of it. Explicit replicas of 100,000 partitions are 400,000 values and
-100,000 names; a plan of 90,000 partitions, which is as long as a body may be, has 990,000 and 360,000."""
+"""Limits of a body: a name, the bytes that are counted, and the maximum. Explicit replicas of 100,000 partitions are 400,000
+values and 100,000 names; a plan of 90,000 partitions, the maximum size of a body, has 990,000 and 360,000."""
 _SMALL = 64 * 1024
-"""Bytes that are looked at in no time."""
-COMPONENTS = "#/components/schemas/"
+"""Bytes up to which a body is parsed on the event loop."""
 
 
-def reader(kind: type[_BodyT]) -> Callable[[Request], Awaitable[_BodyT]]:
-    """A dependency that reads the body as JSON: strict models tell JSON's string keys from wrong types only there."""
+class JsonRoute(APIRoute):
+    """A route whose body, declared as FastAPI has it, is parsed and validated here (D-222)."""
 
-    async def read(request: Request) -> _BodyT:
-        require_json(request.headers.get("content-type"))
-        content = await request.body()
-        return await looked_at(content, _validated, kind, content)
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's handler, which gets the body as the model that it declares, or is not called."""
+        handle, models = super().get_route_handler(), models_of(self)
+        if not models:
+            return handle
 
-    return read
+        async def read(request: Request) -> Response:
+            require_json(request.headers.get("content-type"))
+            validated = _ValidatedRequest(request.scope, request.receive)
+            content = await validated.body()
+            validated.model = await off_loop(content, _validated, models, content)
+            return await handle(validated)
+
+        return read
 
 
-async def looked_at(
-    body: bytes, look: Callable[_Params, _ResultT], *args: _Params.args, **named: _Params.kwargs
+class _ValidatedRequest(Request):
+    model: BaseModel
+
+    async def json(self) -> BaseModel:
+        """What FastAPI takes for parsed JSON, and validates: a model passes as it is."""
+        return self.model
+
+
+async def off_loop(
+    body: bytes, parse: Callable[_Params, _ResultT], *args: _Params.args, **named: _Params.kwargs
 ) -> _ResultT:
-    """What ``look`` makes of ``body``; unless that is small, in a thread: the event loop answers others meanwhile."""
+    """The result of ``parse``, called in a thread unless ``body`` is small, so that the event loop is not blocked."""
     if len(body) <= _SMALL:
-        return look(*args, **named)
-    return await BODIES.run(look, *args, **named)
+        return parse(*args, **named)
+    return await BODIES.run(parse, *args, **named)
 
 
-def _validated(kind: type[_BodyT], content: bytes) -> _BodyT:
-    parsed_json(content)
+def _validated(models: Sequence[type[BaseModel]], content: bytes) -> BaseModel:
+    model = _chosen(models, parsed_json(content))
     try:
-        return kind.model_validate_json(content)
+        return model.model_validate_json(content)
     except ValidationError as error:
         raise RequestError(ErrorCode.INVALID_REQUEST, _described(error)) from error
 
 
+def _chosen(models: Sequence[type[BaseModel]], parsed: Any) -> type[BaseModel]:
+    """The last of ``models`` whose required fields ``parsed`` has; of none, the first."""
+    names = parsed if isinstance(parsed, dict) else {}
+    for model in reversed(models):
+        if all(name in names for name, field in model.model_fields.items() if field.is_required()):
+            return model
+    return models[0]
+
+
 def parsed_json(body: bytes) -> Any:
-    """The JSON of a body. Raises RequestError INVALID_REQUEST for what is none, and for an object with two members of one
-    name: which of them counts depends on who reads it (RFC 8259, section 4), so one might be checked and the other done. Also
-    for one that would take much more memory than its bytes.
+    """The JSON of a body. Raises RequestError INVALID_REQUEST for invalid JSON; for an object with two members of one name,
+    since parsers differ in which one counts (RFC 8259, section 4); and for one that would take much more memory than its
+    bytes.
     """
-    # Before it is parsed, which takes memory, and time in which no other thread runs. Those in texts are counted, too, which
-    # does not matter at such numbers.
+    # Before parsing, which takes memory, and time in which no other thread runs. The count includes characters in texts, which
+    # does not matter at such numbers (D-146).
     for what, signs, most in _BOUNDS:
-        there = sum(map(body.count, signs))
-        if there > most:
+        count = sum(map(body.count, signs))
+        if count > most:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
-                f"the body has about {there} {what}: at most {most} are taken, divide the request",
+                f"the body has about {count} {what}: at most {most} are taken, divide the request",
             )
     try:
         parsed = from_json(body, allow_inf_nan=False)
-        # Of what is JSON, and not too deep, by now. Numbers are not looked at.
+        # The body is valid JSON of limited depth here. Numbers stay texts.
         json.loads(body, object_pairs_hook=_members, parse_int=str, parse_float=str)
     except ValueError as error:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"the body is not JSON: {error}") from error
@@ -91,10 +115,10 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         )
     members = dict(pairs)
     if len(members) < len(pairs):
-        ((doubled, _),) = Counter(name for name, _ in pairs).most_common(1)
+        ((duplicate, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
-            f"the body has {doubled[:_SHOWN]!r} twice in one object: each name may be there once",
+            f"the body has {duplicate[:_SHOWN]!r} twice in one object: each name may be there once",
         )
     return members
 
@@ -109,9 +133,9 @@ def _described(error: ValidationError) -> str:
 
 
 def require_json(content_type: str | None) -> None:
-    """Raises ContentTypeError unless the header says JSON in UTF-8.
+    """Raises ContentTypeError unless the header is JSON in UTF-8 (D-144).
 
-    A page of another site can let a browser send any other type, with the user's credentials, without asking first.
+    A page of another site can let a browser send any other type, with the user's credentials, without a preflight.
     """
     kind, _, parameters = (content_type or "").partition(";")
     charset = parameters.strip().lower()
@@ -120,45 +144,31 @@ def require_json(content_type: str | None) -> None:
         raise ContentTypeError(f"the header Content-Type {shown}: {_JSON} is needed")
 
 
-def body(*kinds: type[BaseModel]) -> dict[str, Any]:
-    """A route's keyword arguments that describe its body as one of ``kinds``, of
-    :mod:`spark_ordered_kafka.client.schemas`."""
-    references = [{"$ref": COMPONENTS + kind.__name__} for kind in kinds]
-    content = {_JSON: {"schema": references[0] if len(kinds) == 1 else {"anyOf": references}}}
-    return {"openapi_extra": {"requestBody": {"required": True, "content": content}}}
-
-
 def models_of(route: APIRoute) -> tuple[type[BaseModel], ...]:
-    """What :func:`body` was told for the route; empty: it takes no body."""
-    described_body = (route.openapi_extra or {}).get("requestBody")
-    if described_body is None:
+    """The models of which a body of the route may be; empty: it takes no body."""
+    if route.body_field is None:
         return ()
-    schema = described_body["content"][_JSON]["schema"]
-    references: list[dict[str, str]] = schema.get("anyOf", [schema])
-    return tuple(getattr(schemas, one["$ref"].removeprefix(COMPONENTS)) for one in references)
+    declared = route.body_field.field_info.annotation
+    return get_args(declared) or (declared,)
 
 
-async def read_body(receive: Receive) -> bytes | None:
+async def read_body(scope: Scope, receive: Receive) -> bytes | None:
     """The whole body, which the limits in front of this bound; None when the client went away before its end."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += message.get("body", b"")
-        if not message.get("more_body", False):
-            return bytes(body)
+    try:
+        return await Request(scope, receive).body()
+    except ClientDisconnect:
+        return None
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Says ``body`` again, and then what comes after it."""
-    said = False
+    """Receives ``body`` again, and then the messages after it."""
+    sent = False
 
     async def again() -> Message:
-        nonlocal said
-        if said:
+        nonlocal sent
+        if sent:
             return await receive()
-        said = True
+        sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

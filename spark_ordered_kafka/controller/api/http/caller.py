@@ -1,4 +1,4 @@
-"""Who sent a request, as routes ask for it."""
+"""The caller of a request, as a dependency of routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as answers: the three fields of a result, and the HTTP status that goes with them."""
+"""Errors as answers: the three fields of a result, and the HTTP status."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ _STATUS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
-    # Of the controller itself, at Kafka: callers whose credentials are wrong do not get as far as here.
+    # The controller's own error at Kafka: callers' wrong credentials fail earlier.
     ErrorCode.SASL_AUTHENTICATION_FAILED: HTTPStatus.INTERNAL_SERVER_ERROR,
     ErrorCode.UNKNOWN_SERVER_ERROR: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 ERRORS: dict[int | str, dict[str, Any]] = {
     status.value: {"model": schemas.Result}
     for status in (
+        HTTPStatus.TEMPORARY_REDIRECT,
         HTTPStatus.BAD_REQUEST,
         HTTPStatus.UNAUTHORIZED,
         HTTPStatus.FORBIDDEN,
@@ -46,23 +47,22 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         HTTPStatus.REQUEST_URI_TOO_LONG,
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         HTTPStatus.MISDIRECTED_REQUEST,
-        HTTPStatus.BAD_GATEWAY,
         HTTPStatus.SERVICE_UNAVAILABLE,
         HTTPStatus.GATEWAY_TIMEOUT,
     )
 }
-"""What every route may answer beside its own."""
+"""Answers of every route, besides its own."""
 
 
 class ContentTypeError(RequestError):
-    """The body is said to be something else than JSON."""
+    """The content type of the body is not JSON."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Let every error of the package, and of the framework, be answered as a result."""
+    """Answer every error of the package, and of the framework, as a result."""
     app.add_exception_handler(OrderedKafkaError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_route)
@@ -76,7 +76,7 @@ def answer(error: OrderedKafkaError) -> JSONResponse:
     if isinstance(error, ContentTypeError):
         return answer_with(error, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     if isinstance(error, ZooKeeperError):
-        # Not known to be done or not; what may be asked twice had better be asked of another controller.
+        # Perhaps done, perhaps not; idempotent requests may be sent to another controller.
         return answer_with(error, HTTPStatus.GATEWAY_TIMEOUT)
     if error.retriable:
         return answer_with(error, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -86,16 +86,16 @@ def answer(error: OrderedKafkaError) -> JSONResponse:
 def answer_with(
     error: OrderedKafkaError, status: int, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """The answer to a request that ``error`` ended, with a status that the error's code does not tell."""
+    """The answer to a request that failed with ``error``, with a status of its own."""
     return JSONResponse(result(schemas.Result, error).model_dump(), status_code=int(status), headers=headers)
 
 
 def described(errors: Sequence[Any]) -> str:
-    """What pydantic found wrong, with fields and values: the first few of it."""
+    """Pydantic's first errors, with fields and values."""
     lines = []
     for error in errors[:_SHOWN_ERRORS]:
         location = error["loc"]
-        # FastAPI says first which part of the request it was.
+        # FastAPI's location begins with the part of the request.
         location = location[1:] if location[:1] in (("body",), ("query",), ("path",)) else location
         field = ".".join(str(part)[:_SHOWN] for part in location)
         shown = "" if error["type"] == "missing" else f" has the value {str(error['input'])[:_SHOWN]!r}"

@@ -9,7 +9,7 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 # int() takes the digits of every script, and underscores.
 _NUMBER = re.compile("[0-9]{1,10}")
-_MOST = 2**31 - 1
+_INT32_MAX = 2**31 - 1
 _SHOWN = 100
 
 
@@ -31,9 +31,9 @@ def numbers(name: str, given: Sequence[str] | None) -> list[int]:
     """As :func:`texts`, as numbers from 0 to 2147483647; refuses others."""
     values = texts(name, given)
     for value in values:
-        if _NUMBER.fullmatch(value) is None or int(value) > _MOST:
+        if _NUMBER.fullmatch(value) is None or int(value) > _INT32_MAX:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
-                f"{name} has the value {value[:_SHOWN]!r}: a number from 0 to {_MOST} is needed",
+                f"{name} has the value {value[:_SHOWN]!r}: a number from 0 to {_INT32_MAX} is needed",
             )
     return list(dict.fromkeys(map(int, values)))

@@ -1,4 +1,4 @@
-"""Answers about several topics, for each its own, given in time."""
+"""Answers about several topics, each with its own result, in time."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from spark_ordered_kafka.controller.zk.session import ZooKeeperError
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 
 DEFAULT_TIMEOUT = 60.0
-"""Seconds, of requests that do not say ``timeout_ms``; Kafka's ``default.api.timeout.ms``."""
+"""Seconds, for requests without ``timeout_ms``; Kafka's ``default.api.timeout.ms``."""
 
 _ValueT = TypeVar("_ValueT")
 
 
 def seconds(timeout_ms: int | None) -> float:
-    """How long a request may take."""
+    """Time limits of a request."""
     return DEFAULT_TIMEOUT if timeout_ms is None else timeout_ms / 1000
 
 
 async def outcomes(
     executor: Executor, work: Sequence[Callable[[], _ValueT]], timeout: float
 ) -> list[_ValueT | OrderedKafkaError]:
-    """What each call of ``work`` returned or raised, made one after another by a thread of ``executor``.
+    """What each call of ``work`` returned or raised; a thread of ``executor`` makes the calls one after another.
 
-    After ``timeout`` seconds those that have not begun are left out, and one that has goes on without being waited for;
-    its error says so. On the event loop, not in a thread of the pool: waiting requests must not starve writers' checks.
+    After ``timeout`` seconds, calls that have not begun are skipped, and a running one continues in the background; its error
+    says so. On the event loop, not in a thread of the pool: waiting requests must not starve writers' checks.
     """
     futures = in_order(executor, work)
     waiting = [asyncio.wrap_future(future) for future in futures]
     for one in waiting:
-        one.add_done_callback(_look_at)
+        one.add_done_callback(retrieve_exception)
     if waiting:
         await asyncio.wait(waiting, timeout=timeout)
-    # The last first, or the thread would begin with the next while the one before it is left out.
-    left_out = {index for index in reversed(range(len(futures))) if futures[index].cancel()}
+    # The last first, or the thread would start the next call while this one is cancelled.
+    skipped = {index for index in reversed(range(len(futures))) if futures[index].cancel()}
     found: list[_ValueT | OrderedKafkaError] = []
     for index, future in enumerate(futures):
-        if index in left_out:
+        if index in skipped:
             found.append(UnavailableError(f"not begun within {timeout:g} s: nothing was done"))
         elif not future.done():
-            found.append(UnavailableError(f"not done within {timeout:g} s: it goes on, look for its end"))
+            found.append(UnavailableError(f"not done within {timeout:g} s: it continues in the background"))
         elif (error := future.exception()) is None:
             found.append(future.result())
         elif isinstance(error, OrderedKafkaError):
@@ -69,8 +69,8 @@ async def each(
 ) -> list[_ValueT | OrderedKafkaError]:
     """:func:`outcomes` of the work for each topic that a request names, by the threads of ``service``.
 
-    Topics that the caller may not do ``operation`` to (None: whatever is needed was checked), or that are named twice,
-    are refused. Raises RequestError INVALID_REQUEST when none is named.
+    Refuses topics that the caller may not do ``operation`` to (None: already checked), and topics named twice. Raises
+    RequestError INVALID_REQUEST when none is named.
     """
     topics = [topic for topic, _ in work]
     refused = check_named(topics)
@@ -79,7 +79,7 @@ async def each(
     done = await outcomes(service.workers, [call for topic, call in work if topic not in refused], timeout)
     for one in done:
         if isinstance(one, ZooKeeperError):
-            raise one  # another controller may tell, and begin with the rest
+            raise one  # another controller may know the outcome, and start the rest
     rest = iter(done)
     return [refused[topic] if topic in refused else next(rest) for topic in topics]
 
@@ -99,7 +99,7 @@ def topic_results(
 def begun_results(
     topics: Sequence[str], begun: Sequence[tuple[schemas.TopicResult, _ValueT | None] | OrderedKafkaError]
 ) -> tuple[list[schemas.TopicResult], list[_ValueT | None]]:
-    """Results of what was begun, and what goes on for each."""
+    """Results of started work, and the running part of each."""
     results: list[schemas.TopicResult] = []
     going: list[_ValueT | None] = []
     for topic, one in zip(topics, begun, strict=True):
@@ -113,13 +113,13 @@ def begun_results(
 
 
 def bounded(wait: float, timeout_ms: int | None, deadline: float) -> float:
-    """Seconds to wait for the end of what was begun; ``deadline`` in ``time.monotonic()`` seconds is that of the request,
-    if it was given one."""
+    """Seconds to wait for started work; ``deadline`` in ``time.monotonic()`` seconds is that of the request, if it has
+    one."""
     return wait if timeout_ms is None else min(wait, max(0.0, deadline - time.monotonic()))
 
 
-def _look_at(future: asyncio.Future[_ValueT]) -> None:
-    """Or asyncio complains about errors that come after the answer; they are in the log already."""
+def retrieve_exception(future: asyncio.Future[_ValueT]) -> None:
+    """Prevents asyncio's complaint about an unread error after the answer; the error is in the log already."""
     if not future.cancelled():
         future.exception()
 

@@ -28,7 +28,7 @@ EXTENSION = "x-ordered-kafka-rights"
 
 
 class Right:
-    """A route's declaration, and the dependency that checks it. ``text`` says it for people."""
+    """A route's declaration, and the dependency that checks it. ``text`` is for the documentation."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class Right:
         await RIGHTS.run(self._service.access.check, caller_of(request), self._operation, resource)
 
     async def admit(self, request: Request) -> None:
-        """The same, before the request's body is read."""
+        """As :meth:`check`, before the request's body is read."""
         await self(request)
 
 
 class CheckedByItem:
-    """The route itself checks each item of the request, and answers per item; ``kinds`` are the rights that it looks for."""
+    """The route checks each item of the request, and answers per item; ``kinds`` are the rights that it checks."""
 
     def __init__(
         self, service: ControllerService, text: str, kinds: Sequence[tuple[Operation, ResourceType]]
@@ -80,7 +80,7 @@ class _Anyone:
     text: tuple[str, ...] = ()
 
     async def admit(self, _: Request) -> None:
-        """Whoever it is."""
+        """Admits every caller."""
 
     async def __call__(self) -> None:
         """Nothing to do; on the event loop, where no other work keeps it waiting."""
@@ -102,27 +102,27 @@ def on_cluster(service: ControllerService, operation: Operation) -> Any:
 
 
 def by_item(service: ControllerService, text: str, *kinds: tuple[Operation, ResourceType]) -> Any:
-    """A dependency that says which rights the route checks itself, since they depend on what the request holds.
+    """A dependency that declares the rights that the route checks itself, since they depend on the request's content.
 
     Such a route uses :meth:`~spark_ordered_kafka.controller.access.access.Access.refusals`, ``among`` or ``check``. ``kinds``
-    are the rights of which a caller needs one for something; none: anybody may ask.
+    are the rights of which a caller needs one for some resource; none: every caller is admitted.
     """
     return Depends(CheckedByItem(service, text, kinds))
 
 
 def anyone() -> Any:
-    """A dependency that says that the route needs no right. Its path must be in ``authentication.OPEN_PATHS``, too."""
+    """A dependency that declares that the route needs no right. Its path must be in ``authentication.OPEN_PATHS``, too."""
     return Depends(_Anyone())
 
 
 def declared(route: APIRoute) -> list[Right | CheckedByItem | _Anyone]:
-    """The declarations of a route; one, or somebody has forgotten it."""
+    """The declarations of a route; a route must have one."""
     calls = (dependency.dependency for dependency in route.dependencies)
     return [call for call in calls if isinstance(call, (Right, CheckedByItem, _Anyone))]
 
 
 def document(app: FastAPI, authentication: AuthenticationSettings, tls: TlsSettings | None) -> None:
-    """Let the OpenAPI document of ``app`` say what each operation needs, and how callers prove who they are."""
+    """Add to the OpenAPI document of ``app`` the right that each operation needs, and the methods of authentication."""
     generated = app.openapi
     schemes = _schemes(authentication, tls) if authentication.required else {}
 

@@ -7,19 +7,19 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Those that change nothing (RFC 9110, section 9.2.1)."""
-ASKED_OF_THE_LEADER = frozenset({"/v1/writer-names", "/v1/writer-names/release"})
-"""Routes that change nothing that lasts, but whose answers must come from one controller."""
+"""Methods that change nothing (RFC 9110, section 9.2.1)."""
+LEADER_READS = frozenset({"/v1/writer-names", "/v1/writer-names/release"})
+"""Routes without lasting changes whose answers must come from one controller."""
 _READS = frozenset(
     {
-        *ASKED_OF_THE_LEADER,
+        *LEADER_READS,
         "/v1/topics/{topic}/truncations",
         "/v1/topics/{topic}/misrouted",
         "/v1/reassignments/plan",
         "/v1/reassignments/verify",
     }
 )
-"""Routes that are asked with a body and change nothing."""
+"""Routes that have a body and change nothing."""
 
 
 def route_of(scope: Scope) -> Route | None:
@@ -48,17 +48,22 @@ def operation_of(scope: Scope) -> APIRoute | None:
 
 
 def methods_at(scope: Scope) -> list[str]:
-    """The methods that are answered at the request's path, by whichever route."""
+    """The methods that any route answers at the request's path."""
     routes = (route for route in scope["app"].routes if isinstance(route, Route))
     at_path = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
     return sorted({method for route in at_path for method in route.methods or ()})
 
 
-def mutation_of(scope: Scope) -> APIRoute | None:
-    """The route of a request that may change something; None for every other one, whose route is not looked for."""
+def route_with_body_of(scope: Scope) -> APIRoute | None:
+    """The route of a request that may have a body; None for every other one, without a lookup."""
     if scope["type"] != "http" or scope["method"] in READING_METHODS:
         return None
-    route = operation_of(scope)
+    return operation_of(scope)
+
+
+def mutation_of(scope: Scope) -> APIRoute | None:
+    """The route of a request that may change something, which has none of :data:`READING_METHODS`."""
+    route = route_with_body_of(scope)
     return None if route is None or route.path in _READS else route
 
 

@@ -1,4 +1,4 @@
-"""Threads by kind of work, so that work that hangs, or that anybody may ask for, cannot keep other work waiting."""
+"""Threads by kind of work, so that blocked or open-to-all work cannot delay other work (D-131)."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ LAYOUTS: Final = Lane("layouts", 40)
 AUDIT: Final = Lane("audit", 1)
 """Lines are written one after another anyway, and a disk may be slow."""
 BODIES: Final = Lane("bodies", 1)
-"""Of large bodies one is looked at at a time: what that takes of memory is many times their size."""
+"""One large body is parsed at a time: parsing takes many times its size in memory."""

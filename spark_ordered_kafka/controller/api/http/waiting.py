@@ -1,4 +1,4 @@
-"""Answers that wait for the end of what was begun."""
+"""Answers that wait for the end of started work."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from concurrent.futures import Future
 from fastapi.concurrency import run_in_threadpool
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.api.http.items import retrieve_exception
 from spark_ordered_kafka.controller.reassign.requests.replication import Moving, ReplicationFactors
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.controller.zk.session import DeposedError
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, UnavailableError, error_name
+from spark_ordered_kafka.updates import updated
 
-_FIRST_LOOK, _LAST_LOOK = 0.05, 1.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 MAX_WAIT = 600.0
 """Seconds a request may wait for its changes."""
@@ -41,13 +43,13 @@ async def await_deletions(
     left: float,
     timeout: float,
 ) -> list[schemas.TopicResult | OrderedKafkaError]:
-    """What became of deletions ``left`` seconds later, or earlier; ``timeout`` is what they had in all."""
+    """Results of deletions after at most ``left`` seconds; ``timeout`` is the whole time they had, for messages."""
     going = [None if isinstance(one, OrderedKafkaError) or one[1] is None else one[1] for one in begun]
     pending = [asyncio.wrap_future(future) for future in going if future is not None]
     if pending:
         await asyncio.wait(pending, timeout=left)
     for one in pending:
-        one.add_done_callback(_look_at)
+        one.add_done_callback(retrieve_exception)
     found: list[schemas.TopicResult | OrderedKafkaError] = []
     for item, future in zip(begun, going, strict=True):
         if isinstance(item, OrderedKafkaError):
@@ -56,12 +58,14 @@ async def await_deletions(
             found.append(item[0])
         elif not future.done():
             found.append(
-                UnavailableError(f"the deletion was begun and is not done within {timeout:g} s: it goes on")
+                UnavailableError(
+                    f"the deletion is not done within {timeout:g} s: it continues in the background"
+                )
             )
         elif (error := future.exception()) is None:
             found.append(item[0])
         elif isinstance(error, DeposedError):
-            found.append(UnavailableError(f"the next controller goes on with the deletion: {error}"))
+            found.append(UnavailableError(f"the next controller completes the deletion: {error}"))
         elif isinstance(error, OrderedKafkaError):
             found.append(error)
         else:
@@ -75,9 +79,9 @@ async def await_replicas(
     moving: Sequence[Moving | None],
     wait: float,
 ) -> list[schemas.TopicResult]:
-    """The results once the replicas are where they are to be, or ``wait`` seconds later."""
+    """The results once the replicas are in place, or ``wait`` seconds later."""
     deadline = time.monotonic() + wait
-    pause = _FIRST_LOOK
+    pause = _FIRST_PAUSE
     found = list(results)
     going = {index: one for index, one in enumerate(moving) if one is not None}
     while going:
@@ -94,17 +98,14 @@ async def await_replicas(
         if not going or left <= 0:
             break
         await asyncio.sleep(min(pause, left))
-        pause = min(2 * pause, _LAST_LOOK)
+        pause = min(2 * pause, _LONGEST_PAUSE)
     for index, one in going.items():
-        late = UnavailableError(f"its replicas are still being moved after {wait:g} s: Kafka goes on with it")
+        how = (
+            "Kafka goes on with it" if one.request_id is None else f"reassignment {one.request_id} continues"
+        )
+        late = UnavailableError(f"its replicas are still being moved after {wait:g} s: {how}")
         found[index] = result(schemas.TopicResult, late, topic=one.topic)
     return found
-
-
-def _look_at(future: asyncio.Future[None]) -> None:
-    """Or asyncio complains about errors that come after the answer; they are in the log already."""
-    if not future.cancelled():
-        future.exception()
 
 
 def _ended(
@@ -112,14 +113,18 @@ def _ended(
 ) -> schemas.TopicResult:
     if future is None:
         return item
+    code: int
     if not future.done():
-        code, message = ErrorCode.REQUEST_TIMED_OUT, f"change {item.change_id} goes on after {wait:g} s"
+        code, message = (
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"change {item.change_id} is still in progress after {wait:g} s",
+        )
     elif (error := future.exception()) is not None:
-        code, message = ErrorCode.NOT_CONTROLLER, f"the next controller goes on with the change: {error}"
+        code, message = ErrorCode.NOT_CONTROLLER, f"the next controller resumes the change: {error}"
     elif (finished := future.result()).outcome == "done":
         return item
     elif finished.error_code is not None:
-        code, message = ErrorCode(finished.error_code), finished.error_message or finished.outcome
+        code, message = finished.error_code, finished.error_message or finished.outcome
     else:
         code, message = ErrorCode.INVALID_REQUEST, f"change {item.change_id} was cancelled"
-    return item.model_copy(update={"error_code": int(code), "error": code.name, "error_message": message})
+    return updated(item, error_code=int(code), error=error_name(code), error_message=message)

@@ -1,1 +1,1 @@
-"""What every request passes through before it comes to a route."""
+"""Middleware: what every request passes before its route."""

@@ -1,4 +1,4 @@
-"""Rights before bodies: what a caller may not ask for is neither read nor looked at."""
+"""Rights before bodies: the body of a request that the caller may not make is not read (D-163)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spark_ordered_kafka.controller.api.http import rights
 from spark_ordered_kafka.controller.api.http.errors import answer, answer_with
-from spark_ordered_kafka.controller.api.http.routing import mutation_of
+from spark_ordered_kafka.controller.api.http.routing import route_with_body_of
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 
-RIGHTLESS: Final = "rightless"
-"""In ``scope["state"]``: that the caller has none of the rights, to anything, of which the request needs one."""
-_MAX_UNHEARD = 64 * 1024
+WITHOUT_RIGHTS: Final = "rightless"
+"""In ``scope["state"]``: whether the caller has none of the rights that the request may need."""
+_MAX_UNAUTHORIZED_BODY = 64 * 1024
 """Bytes of a body."""
 
 
-class _UnheardError(Exception):
+class _BodyTooLargeError(Exception):
     """The rest of the body was not read."""
 
 
 class Admission:
-    """ASGI middleware, at followers, too: refuses who lacks the right that a route which may change something declares.
+    """ASGI middleware, at followers, too: refuses callers without the right that a route declares, except of requests without
+    a body, whose routes check it themselves.
 
-    Where rights depend on what the request names, who has them for nothing at all may send little, and is marked
-    (:data:`RIGHTLESS`), so that whoever may do nothing costs neither memory nor a line in the audit log. Routes that only
-    read check their callers before they read a body.
+    Where rights depend on the request's content, a caller without any such right may send only a small body, and the request
+    is marked (:data:`WITHOUT_RIGHTS`), so that it costs neither memory nor a line in the audit log.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,7 +36,7 @@ class Admission:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Called per request."""
-        route = mutation_of(scope)
+        route = route_with_body_of(scope)
         if route is not None:
             _, matched = route.matches(scope)
             request = Request({**scope, **matched})
@@ -55,20 +55,20 @@ class Admission:
         await self._app(scope, receive, send)
 
     async def _bounded(self, error: RequestError, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request be answered item by item if it is small, and with ``error`` if not."""
-        scope["state"][RIGHTLESS] = True
+        """Answer a small request item by item, a large one with ``error``."""
+        scope["state"][WITHOUT_RIGHTS] = True
         received = 0
 
         async def bounded() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > _MAX_UNHEARD:
-                raise _UnheardError
+            if received > _MAX_UNAUTHORIZED_BODY:
+                raise _BodyTooLargeError
             return message
 
         try:
             await self._app(scope, bounded, send)
-        except _UnheardError:
-            # What is still on its way is not worth reading.
+        except _BodyTooLargeError:
+            # The rest of the body is not read.
             await answer_with(error, HTTPStatus.FORBIDDEN, {"Connection": "close"})(scope, receive, send)

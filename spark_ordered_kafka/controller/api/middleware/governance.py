@@ -1,4 +1,4 @@
-"""What a request that may change something must pass before it comes to its route: reason, review, audit log."""
+"""Reason, review and audit log: what a request that may change something must pass before its route."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spark_ordered_kafka.controller.api.http.bodies import looked_at, read_body, replayed
+from spark_ordered_kafka.controller.api.http.bodies import off_loop, read_body, replayed
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.errors import answer
 from spark_ordered_kafka.controller.api.http.routing import mutation_of
 from spark_ordered_kafka.controller.api.http.thread_pools import AUDIT
-from spark_ordered_kafka.controller.api.middleware.admission import RIGHTLESS
+from spark_ordered_kafka.controller.api.middleware.admission import WITHOUT_RIGHTS
 from spark_ordered_kafka.controller.api.middleware.mutations import Mutation
 from spark_ordered_kafka.controller.api.middleware.outcomes import Outcome
 from spark_ordered_kafka.controller.api.middleware.replay import Replay
-from spark_ordered_kafka.controller.api.middleware.review_subject import check_standing, standing
+from spark_ordered_kafka.controller.api.middleware.review_subject import check_unchanged, topic_hashes
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.state.reviews import ReviewRecord, review_view
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.updates import updated
 
-# To take back what is going on is never held up, and a decision about a request is not decided about in turn.
+# Cancelling is never delayed, and decisions about reviews need no review.
 _WITHOUT_REVIEW = frozenset(
     {
         ("DELETE", "/v1/topics/{topic}/change"),
@@ -40,7 +41,7 @@ _AUDITED_PATH = 1000
 
 @dataclass(frozen=True)
 class Approval:
-    """That a request comes out of a review. It is in ``scope["state"]``, where nothing from outside gets."""
+    """Marks a request that comes from a review. It is in ``scope["state"]``, which clients cannot set."""
 
     review_id: int
     approver: str
@@ -48,7 +49,7 @@ class Approval:
 
 @dataclass(frozen=True)
 class _Governed:
-    """A request that is not a check: ``fields`` are what all of its lines in the audit log have."""
+    """A request that is not a check: ``fields`` are in all of its audit lines."""
 
     mutation: Mutation
     reason: str | None
@@ -57,7 +58,7 @@ class _Governed:
 
 
 class Governance:
-    """ASGI middleware in front of the routes, at the controller that leads.
+    """ASGI middleware in front of the routes, at the leader.
 
     A request that only checks (``validate_only``) passes: it needs neither reason nor review, and is not audited.
     Routes find this object as ``request.state.governance``.
@@ -74,14 +75,14 @@ class Governance:
         if route is None:
             await self._app(scope, receive, send)
             return
-        body = await read_body(receive)
+        body = await read_body(scope, receive)
         if body is None:
             return  # the client went away before it had said all
         scope.setdefault("state", {})["governance"] = self
         try:
-            # Otherwise this process might begin to lead just now, and the request pass all of what follows.
+            # Otherwise this process could become the leader now, and the request skip all that follows.
             self._service.require_active()
-            mutation = await looked_at(body, Mutation.of, scope, route, body, caller_of(Request(scope)))
+            mutation = await off_loop(body, Mutation.of, scope, route, body, caller_of(Request(scope)))
             checks_only, reason = mutation.checks_only, mutation.reason
         except OrderedKafkaError as error:
             await answer(error)(scope, receive, send)
@@ -89,8 +90,8 @@ class Governance:
         if checks_only:
             await self._app(scope, replayed(mutation.body, receive), send)
             return
-        if scope["state"].get(RIGHTLESS, False):
-            # Nothing comes of it, so it is answered as a check, and not audited: whoever may do nothing would fill the disk.
+        if scope["state"].get(WITHOUT_RIGHTS, False):
+            # It changes nothing, so answer it as a check and do not audit it: callers without rights could fill the disk.
             denied = await self._checked(mutation, mutation.caller)
             if denied is not None and denied.refused:
                 answered = Response(denied.content, denied.status, media_type="application/json")
@@ -103,28 +104,28 @@ class Governance:
         except OrderedKafkaError as error:
             refusal = error  # which is audited like any other
         governed = _Governed(mutation, reason, approval, _fields(scope, mutation, reason, approval))
-        response = await self._held(governed, refusal)
+        response = await self._review(governed, refusal)
         if response is None:
             await self._carry_out(governed, scope, receive, send)
         else:
             await response(scope, receive, send)
 
     async def carry_out(self, review_id: int, record: ReviewRecord, request_id: str) -> Outcome:
-        """Do what a claimed review asks for, as its requester's request."""
+        """Carry out a claimed review as its requester's request."""
         approval = Approval(review_id, record.decided_by or "")
         state = {"approval": approval, "request_id": request_id}
         return await self._replay.ask(self, self._replay.mutation(record), state)
 
     async def check_rights(self, record: ReviewRecord, caller: Caller) -> None:
-        """Raises RequestError unless ``caller`` might ask for the same; also when it cannot be carried out as it is."""
+        """Raises RequestError unless ``caller`` may make the same request, and it can still be carried out."""
         checked = await self._checked(self._replay.mutation(record), caller)
         if checked is not None and (checked.refused or checked.unauthorized):
             raise checked.error()
 
-    async def check_standing(self, record: ReviewRecord) -> None:
-        """Raises RequestError INVALID_REQUEST unless the topics are still those that the request was about."""
-        now = await run_in_threadpool(standing, self._service, self._replay.mutation(record))
-        check_standing(record.topics, now)
+    async def check_unchanged(self, record: ReviewRecord) -> None:
+        """Raises RequestError INVALID_REQUEST unless the topics are still those of the stored request."""
+        now = await run_in_threadpool(topic_hashes, self._service, self._replay.mutation(record))
+        check_unchanged(record.topics, now)
 
     async def _checked(self, mutation: Mutation, caller: Caller) -> Outcome | None:
         """The answer to ``caller`` when the route only checks the request; None for a route that cannot.
@@ -138,7 +139,7 @@ class Governance:
         return await self._replay.ask(self._app, check, {})
 
     async def _pinned(self, mutation: Mutation) -> Mutation:
-        """With the number of what is the latest reassignment now: when it is approved, or done, another one may be that.
+        """With the number of the latest reassignment in place of ``latest``: later, another one may be the latest.
 
         Raises RequestError when the caller lacks the right, or there is none.
         """
@@ -146,11 +147,11 @@ class Governance:
         if params.get("request_id") != "latest":
             return mutation
         await self._replay.check_rights(mutation)
-        number = await run_in_threadpool(self._service.reassignments.number, "latest")
+        number = await run_in_threadpool(self._service.reassignment_queries.number, "latest")
         return mutation.at({**params, "request_id": number})
 
-    async def _held(self, governed: _Governed, refusal: OrderedKafkaError | None) -> Response | None:
-        """The answer to a request that is not carried out now; None for one that is, and is in the audit log."""
+    async def _review(self, governed: _Governed, refusal: OrderedKafkaError | None) -> Response | None:
+        """The answer to a request that is stored or refused; None for one to carry out, which is then in the audit log."""
         settings, mutation = self._service.settings, governed.mutation
         try:
             if governed.reason is None and settings.reason_required:
@@ -181,7 +182,7 @@ class Governance:
         record = ReviewRecord(
             method=mutation.method,
             path=mutation.path,
-            query=mutation.without("wait"),  # nobody waits by then
+            query=mutation.without("wait"),  # the approver does not wait for the changes
             body=mutation.body,
             reason=governed.reason,
             principal=mutation.caller.principal,
@@ -191,18 +192,18 @@ class Governance:
         )
         review_id = await run_in_threadpool(reviews.earlier, record)
         if review_id is None:
-            # Before the check: what is changed in between must not count as looked at.
-            topics = await run_in_threadpool(standing, self._service, mutation)
+            # Before the check, so that a later change does not count as checked.
+            topics = await run_in_threadpool(topic_hashes, self._service, mutation)
             checked = await self._checked(mutation, mutation.caller)
             if checked is not None and checked.refused:
                 return Response(checked.content, checked.status, media_type="application/json")
-            record = record.model_copy(update={"topics": topics})
+            record = updated(record, topics=topics)
             review_id = await run_in_threadpool(reviews.add, record)
         view = review_view(review_id, *await run_in_threadpool(reviews.get, review_id))
         return JSONResponse(view.model_dump(mode="json"), HTTPStatus.ACCEPTED)
 
     async def _carry_out(self, governed: _Governed, scope: Scope, receive: Receive, send: Send) -> None:
-        # What never answers has met a bug.
+        # A request without an answer has hit a bug.
         status, content = int(HTTPStatus.INTERNAL_SERVER_ERROR), bytearray()
 
         async def watched(message: Message) -> None:

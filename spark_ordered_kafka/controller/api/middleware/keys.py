@@ -1,4 +1,4 @@
-"""Keys by which requests that come again are known."""
+"""Idempotency keys of requests that are sent again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_ordered_kafka.errors import RequestError
 
 
 class Keys:
-    """ASGI middleware, the innermost: what a route does is done under the request's key."""
+    """ASGI middleware, the innermost: runs the route under the request's idempotency key."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Bounds on what requests may bring along and hold, checked before anything of them is kept."""
+"""Limits of requests' size and number, checked before anything is kept."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 MAX_BODY = 8 * 1024 * 1024
 """Bytes. Explicit replicas of 100,000 partitions take 2 to 3 MB."""
 MAX_BODIES = 8 * MAX_BODY
-"""Bytes of all bodies that are under way or looked at; a waiting request keeps its own."""
+"""Bytes of all bodies being received or processed; a waiting request keeps its own."""
 MAX_PATH = 8 * 1024
 """Characters, percent-encoded. A topic's name has up to 249; the names of groups are what may be longer."""
 MAX_QUERY = 60_000
 """Characters: a list of 10,000 partition numbers takes 49,000; uvicorn takes 65,536 for all that precedes the body."""
 MAX_REQUESTS = 4000
-"""Under way at a time. Probes are not counted."""
+"""Concurrent requests. Probes are not counted."""
 MAX_CHANGES = 500
-"""Under way at a time of those that may change something: whoever waits (``?wait=``) leaves room for what writers ask."""
+"""Concurrent requests that may change something: those that wait (``?wait=``) must leave room for those of writers."""
 
 
 class _BodyRefusedError(Exception):
@@ -36,7 +36,7 @@ class _BodyRefusedError(Exception):
 
 
 class Limits:
-    """ASGI middleware: refuses what exceeds the bounds, without reading it into memory."""
+    """ASGI middleware: refuses requests beyond the limits, without reading them into memory."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -128,5 +128,5 @@ def _too_large() -> RequestError:
 async def _refuse(
     scope: Scope, receive: Receive, send: Send, status: HTTPStatus, refusal: RequestError | UnavailableError
 ) -> None:
-    # What is still on its way is not worth reading, so the connection cannot be used again.
+    # The rest of the body is not read, so the connection cannot be used again.
     await answer_with(refusal, status, {"Connection": "close"})(scope, receive, send)

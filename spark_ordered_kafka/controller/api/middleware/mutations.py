@@ -1,4 +1,4 @@
-"""A request that may change something, looked at before it comes to its route."""
+"""A request that may change something, parsed before it reaches its route."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ REASON = "reason"
 MAX_REASON = 1000
 """Characters."""
 
-_TRUTH = TypeAdapter(bool)
+_BOOLEAN = TypeAdapter(bool)
 _AUDITED_BYTES = 16 * 1024
 _AUDITED_TOPICS = 100
-_LONGEST_NAME = 249
+_MAX_NAME = 249
 """Characters of a topic's name in Kafka."""
 _SHOWN = 100
 
@@ -49,11 +49,11 @@ class Mutation:
 
     @staticmethod
     def of(scope: Scope, route: APIRoute, body: bytes, caller: Caller) -> Mutation:
-        """Raises RequestError INVALID_REQUEST for a body that is not JSON, or not an object, or is not said to be; and for
-        a query parameter that the route does not have, or that is there twice."""
+        """Raises RequestError INVALID_REQUEST for a body that is not a JSON object or has another content type, and for an
+        unknown or repeated query parameter."""
         headers, parsed = Headers(scope=scope), None
         if not models_of(route):
-            body = b""  # what a route does not take is neither looked at nor kept
+            body = b""  # ignored by the route, so neither parsed nor kept
         else:
             require_json(headers.get("content-type"))
             parsed = parsed_json(body)
@@ -74,17 +74,17 @@ class Mutation:
 
     @property
     def path(self) -> str:
-        """As the route would write it, whatever was percent-encoded in what was sent."""
+        """The path as the route would write it, without the request's percent-encoding."""
         quoted = {name: quote(str(value), safe="") for name, value in self.path_params.items()}
         return self.route.path_format.format(**quoted)
 
     def scope(self, scope: Scope) -> Scope:
-        """``scope`` of a request, so that its route reads what was looked at here."""
+        """``scope`` of a request, so that its route reads what was parsed here."""
         return {**scope, "path": unquote(self.path), "raw_path": self.path.encode("latin-1")}
 
     @property
     def reason(self) -> str | None:
-        """The query parameter ``reason``. Raises RequestError INVALID_REQUEST for one that says nothing or too much."""
+        """The query parameter ``reason``. Raises RequestError INVALID_REQUEST when it is empty or too long."""
         reason = QueryParams(self.query).get(REASON)
         if reason is None:
             return None
@@ -97,14 +97,14 @@ class Mutation:
 
     @property
     def checks_only(self) -> bool:
-        """Whether it asks for a check that changes nothing."""
+        """Whether the request is a check that changes nothing."""
         if isinstance(self.parsed, dict) and self.parsed.get(VALIDATE_ONLY) is True and self._in_body:
             return True
         given = QueryParams(self.query).get(VALIDATE_ONLY)
         if given is None or not self._in_query:
             return False
         try:
-            return _TRUTH.validate_python(given)
+            return _BOOLEAN.validate_python(given)
         except ValidationError:
             return False  # and the route refuses it
 
@@ -146,7 +146,7 @@ class Mutation:
     def shown_topics(self) -> dict[str, Any]:
         """For the audit log: the topics, or of many the first ones and how many there are."""
         topics = self.topics()
-        first = [topic[:_LONGEST_NAME] for topic in topics[:_AUDITED_TOPICS]]
+        first = [topic[:_MAX_NAME] for topic in topics[:_AUDITED_TOPICS]]
         return (
             {"topics": first} if len(first) == len(topics) else {"topics": first, "topic_count": len(topics)}
         )
@@ -163,7 +163,7 @@ class Mutation:
 
 
 def _check_query(route: APIRoute, query: str) -> None:
-    """Raises RequestError: what is misspelt, meant for another route or said twice would not be done as it was meant."""
+    """Raises RequestError for unknown or repeated parameters: ignoring them would do something else than intended."""
     known = {REASON, *(field.alias for field in route.dependant.query_params)}
     seen = set[str]()
     for name, _ in QueryParams(query).multi_items():

@@ -1,4 +1,4 @@
-"""What is kept of every request: its id, a line in the log, and its figures for Prometheus."""
+"""Logging and metrics of every request, and its id."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ REQUEST_ID = "X-Request-Id"
 
 _log = logging.getLogger(__name__)
 _access = logging.getLogger("spark_ordered_kafka.access")
-# It stands in the log, in the audit log and in headers of further requests.
+# The id appears in the log, in the audit log and in headers of further requests.
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _SHOWN = 300
 
 
 class Observing:
-    """ASGI middleware, the outermost: gives a request its id, logs it, counts it, answers what nobody foresaw, and has
-    no answer kept by a cache."""
+    """ASGI middleware, the outermost: gives a request its id, logs it, counts it, answers unexpected errors, and forbids
+    caching (D-140)."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -57,7 +57,7 @@ class Observing:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers[REQUEST_ID] = request_id
-                # An answer holds for its moment: writers go by the layout that a proxy would have kept from before.
+                # An answer is valid at its moment only: a cached layout would mislead writers.
                 headers["Cache-Control"] = "no-store"
             await send(message)
 

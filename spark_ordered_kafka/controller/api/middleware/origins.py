@@ -18,24 +18,24 @@ from spark_ordered_kafka.controller.settings import ALLOWED_HOSTS
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.parsing import is_loopback, url_parts
 
-# RFC 9110, section 7.2; an IPv6 address stands in brackets.
+# RFC 9110, section 7.2; an IPv6 address is in brackets.
 _AUTHORITY: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{0,5}))?")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
-_OWN_PAGES: Final = frozenset({"same-origin", "none"})
-"""``Sec-Fetch-Site`` of what a user asks for, and of pages that this controller has served."""
+_ALLOWED_SITES: Final = frozenset({"same-origin", "none"})
+"""``Sec-Fetch-Site`` of requests by the user, and by pages of this controller."""
 _SHOWN = 100
 
 
 class Origins:
-    """ASGI middleware: refuses what a page of another site makes a browser send.
+    """ASGI middleware: refuses requests that a page of another site makes a browser send (D-156).
 
-    A page whose name was rebound to the controller's address is of the same origin for the browser, but still says its name
-    in ``Host``. So requests are answered by the names that the controller is known by, and by the address that they came
-    to. What is not a read must not come from a page of another origin either, whatever its ``Content-Type`` is.
+    After DNS rebinding a page has the controller's origin for the browser, but sends its own name in ``Host``. So requests
+    need one of the controller's names, or the address that they came to. Requests other than reads must not come from a page
+    of another origin, with any ``Content-Type``.
 
     Args:
         url: the controller's own.
-        allowed_hosts: further names that it is asked by.
+        allowed_hosts: further names of the controller.
     """
 
     def __init__(self, app: ASGIApp, url: str, allowed_hosts: Iterable[str]) -> None:
@@ -75,7 +75,7 @@ class Origins:
 
 
 def host_name(host: str) -> str:
-    """A name or address in the one way in which it is compared: lower case, without brackets, zone and final dot."""
+    """A name or address in normal form for comparison: lower case, without brackets, zone and final dot."""
     plain = host.strip("[]").partition("%")[0].lower()
     try:
         address = ip_address(plain)
@@ -86,13 +86,13 @@ def host_name(host: str) -> str:
 
 
 def _own_address(scope: Scope) -> str | None:
-    """The one that the connection came to: no page is served from there but by this controller."""
+    """The address that the connection came to: only this controller serves pages there."""
     server = scope.get("server")
     return None if server is None else host_name(server[0])
 
 
 def _foreign_page(headers: Headers, scheme: str) -> RequestError | None:
-    """The refusal of a request that a browser sends for a page of another origin; it says so in either header."""
+    """The refusal of a browser's request for a page of another origin, by either header."""
     for origin in headers.getlist("origin"):
         if not _is_same(origin, headers["host"], scheme):
             return RequestError(
@@ -100,7 +100,7 @@ def _foreign_page(headers: Headers, scheme: str) -> RequestError | None:
                 f"the header Origin has the value {origin[:_SHOWN]!r}: pages of other sites cannot ask for this",
             )
     for site in headers.getlist("sec-fetch-site"):
-        if site.lower() not in _OWN_PAGES:
+        if site.lower() not in _ALLOWED_SITES:
             return RequestError(
                 ErrorCode.INVALID_REQUEST,
                 f"the header Sec-Fetch-Site has the value {site[:_SHOWN]!r}: pages of other sites cannot ask for this",
@@ -109,7 +109,7 @@ def _foreign_page(headers: Headers, scheme: str) -> RequestError | None:
 
 
 def _is_same(origin: str, host: str, scheme: str) -> bool:
-    """Whether ``origin`` is that of a page at ``host``. Before a server without TLS there may be a proxy with it."""
+    """Whether ``origin`` is that of a page at ``host``. A server without TLS may be behind a proxy with it."""
     try:
         parts = urlsplit(origin)
     except ValueError:  # of an IPv6 address

@@ -1,4 +1,4 @@
-"""What became of a request, read off its answer."""
+"""The outcome of a request, taken from its answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, refusal
 
 _AUTHORIZATION = frozenset(
     {
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """Every result in it."""
+        """Every result in the answer."""
         parsed = self.parsed
         if not isinstance(parsed, dict):
             return []
@@ -50,7 +50,7 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """Whether nothing of what was asked for is done."""
+        """Whether every part of the request was refused."""
         failed = [result for result in self.results if result.get("error_code")]
         return self.status >= HTTPStatus.BAD_REQUEST or 0 < len(failed) == len(self.results)
 
@@ -60,15 +60,14 @@ class Outcome:
         return any(result.get("error_code") in _AUTHORIZATION for result in self.results)
 
     def error(self) -> RequestError:
-        """The first error in it; one about rights before all others."""
+        """The first error in the answer; errors about rights come first."""
         for result in sorted(self.results, key=lambda result: result.get("error_code") not in _AUTHORIZATION):
             if result.get("error_code"):
-                message = result.get("error_message") or "no reason given"
-                return RequestError(ErrorCode(result["error_code"]), message)
+                return refusal(result["error_code"], result["error"], result.get("error_message"))
         return RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer was {self.status}")
 
     def audited(self) -> dict[str, Any]:
-        """Fields for the audit log. Of many results, those that are errors come first, and not all are kept."""
+        """Fields for the audit log. Of many results, errors come first, and the rest is cut."""
         results = sorted(self.results, key=lambda result: not result.get("error_code"))
         parsed = self.parsed
         begun = parsed.get("request_id") if isinstance(parsed, dict) else None

@@ -1,4 +1,4 @@
-"""Requests that the controller puts to its own routes: stored ones, and checks of them."""
+"""Requests that the controller sends to its own routes: stored ones, and checks of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Replay:
         self._fastapi = fastapi
 
     def mutation(self, record: ReviewRecord) -> Mutation:
-        """The request that is stored. Raises RequestError INVALID_REQUEST when its route is there no more."""
+        """The stored request. Raises RequestError INVALID_REQUEST when its route no longer exists."""
         scope = self._scope(record.method, record.path, record.query, record.key)
         route = operation_of(scope)
         if route is None:
@@ -37,21 +37,21 @@ class Replay:
         return Mutation.of(scope, route, record.body, Caller(record.principal, record.host))
 
     async def ask(self, app: ASGIApp, mutation: Mutation, state: Mapping[str, Any]) -> Outcome:
-        """The answer of ``app``, to which the request comes as its caller's, with ``state``."""
+        """The answer of ``app`` to the request, sent as its caller's, with ``state``."""
 
-        async def entrance(scope: Scope, receive: Receive, send: Send) -> None:
-            # The path as it was sent once, and not as httpx would write it.
+        async def replay_app(scope: Scope, receive: Receive, send: Send) -> None:
+            # The path as it was received, not as httpx would encode it.
             own = self._scope(mutation.method, mutation.path, mutation.query, mutation.key)
             inside = {**scope, **own, "state": {**state, "caller": mutation.caller}}
             await app(inside, receive, send)
 
-        transport = httpx.ASGITransport(entrance, raise_app_exceptions=False)
+        transport = httpx.ASGITransport(replay_app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://controller") as client:
             answer = await client.request(mutation.method, "/", content=mutation.body)
         return Outcome(answer.status_code, answer.content)
 
     async def check_rights(self, mutation: Mutation) -> None:
-        """Raises RequestError *_AUTHORIZATION_FAILED by what the route declares that its callers need."""
+        """Raises RequestError *_AUTHORIZATION_FAILED by the rights that the route declares."""
         scope = self._scope(mutation.method, mutation.path, mutation.query, mutation.key)
         _, matched = mutation.route.matches(scope)
         request = Request({**scope, **matched, "state": {"caller": mutation.caller}})

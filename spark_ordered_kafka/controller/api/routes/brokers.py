@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from fastapi import Depends, FastAPI
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.bodies import body, reader
 from spark_ordered_kafka.controller.api.http.rights import on_cluster
 from spark_ordered_kafka.controller.service import ControllerService
 
@@ -24,11 +21,10 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     @app.put(
         "/v1/brokers/{broker}/guard-rails",
         dependencies=[Depends(service.confirm_active), on_cluster(service, Operation.ALTER_CONFIGS)],
-        **body(schemas.GuardRailsRequest),
     )
     def set_guard_rails(
         broker: schemas.Number,
-        request: Annotated[schemas.GuardRailsRequest, Depends(reader(schemas.GuardRailsRequest))],
+        request: schemas.GuardRailsRequest,
     ) -> schemas.BrokerView:
         """Limit how many replicas a broker may host (KIP-578)."""
         return service.capacities.set_limit(

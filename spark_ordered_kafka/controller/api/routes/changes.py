@@ -11,7 +11,6 @@ from fastapi import Depends, FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
-from spark_ordered_kafka.controller.api.http.bodies import body, reader
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.items import begun_results, bounded, each, seconds
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_cluster, on_topic
@@ -32,14 +31,13 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
             *active,
             by_item(service, "ALTER on each topic", (Operation.ALTER, ResourceType.TOPIC)),
         ],
-        **body(schemas.PartitionCountsRequest),
     )
     async def alter_partition_counts(
-        request: Annotated[schemas.PartitionCountsRequest, Depends(reader(schemas.PartitionCountsRequest))],
+        request: schemas.PartitionCountsRequest,
         caller: Annotated[Caller, Depends(caller_of)],
         wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
     ) -> schemas.TopicResults:
-        """Start partition changes (KIP-179, KIP-253); ``wait`` waits so many seconds for their end."""
+        """Start partition changes (KIP-179, KIP-253); ``wait``: seconds to wait for their end."""
         timeout = seconds(request.timeout_ms)
         deadline = time.monotonic() + timeout
         alter = partial(
@@ -57,18 +55,14 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         return schemas.TopicResults(topics=results)
 
     @app.post(
-        "/v1/replication-factors",
-        dependencies=[*active, on_cluster(service, Operation.CLUSTER_ACTION)],
-        **body(schemas.ReplicationFactorsRequest),
+        "/v1/replication-factors", dependencies=[*active, on_cluster(service, Operation.CLUSTER_ACTION)]
     )
     async def alter_replication_factors(
-        request: Annotated[
-            schemas.ReplicationFactorsRequest, Depends(reader(schemas.ReplicationFactorsRequest))
-        ],
+        request: schemas.ReplicationFactorsRequest,
         caller: Annotated[Caller, Depends(caller_of)],
         wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
     ) -> schemas.TopicResults:
-        """Let Kafka give partitions more or fewer replicas (KIP-179); ``wait`` waits so many seconds for the end."""
+        """Change replication factors (KIP-179); ``wait``: seconds to wait for the end."""
         timeout = seconds(request.timeout_ms)
         deadline = time.monotonic() + timeout
         alter = partial(
@@ -90,12 +84,12 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.delete("/v1/topics/{topic}/change", dependencies=[*active, on_topic(service, Operation.ALTER)])
     def cancel_change(topic: str) -> schemas.TopicResult:
-        """Ask for the change in progress to be taken back."""
+        """Request that the change in progress be cancelled."""
         return service.changes.cancel(topic)
 
 
 def _of_kip_179(alter: Callable[[], _ResultT]) -> _ResultT:
-    """``alter`` with KIP-179's code for a topic that there is not."""
+    """``alter`` with KIP-179's code for a missing topic."""
     try:
         return alter()
     except RequestError as error:

@@ -10,7 +10,6 @@ from fastapi import Depends, FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
-from spark_ordered_kafka.controller.api.http.bodies import body, reader
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.items import each, only, seconds, topic_results
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_topic
@@ -48,10 +47,9 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
             *active,
             by_item(service, "DELETE on each topic", (Operation.DELETE, ResourceType.TOPIC)),
         ],
-        **body(schemas.DeleteTopicsRequest),
     )
     async def delete_topics(
-        request: Annotated[schemas.DeleteTopicsRequest, Depends(reader(schemas.DeleteTopicsRequest))],
+        request: schemas.DeleteTopicsRequest,
         caller: Annotated[Caller, Depends(caller_of)],
     ) -> schemas.TopicResults:
         """Delete several topics under management, each with its own result."""

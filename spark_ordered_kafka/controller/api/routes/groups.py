@@ -11,6 +11,7 @@ from spark_ordered_kafka.controller.access.acls import Operation
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.rights import on_group
 from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.updates import updated
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
@@ -29,4 +30,4 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
             service.access.check(caller, Operation.DESCRIBE, topic)
         found = service.positions.describe(group, topic)
         shown = service.access.among(caller, Operation.DESCRIBE, [row.topic for row in found.topics])
-        return found.model_copy(update={"topics": [row for row in found.topics if row.topic in shown]})
+        return updated(found, topics=[row for row in found.topics if row.topic in shown])

@@ -15,6 +15,9 @@ from spark_ordered_kafka.controller.monitoring.metrics import CONTENT_TYPE
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 
+_PROBE_AGE = 1.0
+"""Seconds for which an answer of Kafka is used."""
+
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add them to ``app``."""
@@ -27,10 +30,10 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     @app.get("/readyz", dependencies=[anyone()])
     async def readyz(request: Request) -> schemas.Readiness:
         """This process serves, as leader or as follower, and Kafka and ZooKeeper answer."""
-        # On the event loop: anybody may ask, and Kafka may take long.
+        # On the event loop: the route is open to all, and Kafka may take long.
         try:
             service.readiness()
-            await asyncio.shield(asyncio.wrap_future(service.kafka_probe.outcome()))
+            await asyncio.shield(asyncio.wrap_future(service.kafka_probe.outcome(_PROBE_AGE)))
             return service.readiness()  # of now: Kafka may have taken long
         except OrderedKafkaError as error:
             if service.settings.authentication.required and caller_of(request).principal == ANONYMOUS:
@@ -41,7 +44,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.get("/v1/controllers", dependencies=[on_cluster(service, Operation.DESCRIBE)])
     def list_controllers() -> schemas.ControllerList:
-        """The controllers that live, and which of them leads."""
+        """The running controllers, and which of them leads."""
         return service.controllers()
 
     @app.get(

@@ -1,15 +1,14 @@
-"""Routes of layout histories, which writers and readers ask."""
+"""Routes of layout histories, for writers and readers."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Query
+from fastapi import FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.bodies import body, reader
 from spark_ordered_kafka.controller.api.http.rights import on_topic
 from spark_ordered_kafka.controller.api.http.thread_pools import LAYOUTS
 from spark_ordered_kafka.controller.service import ControllerService
@@ -37,22 +36,13 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         """KIP-253's PartitionLeaderEpochsForPartitions; ``partitions`` is a comma-separated list."""
         return service.topics.leader_epochs(topic, None if partitions is None else _numbers(partitions))
 
-    @app.post("/v1/topics/{topic}/truncations", dependencies=described, **body(schemas.TruncationsRequest))
-    def get_truncations(
-        topic: str,
-        request: Annotated[schemas.TruncationsRequest, Depends(reader(schemas.TruncationsRequest))],
-    ) -> schemas.Truncations:
+    @app.post("/v1/topics/{topic}/truncations", dependencies=described)
+    def get_truncations(topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
         """Which positions and layout starts lie beyond what the logs still have of their leader epoch (KIP-320)."""
         return service.truncations.check(topic, request)
 
-    @app.post(
-        "/v1/topics/{topic}/misrouted",
-        dependencies=[on_topic(service, Operation.READ)],
-        **body(schemas.MisroutedReport),
-    )
-    def report_misrouted(
-        topic: str, request: Annotated[schemas.MisroutedReport, Depends(reader(schemas.MisroutedReport))]
-    ) -> schemas.Result:
+    @app.post("/v1/topics/{topic}/misrouted", dependencies=[on_topic(service, Operation.READ)])
+    def report_misrouted(topic: str, request: schemas.MisroutedReport) -> schemas.Result:
         """Count records that a reader found where their keys do not belong."""
         if request.records < 1:
             raise RequestError(

@@ -8,7 +8,6 @@ from fastapi import Depends, FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.bodies import body, reader
 from spark_ordered_kafka.controller.api.http.filters import numbers, texts
 from spark_ordered_kafka.controller.api.http.rights import on_cluster
 from spark_ordered_kafka.controller.service import ControllerService
@@ -28,7 +27,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     def get_log_dirs(
         broker: Filter = None, log_dir: Filter = None, topic: Filter = None, timeout_ms: Timeout = None
     ) -> schemas.LogDirList:
-        """Log directories of brokers with their replicas; offline ones, and those that a broker has not, have their error."""
+        """Log directories of brokers with their replicas; offline and missing ones have an error."""
         return service.log_dirs.describe(
             numbers("broker", broker),
             texts("log_dir", log_dir),
@@ -40,7 +39,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     def get_replica_log_dirs(
         topic: Filter = None, partition: Filter = None, broker: Filter = None, timeout_ms: Timeout = None
     ) -> schemas.ReplicaLogDirList:
-        """In which log directory replicas are, and to which they are being moved (describeReplicaLogDirs)."""
+        """The log directories of replicas, and those to which they are being moved (describeReplicaLogDirs)."""
         return service.log_dirs.replicas(
             texts("topic", topic),
             numbers("partition", partition),
@@ -51,12 +50,9 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     @app.post(
         "/v1/replica-log-dirs",
         dependencies=[Depends(service.confirm_active), on_cluster(service, Operation.ALTER)],
-        **body(schemas.ReplicaLogDirsRequest),
     )
-    def move_replicas(
-        request: Annotated[schemas.ReplicaLogDirsRequest, Depends(reader(schemas.ReplicaLogDirsRequest))],
-    ) -> schemas.ReplicaLogDirsResult:
-        """Move replicas to other log directories of their brokers, all or none; back to where they are: stay there."""
+    def move_replicas(request: schemas.ReplicaLogDirsRequest) -> schemas.ReplicaLogDirsResult:
+        """Move replicas to other log directories of their brokers, all or none; a move to the current one cancels another."""
         return service.log_dirs.move(request)
 
     @app.get("/v1/replica-status", dependencies=described)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.bodies import body, reader
 from spark_ordered_kafka.controller.api.http.rights import on_cluster
 from spark_ordered_kafka.controller.service import ControllerService
 
@@ -16,13 +13,7 @@ from spark_ordered_kafka.controller.service import ControllerService
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add it to ``app``."""
 
-    @app.post(
-        "/v1/reassignments/plan",
-        dependencies=[on_cluster(service, Operation.DESCRIBE)],
-        **body(schemas.ReassignmentPlanRequest),
-    )
-    def plan_reassignment(
-        request: Annotated[schemas.ReassignmentPlanRequest, Depends(reader(schemas.ReassignmentPlanRequest))],
-    ) -> schemas.ReassignmentPlan:
+    @app.post("/v1/reassignments/plan", dependencies=[on_cluster(service, Operation.DESCRIBE)])
+    def plan_reassignment(request: schemas.ReassignmentPlanRequest) -> schemas.ReassignmentPlan:
         """Propose an assignment: drain brokers, spread onto new ones, balance, repair racks; nothing is changed."""
         return service.plans.propose(request)

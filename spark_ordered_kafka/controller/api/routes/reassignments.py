@@ -9,11 +9,10 @@ from fastapi import Depends, FastAPI, Path, Response
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.bodies import body, reader
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.items import outcomes, seconds
 from spark_ordered_kafka.controller.api.http.rights import on_cluster
-from spark_ordered_kafka.controller.reassign.requests.service import RequestId
+from spark_ordered_kafka.controller.reassign.requests.queries import RequestId
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import OrderedKafkaError
 
@@ -34,9 +33,9 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     seen = on_cluster(service, Operation.DESCRIBE)
     altering = [Depends(service.confirm_active), on_cluster(service, Operation.CLUSTER_ACTION)]
 
-    @app.post("/v1/reassignments", dependencies=altering, **body(schemas.ReassignmentRequest))
+    @app.post("/v1/reassignments", dependencies=altering)
     async def reassign_partitions(
-        request: Annotated[schemas.ReassignmentRequest, Depends(reader(schemas.ReassignmentRequest))],
+        request: schemas.ReassignmentRequest,
         caller: Annotated[Caller, Depends(caller_of)],
     ) -> schemas.ReassignmentResult:
         """Move replicas between brokers and log directories, whole or not at all; or undo an earlier request."""
@@ -48,38 +47,30 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.get("/v1/reassignments", dependencies=[seen])
     def list_reassignments() -> schemas.ReassignmentList:
-        """The requests that are kept, newest first, and all that Kafka is busy with, whoever asked for it."""
-        return service.reassignments.all()
+        """The stored requests, newest first, and all of Kafka's ongoing reassignments, including those of other tools."""
+        return service.reassignment_queries.all()
 
     @app.get("/v1/reassignments/{request_id}", dependencies=[seen], response_model=schemas.ReassignmentView)
     def get_reassignment(request_id: _Id) -> Response:
         """A request with the progress of each replica in bytes; `latest` is the newest one."""
-        view = service.reassignments.view(request_id)
-        # Of 10,000 replicas, which are asked for again and again, FastAPI would take ten times as long to write them down.
+        view = service.reassignment_queries.view(request_id)
+        # FastAPI's serialization of 10,000 replicas takes ten times as long, and clients poll this.
         return Response(view.model_dump_json(), media_type="application/json")
 
-    @app.patch(
-        "/v1/reassignments/{request_id}",
-        dependencies=altering,
-        **body(schemas.ReassignmentThrottleRequest),
-    )
+    @app.patch("/v1/reassignments/{request_id}", dependencies=altering)
     def alter_reassignment(
         request_id: _Id,
-        request: Annotated[
-            schemas.ReassignmentThrottleRequest, Depends(reader(schemas.ReassignmentThrottleRequest))
-        ],
+        request: schemas.ReassignmentThrottleRequest,
     ) -> schemas.ReassignmentSummary:
-        """Change the throttles of a request that goes on."""
+        """Change the throttles of a running request."""
         return service.reassignments.alter_throttle(request_id, request)
 
     @app.delete("/v1/reassignments/{request_id}", dependencies=altering)
     def cancel_reassignment(request_id: _Id, validate_only: bool = False) -> schemas.ReassignmentResult:
-        """Cancel what a request has not done yet; what is done stays done."""
+        """Cancel the moves of a request that are not done yet; finished moves stay."""
         return service.reassignments.cancel(request_id, validate_only=validate_only)
 
-    @app.post("/v1/reassignments/verify", dependencies=[seen], **body(schemas.VerifyRequest))
-    def verify_reassignment(
-        request: Annotated[schemas.VerifyRequest, Depends(reader(schemas.VerifyRequest))],
-    ) -> schemas.Verification:
-        """Whether partitions have come to what Kafka's JSON says, as kafka-reassign-partitions --verify tells."""
-        return service.reassignments.verify(request)
+    @app.post("/v1/reassignments/verify", dependencies=[seen])
+    def verify_reassignment(request: schemas.VerifyRequest) -> schemas.Verification:
+        """Whether partitions are as Kafka's JSON says, as kafka-reassign-partitions --verify checks."""
+        return service.reassignment_queries.verify(request)

@@ -26,7 +26,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.get("/v1/reviews", dependencies=[seen])
     def list_reviews() -> schemas.ReviewList:
-        """Requests that wait, and those decided about lately; the newest first."""
+        """Pending requests, and those decided recently; the newest first."""
         kept = service.reviews.all()
         return schemas.ReviewList(
             reviews=[review_view(review_id, record, status) for review_id, (record, status) in kept.items()]
@@ -34,7 +34,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.get("/v1/reviews/{review_id}", dependencies=[seen])
     def get_review(review_id: ReviewId) -> schemas.ReviewView:
-        """A request that waits, or what became of it."""
+        """A pending request, or its outcome."""
         return review_view(review_id, *service.reviews.get(review_id))
 
     @app.post(
@@ -42,13 +42,13 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         dependencies=[active, by_item(service, "what the request itself needs")],
     )
     async def approve_review(review_id: ReviewId, request: Request, caller: CallerOf) -> schemas.ReviewView:
-        """Carry a request out as its requester's; nobody can approve a request of their own."""
+        """Carry a request out in its requester's name; requesters cannot approve their own requests."""
         governance: Governance = request.state.governance
         reviews = service.reviews
         record, _ = await run_in_threadpool(reviews.get, review_id)
         reviews.check_approvable(review_id, record, caller.principal)
         await governance.check_rights(record, caller)
-        await governance.check_standing(record)
+        await governance.check_unchanged(record)
         claimed = await run_in_threadpool(reviews.claim, review_id, caller.principal)
         outcome = await governance.carry_out(review_id, claimed, request.state.request_id)
         status: Literal["done", "failed"] = "failed" if outcome.refused else "done"
@@ -60,7 +60,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         dependencies=[active, by_item(service, "what the request itself needs, or to have asked for it")],
     )
     async def discard_review(review_id: ReviewId, request: Request, caller: CallerOf) -> schemas.ReviewView:
-        """Give a request up, or clear one away that is in doubt."""
+        """Discard a pending request, or one whose outcome is unknown."""
         governance: Governance = request.state.governance
         record, _ = await run_in_threadpool(service.reviews.get, review_id)
         if caller.principal != record.principal:

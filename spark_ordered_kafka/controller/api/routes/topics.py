@@ -6,13 +6,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic_core import from_json
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
-from spark_ordered_kafka.controller.api.http.bodies import body, looked_at, reader
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.items import each, only, seconds, topic_results
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_topic
@@ -38,10 +36,9 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
                 (Operation.CREATE, ResourceType.CLUSTER),
             ),
         ],
-        **body(schemas.CreateTopicRequest, schemas.CreateTopicsRequest),
     )
     async def create_topics(
-        request: Annotated[schemas.CreateTopicRequest | schemas.CreateTopicsRequest, Depends(_read_creation)],
+        request: schemas.CreateTopicRequest | schemas.CreateTopicsRequest,
         caller: Annotated[Caller, Depends(caller_of)],
         response: Response,
     ) -> schemas.TopicResult | schemas.TopicResults:
@@ -58,15 +55,9 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
             return topic_results([one.topic for one in new], found)
         return only(found)
 
-    @app.post(
-        "/v1/topics/{topic}/adopt",
-        dependencies=[*active, on_topic(service, Operation.ALTER)],
-        **body(schemas.AdoptTopicRequest),
-    )
-    def adopt_topic(
-        topic: str, request: Annotated[schemas.AdoptTopicRequest, Depends(reader(schemas.AdoptTopicRequest))]
-    ) -> schemas.TopicResult:
-        """Take a topic that exists in Kafka under management, with what it holds."""
+    @app.post("/v1/topics/{topic}/adopt", dependencies=[*active, on_topic(service, Operation.ALTER)])
+    def adopt_topic(topic: str, request: schemas.AdoptTopicRequest) -> schemas.TopicResult:
+        """Take an existing Kafka topic with its records under management."""
         return service.adopter.adopt(topic, request)
 
     @app.get("/v1/topics", dependencies=[by_item(service, "DESCRIBE on each topic that is shown")])
@@ -99,43 +90,22 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
                 (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
             ),
         ],
-        **body(schemas.AlterTopicRequest),
     )
     async def alter_topic(
         topic: str,
-        request: Annotated[schemas.AlterTopicRequest, Depends(reader(schemas.AlterTopicRequest))],
+        request: schemas.AlterTopicRequest,
         caller: Annotated[Caller, Depends(caller_of)],
         wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
     ) -> schemas.TopicResult:
-        """Alter ordered delivery or Kafka's configuration; ``wait`` waits so many seconds for the end of the change."""
+        """Alter ordered delivery or Kafka's configuration; ``wait``: seconds to wait for the end of the change."""
         await RIGHTS.run(check_alteration, caller, topic, request)
         alter = partial(service.alteration.alter, principal=caller.principal)
         item, future = await run_in_threadpool(alter, topic, request)
         return item if wait is None else (await await_changes([item], [future], wait))[0]
 
     @app.post(
-        "/v1/topics/{topic}/delete-records",
-        dependencies=[*active, on_topic(service, Operation.DELETE)],
-        **body(schemas.DeleteRecordsRequest),
+        "/v1/topics/{topic}/delete-records", dependencies=[*active, on_topic(service, Operation.DELETE)]
     )
-    def delete_records(
-        topic: str,
-        request: Annotated[schemas.DeleteRecordsRequest, Depends(reader(schemas.DeleteRecordsRequest))],
-    ) -> schemas.DeletedRecords:
+    def delete_records(topic: str, request: schemas.DeleteRecordsRequest) -> schemas.DeletedRecords:
         """Drain partitions marked for deletion."""
         return service.drain.delete_records(topic, request)
-
-
-async def _read_creation(request: Request) -> schemas.CreateTopicRequest | schemas.CreateTopicsRequest:
-    content = await request.body()
-    if await looked_at(content, _names_several, content):
-        return await reader(schemas.CreateTopicsRequest)(request)
-    return await reader(schemas.CreateTopicRequest)(request)
-
-
-def _names_several(content: bytes) -> bool:
-    try:
-        parsed = from_json(content)
-    except ValueError:
-        return False  # the reader says what is wrong with it
-    return isinstance(parsed, dict) and "topics" in parsed

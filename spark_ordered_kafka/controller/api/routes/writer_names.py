@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI, Request
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.bodies import body, reader
 from spark_ordered_kafka.controller.api.http.caller import caller_of
 from spark_ordered_kafka.controller.api.http.rights import by_item
 from spark_ordered_kafka.controller.service import ControllerService
@@ -22,22 +19,16 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         if topic is not None:
             service.access.check(caller_of(request), Operation.WRITE, topic)
 
-    @app.post("/v1/writer-names", dependencies=rights, **body(schemas.WriterNameRequest))
-    def take_writer_name(
-        request: Request,
-        wanted: Annotated[schemas.WriterNameRequest, Depends(reader(schemas.WriterNameRequest))],
-    ) -> schemas.WriterName:
-        """A name for a writer that is given back when nobody writes under it any more."""
+    @app.post("/v1/writer-names", dependencies=rights)
+    def take_writer_name(request: Request, wanted: schemas.WriterNameRequest) -> schemas.WriterName:
+        """A name for a writer, to be released when the writer has ended."""
         check(request, wanted.topic)
         name, nonce = service.writer_names.take(wanted.topic)
         return schemas.WriterName(writer=name, nonce=nonce)
 
-    @app.post("/v1/writer-names/release", dependencies=rights, **body(schemas.WriterNameRelease))
-    def release_writer_name(
-        request: Request,
-        given: Annotated[schemas.WriterNameRelease, Depends(reader(schemas.WriterNameRelease))],
-    ) -> schemas.Result:
-        """Give a name back; one that was given back before, or by a leader of earlier times, is no error."""
+    @app.post("/v1/writer-names/release", dependencies=rights)
+    def release_writer_name(request: Request, given: schemas.WriterNameRelease) -> schemas.Result:
+        """Release a name; unknown and already released names are no error."""
         check(request, given.topic)
         service.writer_names.release(given.topic, given.writer, given.nonce)
         return schemas.Result()

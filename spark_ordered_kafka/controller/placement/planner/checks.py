@@ -1,4 +1,4 @@
-"""Which goals make sense for a cluster. PURE."""
+"""Checks of a goal against a cluster. PURE."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELDS = ("brokers", "replication_factor", "log_dirs")
 
 
 def check_fields(goal: Goal) -> None:
-    """Raises RequestError INVALID_REQUEST for a field that the goal needs, or does not use, or that is empty."""
+    """Raises RequestError INVALID_REQUEST for a field that is missing, not used by the goal, or empty."""
     for field in _FIELDS:
         value = getattr(goal, field)
         if value is None and field in _NEEDED[goal.kind]:
@@ -38,14 +38,14 @@ def check_fields(goal: Goal) -> None:
             continue
         if not values:
             raise _refused(f"{field} is empty: name one at least, or leave the field out where all are meant")
-        twice = next((value for number, value in enumerate(values) if value in values[:number]), None)
-        if twice is not None:
-            raise _refused(f"{field} has the value {twice!r} twice: name each once")
+        duplicate = next((value for number, value in enumerate(values) if value in values[:number]), None)
+        if duplicate is not None:
+            raise _refused(f"{field} has the value {duplicate!r} twice: name each once")
 
 
 def check(goal: Goal, snapshot: Snapshot) -> None:
-    """Raises RequestError for what does not fit the cluster: UNKNOWN_MEMBER_ID, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
-    BROKER_NOT_AVAILABLE, INVALID_REPLICATION_FACTOR or INVALID_REQUEST."""
+    """Raises RequestError for a goal that does not fit the cluster: UNKNOWN_MEMBER_ID, LOG_DIR_NOT_FOUND,
+    KAFKA_STORAGE_ERROR, BROKER_NOT_AVAILABLE, INVALID_REPLICATION_FACTOR or INVALID_REQUEST."""
     brokers = {broker.id: broker for broker in snapshot.brokers}
     _check_brokers(goal, brokers)
     alive = [broker for broker in snapshot.brokers if broker.alive]
@@ -60,14 +60,19 @@ def check(goal: Goal, snapshot: Snapshot) -> None:
                 f"goal has the value 'racks': every broker must have one (broker.rack), but {_value(without)} "
                 f"{'has' if len(without) == 1 else 'have'} none"
             )
-    if goal.replication_factor is not None and not 1 <= goal.replication_factor <= len(alive):
-        raise RequestError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication_factor has the value {goal.replication_factor}: with {len(alive)} brokers it must be between 1 "
-            f"and {len(alive)}",
-        )
+    if goal.replication_factor is not None:
+        check_factor(goal.replication_factor, len(alive))
     if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
         _check_log_dirs(goal, [brokers[broker] for broker in goal.brokers or ()])
+
+
+def check_factor(factor: int, brokers: int) -> None:
+    """Raises RequestError INVALID_REPLICATION_FACTOR for a factor that so many brokers cannot have."""
+    if not 1 <= factor <= brokers:
+        raise RequestError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication_factor has the value {factor}: with {brokers} brokers it must be between 1 and {brokers}",
+        )
 
 
 def _check_brokers(goal: Goal, brokers: dict[int, Broker]) -> None:
@@ -94,7 +99,7 @@ def _check_log_dirs(goal: Goal, brokers: Iterable[Broker]) -> None:
         if broker.log_dirs is None:
             raise RequestError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
-                f"brokers has the value {broker.id}, which did not tell its log directories: try again when it answers",
+                f"brokers has the value {broker.id}, which did not report its log directories: try again when it answers",
             )
         online = {one.path: one.online for one in broker.log_dirs}
         for path in goal.log_dirs or ():

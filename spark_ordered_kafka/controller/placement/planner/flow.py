@@ -1,8 +1,7 @@
-"""Taking from brokers that have too much to those that have too little, where need be through others. PURE.
+"""Moves items from brokers with too many to brokers with too few, through others where needed. PURE.
 
-What is taken ("items": replicas, or leaderships) may go to some brokers only, so that the straight way from a broker
-with too much may be closed while one through a third broker is open. This is a maximum flow; blocking flows on the
-shortest ways as in Dinic's algorithm.
+An item (a replica or a leadership) may go to some brokers only, so the direct way between two brokers may be closed while
+one through a third broker is open. This is a maximum flow; blocking flows on shortest paths as in Dinic's algorithm.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Protocol
 
 
 class Layer:
-    """Brokers that can be looked up by their rack."""
+    """Brokers, indexed by rack."""
 
     def __init__(self, brokers: Iterable[int], rack: Sequence[int]) -> None:
         self._rack = rack
@@ -23,7 +22,7 @@ class Layer:
             self.by_rack.setdefault(rack[broker], {})[broker] = None
 
     def discard(self, broker: int) -> None:
-        """Take one out, if it is in."""
+        """Remove a broker, if it is in."""
         if broker in self.members:
             self.members.remove(broker)
             there = self.by_rack[self._rack[broker]]
@@ -33,25 +32,25 @@ class Layer:
 
 
 class Moves(Protocol):
-    """What may be taken from where to where. Brokers and items are indexes."""
+    """The possible moves. Brokers and items are indexes."""
 
     rack: Sequence[int]
 
     def items(self, broker: int) -> Sequence[int]:
-        """What a broker has and may give up, in the order in which to try it."""
+        """Items that a broker has and may give up, in the order to try them."""
 
     def options(self, item: int, broker: int, layer: Layer) -> Iterator[int]:
         """The brokers of ``layer`` that may have the item instead of ``broker``."""
 
     def open(self, broker: int) -> bool:
-        """Whether a broker may get an item at this moment."""
+        """Whether a broker may get an item now."""
 
     def move(self, item: int, source: int, target: int) -> None:
-        """Take it."""
+        """Move the item."""
 
 
 class Flow:
-    """Among the brokers of ``group``. ``work`` bounds the items looked at: where ways are long there may be many."""
+    """A flow among the brokers of ``group``. ``work`` limits the items checked: long paths may need many."""
 
     def __init__(self, moves: Moves, group: Collection[int], work: int) -> None:
         self._moves = moves
@@ -59,7 +58,7 @@ class Flow:
         self._work = work
 
     def push(self, excess: dict[int, int], deficit: dict[int, int]) -> None:
-        """Take from brokers in ``excess`` (broker -> how many) to those in ``deficit`` as many as possible.
+        """Move as many items as possible from brokers in ``excess`` (broker -> how many) to those in ``deficit``.
 
         Both are counted down.
         """
@@ -70,11 +69,11 @@ class Flow:
                 return
 
     def reachable(self, sources: Collection[int]) -> set[int]:
-        """``sources`` and the brokers to which anything could be taken from them."""
+        """``sources`` and the brokers to which items could move from them."""
         return {broker for layer in self._explored(sorted(sources)) for broker in layer}
 
     def _layers(self, sources: list[int], deficit: dict[int, int]) -> list[Layer] | None:
-        """Brokers by the length of the shortest way, up to the first that lack something; None: there is no way."""
+        """Brokers by the length of the shortest path, up to the first with a deficit; None: there is no path."""
         layers = []
         for reached in self._explored(sources):
             lacking = [broker for broker in reached if deficit.get(broker, 0) > 0]
@@ -108,29 +107,29 @@ class Flow:
     def _block(
         self, sources: list[int], layers: list[Layer], excess: dict[int, int], deficit: dict[int, int]
     ) -> bool:
-        """Go all shortest ways there are; whether there was one."""
-        ways = _Ways(self._moves, layers)
-        any_gone = False
+        """Use all shortest paths; whether there was one."""
+        paths = _AugmentingPaths(self._moves, layers)
+        moved_any = False
         for source in sources:
             while excess[source] > 0:
-                way = ways.find(source)
-                if way is None:
+                path = paths.find(source)
+                if path is None:
                     break
-                # From the end: every broker on the way has given before it gets.
-                for item, giver, taker in reversed(way):
-                    self._moves.move(item, giver, taker)
-                self._work -= len(way)
-                any_gone = True
+                # From the end: every broker on the path gives before it gets.
+                for item, sender, receiver in reversed(path):
+                    self._moves.move(item, sender, receiver)
+                self._work -= len(path)
+                moved_any = True
                 excess[source] -= 1
-                end = way[-1][2]
+                end = path[-1][2]
                 deficit[end] -= 1
                 if deficit[end] == 0:
                     layers[-1].discard(end)
-        return any_gone
+        return moved_any
 
 
-class _Ways:
-    """Depth-first search through layers; what has come to nothing once is not tried again."""
+class _AugmentingPaths:
+    """Depth-first search through layers; dead ends are not tried again."""
 
     def __init__(self, moves: Moves, layers: list[Layer]) -> None:
         self._moves = moves
@@ -139,33 +138,33 @@ class _Ways:
         self._trying: dict[int, int | None] = {}
 
     def find(self, source: int) -> list[tuple[int, int, int]] | None:
-        """Steps (item, from, to) of a way to the last layer, each item once."""
-        way: list[tuple[int, int, int]] = []
+        """Steps (item, from, to) of a path to the last layer, each item once."""
+        path: list[tuple[int, int, int]] = []
         broker = source
         while True:
-            depth = len(way)
+            depth = len(path)
             if depth == len(self._layers) - 1:
-                # What is taken on this way is not there any more for the next one.
-                for _, giver, _ in way:
-                    self._next(giver)
-                return way
-            step = self._step(broker, depth, way)
+                # The items of this path are not available to the next one.
+                for _, sender, _ in path:
+                    self._next(sender)
+                return path
+            step = self._step(broker, depth, path)
             if step is not None:
-                way.append((step[0], broker, step[1]))
+                path.append((step[0], broker, step[1]))
                 broker = step[1]
                 continue
-            if not way:
+            if not path:
                 return None
             self._layers[depth].discard(broker)
-            _, broker, _ = way.pop()
+            _, broker, _ = path.pop()
 
-    def _step(self, broker: int, depth: int, way: list[tuple[int, int, int]]) -> tuple[int, int] | None:
+    def _step(self, broker: int, depth: int, path: list[tuple[int, int, int]]) -> tuple[int, int] | None:
         if broker not in self._untried:
             self._untried[broker] = iter(list(self._moves.items(broker)))
             self._next(broker)
         following = self._layers[depth + 1]
         while (item := self._trying[broker]) is not None:
-            if all(item != other for other, _, _ in way):
+            if all(item != other for other, _, _ in path):
                 for target in list(self._moves.options(item, broker, following)):
                     if self._moves.open(target):
                         return item, target

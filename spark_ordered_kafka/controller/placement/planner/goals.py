@@ -1,4 +1,4 @@
-"""What each goal does to the replica lists. PURE."""
+"""How each goal changes the replica lists. PURE."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.placement.planner.table import Table
 
 
 def drain(table: Table, drained: Collection[int]) -> list[str]:
-    """Move everything off ``drained``, and nothing else. Returns warnings; raises RequestError as :func:`place`."""
+    """Move all replicas off ``drained``, and no others. Returns warnings; raises RequestError as :func:`place`."""
     targets = [broker for broker in table.alive if broker not in drained]
     racks = {table.rack[broker] for broker in targets}
     needs: dict[int, list[int]] = {}
@@ -39,11 +39,11 @@ def drain(table: Table, drained: Collection[int]) -> list[str]:
 
 
 def repair_racks(table: Table) -> list[str]:
-    """Move replicas that share a rack to racks where their partition has none; no others, and no more of them than help."""
+    """Move replicas that share a rack to racks where their partition has none, and only as many as needed."""
     racks = {table.rack[broker] for broker in table.alive}
     needs: dict[int, list[int]] = {}
     for partition in table.movable:
-        spare = _sharing(table, partition)
+        spare = _on_shared_racks(table, partition)
         there = table.spread(table.replicas[partition])
         new = racks - {table.rack[broker] for broker in table.replicas[partition]}
         going = spare[: len(new)]
@@ -56,14 +56,14 @@ def repair_racks(table: Table) -> list[str]:
 
 
 def spread(table: Table, onto: Collection[int]) -> list[str]:
-    """Move replicas to ``onto`` until each has its fair share; nothing goes elsewhere."""
+    """Move replicas to ``onto`` until each broker has its fair share; no other broker receives any."""
     lacking = 0
     for pool in table.pools():
         moves = ReplicaMoves(table, pool)
         share, more = divmod(sum(moves.counts[b] for b in table.alive), len(table.alive))
         lacking += _fill(moves, onto, share)
         if more:
-            # What is left over goes from those that still have most of it.
+            # The remainder comes from the brokers with most replicas.
             _fill(moves, onto, share + 1)
     level_leaders(table, table.alive, table.changed())
     if not lacking:
@@ -75,13 +75,13 @@ def spread(table: Table, onto: Collection[int]) -> list[str]:
 
 
 def _fill(moves: ReplicaMoves, onto: Collection[int], share: int) -> int:
-    """Let ``onto`` have ``share`` replicas each, from others that have more; how many they could not get of those."""
+    """Give ``onto`` ``share`` replicas each, from others that have more; returns how many of those are still missing."""
     others = [broker for broker in moves.table.alive if broker not in onto]
     deficit = {b: share - moves.counts[b] for b in sorted(onto) if moves.counts[b] < share}
-    meeting = _water_level([moves.counts[b] for b in others], sum(deficit.values()))
-    # From the fullest, down to where the others meet; then from any that has more than its share, and once more as long as
-    # what moved has made way for others of its partition.
-    levels = [max(share, meeting + 1), max(share, meeting), share]
+    target_level = _water_level([moves.counts[b] for b in others], sum(deficit.values()))
+    # From the fullest brokers, down to the level of the others; then from all above their share, repeated as long as moves
+    # make other moves of the same partition possible.
+    levels = [max(share, target_level + 1), max(share, target_level), share]
     while levels and any(deficit.values()):
         most, left = levels.pop(0), sum(deficit.values())
         moves.direct({b: moves.counts[b] - most for b in others if moves.counts[b] > most}, deficit)
@@ -102,24 +102,24 @@ def balance(table: Table, brokers: Collection[int]) -> list[str]:
 
 
 def _level_new_leaders(table: Table, brokers: Collection[int]) -> None:
-    """Spread the preferred leaders of the partitions that have got another one."""
+    """Spread the preferred leaders of the partitions whose leader has changed."""
     changed = [p for p in table.changed() if table.replicas[p][0] != table.before[p][0]]
     level_leaders(table, brokers, changed)
 
 
-def _sharing(table: Table, partition: int) -> list[int]:
-    """Brokers on whose rack the partition has another replica, which is more worth keeping; the least worth first."""
+def _on_shared_racks(table: Table, partition: int) -> list[int]:
+    """Brokers whose rack has a better replica of the partition, the worst first."""
     one = table.of(partition)
     alive = set(table.alive)
     replicas = table.replicas[partition]
 
-    def worth(broker: int) -> tuple[bool, bool, bool, int]:
-        there = table.ids[broker]
-        return broker in alive, there in one.isr, there == one.leader, -replicas.index(broker)
+    def preference(broker: int) -> tuple[bool, bool, bool, int]:
+        broker_id = table.ids[broker]
+        return broker in alive, broker_id in one.isr, broker_id == one.leader, -replicas.index(broker)
 
     seen: set[int] = set()
     spare = []
-    for broker in sorted(replicas, key=worth, reverse=True):
+    for broker in sorted(replicas, key=preference, reverse=True):
         if table.rack[broker] in seen:
             spare.append(broker)
         seen.add(table.rack[broker])
@@ -127,7 +127,7 @@ def _sharing(table: Table, partition: int) -> list[int]:
 
 
 def _water_level(counts: Sequence[int], taken: int) -> int:
-    """The level to which the fullest must be brought for ``taken`` to be taken from them."""
+    """The count to which the fullest must be lowered to take ``taken`` items from them."""
     level_now, left = max(counts, default=0), taken
     ordered = sorted(counts, reverse=True)
     for number, count in enumerate(ordered, start=1):

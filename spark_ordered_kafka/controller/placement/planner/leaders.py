@@ -10,7 +10,7 @@ from spark_ordered_kafka.controller.placement.planner.table import Table
 
 
 class LeaderMoves:
-    """Preferred leaders of the partitions of a ``pool``, of which those in ``movable`` may get another one."""
+    """Preferred leaders of the partitions of a ``pool``; those in ``movable`` may change."""
 
     def __init__(self, table: Table, pool: Collection[int], movable: Collection[int]) -> None:
         self._replicas = table.replicas
@@ -33,11 +33,11 @@ class LeaderMoves:
         return (other for other in self._replicas[item] if other != broker and other in layer.members)
 
     def open(self, broker: int) -> bool:
-        """Whether it may lead one more: any may."""
+        """True: every broker may lead one more."""
         return True
 
     def move(self, item: int, source: int, target: int) -> None:
-        """Let ``target`` be the first of the partition's replicas; the others stay in their order."""
+        """Make ``target`` the first of the partition's replicas; the others keep their order."""
         replicas = self._replicas[item]
         replicas.remove(target)
         replicas.insert(0, target)
@@ -47,7 +47,7 @@ class LeaderMoves:
         self.counts[target] += 1
 
     def direct(self, excess: dict[int, int], deficit: dict[int, int]) -> None:
-        """Nothing to choose well: an item has few options."""
+        """Does nothing: an item has too few options to choose from."""
 
 
 def level_leaders(table: Table, brokers: Collection[int], movable: Collection[int]) -> None:

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from spark_ordered_kafka.controller.placement.planner.flow import Flow, Moves
 
-# Items that may be looked at in one flow: a bound on its time, some seconds, which only contrived clusters come near.
-WORK = 5_000_000
+# Limit of items checked in one flow, which takes some seconds; only contrived clusters come near.
+MAX_WORK = 5_000_000
 
 
 class CountedMoves(Moves, Protocol):
@@ -17,24 +17,24 @@ class CountedMoves(Moves, Protocol):
     counts: list[int]
 
     def direct(self, excess: dict[int, int], deficit: dict[int, int]) -> None:
-        """Take as much of ``excess`` as has a straight way, choosing well; counts both down."""
+        """Move as much of ``excess`` as can go directly, by preference; counts both down."""
 
 
 def level(moves: CountedMoves, brokers: Collection[int]) -> None:
-    """Let counts differ by at most 1 among ``brokers`` where what may go where allows; elsewhere as little as can be.
+    """Let counts differ by at most 1 among ``brokers`` where the options of items allow, elsewhere as little as possible.
 
-    A group is brought to its mean. When some have too many still, neither they nor those that could take from them can
-    give anything to those with too few: these two groups have means of their own, and are levelled each for itself.
+    A group is brought to its mean. If some brokers still have too many, neither they nor those reachable from them can give
+    anything to those with too few: the two groups have different means, and each is levelled on its own.
     """
     pending = [set(brokers)]
     while pending:
         group = pending.pop()
         if len(group) < 2:
             continue
-        flow = Flow(moves, group, WORK)
+        flow = Flow(moves, group, MAX_WORK)
         low, more = divmod(sum(moves.counts[b] for b in group), len(group))
         high = low + 1 if more else low
-        # Those beyond the range first: what they exchange among themselves is moved in any case.
+        # Those beyond the range first: their exchanges are needed in any case.
         for most, least in ((high, low), (high, high), (low, low))[: 3 if more else 1]:
             _exchange(moves, flow, group, most, least)
         limit = high if any(moves.counts[b] > high for b in group) else low

@@ -16,7 +16,7 @@ _Replica = tuple[int, str, int]  # bytes, topic, partition
 
 
 def empty(snapshot: Snapshot, broker: Broker, emptied: Collection[str]) -> Placements:
-    """Move every replica out of the directories ``emptied`` of a broker, to those others that have fewest bytes.
+    """Move every replica out of the directories ``emptied`` of a broker, to its other directories with fewest bytes.
 
     Raises RequestError GUARD_RAILS when one does not fit on their volumes.
     """
@@ -66,7 +66,7 @@ def balance(snapshot: Snapshot, broker: Broker) -> Placements:
 def _step(
     dirs: dict[str, list[_Replica]], load: dict[str, int], free: _Free
 ) -> tuple[_Replica, str, str] | None:
-    """The next replica to move, from where to where: between the fullest and the emptiest directory that allow it."""
+    """The next replica, its source and target: between the fullest and the emptiest directory that allow it."""
     mean = sum(load.values()) / max(1, len(load))
     order = sorted(load, key=lambda path: (load[path], path))
     for source in reversed(order):
@@ -93,10 +93,10 @@ def _pools(snapshot: Snapshot) -> list[list[Partition]]:
 
 
 def _contents(pool: list[Partition], broker: Broker) -> dict[str, list[_Replica]]:
-    """The replicas that may be moved, by the online directory that they are in; directories in their order."""
+    """The movable replicas in each online directory, in the order of directories."""
     found: dict[str, list[_Replica]] = {one.path: [] for one in broker.log_dirs or () if one.online}
     for one in pool:
-        if broker.id in one.replicas and broker.id not in one.placing and not one.moving:
+        if broker.id in one.replicas and broker.id not in one.moving_log_dir and not one.moving:
             path = one.log_dir_on(broker.id)
             if path in found:
                 found[path].append((one.size_on(broker.id) or 0, one.topic, one.partition))
@@ -115,21 +115,21 @@ def _loads(pool: list[Partition], broker: Broker) -> dict[str, tuple[int, int]]:
 
 
 class _Free:
-    """Bytes that are left on the volumes of a broker's directories; a move takes them before it frees others."""
+    """Free bytes on the volumes of a broker's directories; a move takes them before it frees others."""
 
     def __init__(self, broker: Broker) -> None:
         self._left = {one.path: one.usable_bytes for one in broker.log_dirs or ()}
 
     def fits(self, path: str, size: int) -> bool:
-        """Whether so many bytes fit, or nobody knows."""
+        """Whether so many bytes fit; True if the free space is not known."""
         left = self._left[path]
         return left is None or size <= left
 
     def take(self, path: str, size: int) -> None:
-        """They are used."""
+        """Use them."""
         left = self._left[path]
         self._left[path] = None if left is None else left - size
 
     def shown(self, paths: Collection[str]) -> str:
-        """What is left, for people."""
+        """The free bytes, for messages."""
         return ", ".join(f"{path} has {self._left[path]} bytes left" for path in paths)

@@ -1,4 +1,4 @@
-"""New places for replicas that have to go from where they are. PURE."""
+"""New brokers for replicas that have to move. PURE."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from spark_ordered_kafka.controller.placement.guards import refusal
 from spark_ordered_kafka.controller.placement.planner.flow import Flow, Layer
-from spark_ordered_kafka.controller.placement.planner.leveling import WORK
+from spark_ordered_kafka.controller.placement.planner.leveling import MAX_WORK
 from spark_ordered_kafka.controller.placement.planner.replicas import ReplicaMoves, options
 from spark_ordered_kafka.controller.placement.planner.table import Table
-from spark_ordered_kafka.controller.placement.planner.takers import Takers
+from spark_ordered_kafka.controller.placement.planner.target_queue import TargetQueue
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 
 def place(table: Table, needs: Mapping[int, Sequence[int]], brokers: Collection[int], what: str) -> None:
-    """Let replicas go to the emptiest of ``brokers``.
+    """Move replicas to the emptiest of ``brokers``.
 
-    ``needs`` maps partition -> the brokers that give theirs up; ``what`` begins the message of an error. Partitions come on
+    ``needs`` maps partition -> brokers that lose their replica; ``what`` begins the message of an error. Partitions stay on
     as many racks as ``table.floor`` says, and on more where there is room. Raises RequestError GUARD_RAILS when that does
     not fit, INVALID_REPLICATION_FACTOR when a partition has more replicas than there are brokers.
     """
@@ -25,18 +25,18 @@ def place(table: Table, needs: Mapping[int, Sequence[int]], brokers: Collection[
     gained: list[dict[int, None]] = [{} for _ in table.ids]
     for pool in table.pools():
         members = set(pool)
-        here = {p: sources for p, sources in needs.items() if p in members}
-        if here:
-            _place_greedily(ReplicaMoves(table, pool), here, targets, gained, what)
+        pool_needs = {p: sources for p, sources in needs.items() if p in members}
+        if pool_needs:
+            _place_greedily(ReplicaMoves(table, pool), pool_needs, targets, gained, what)
     excess = {b: -table.room[b] for b in targets if table.room[b] < 0}
     if not excess:
         return
     deficit = {b: table.room[b] for b in targets if table.room[b] > 0}
-    Flow(_Gained(table, gained), targets, WORK).push(excess, deficit)
-    homeless = sum(excess.values())
-    if homeless:
+    Flow(_Gained(table, gained), targets, MAX_WORK).push(excess, deficit)
+    unplaced = sum(excess.values())
+    if unplaced:
         moved = sum(map(len, needs.values()))
-        raise refusal(f"{what}: {homeless} of {moved} replicas to move have no place", room)
+        raise refusal(f"{what}: {unplaced} of {moved} replicas have no place", room)
 
 
 def _place_greedily(
@@ -46,31 +46,31 @@ def _place_greedily(
     gained: Sequence[dict[int, None]],
     what: str,
 ) -> None:
-    """Largest first. Where nobody has room who may have the replica, somebody gets one too many."""
+    """Largest first. Where no allowed target has room, a target is overfilled; the flow in :func:`place` then evens out."""
     table = moves.table
-    roomy = Takers([b for b in targets if moves.open(b)], table.rack, moves.load)
-    anybody = Takers(targets, table.rack, moves.load)
+    open_targets = TargetQueue([b for b in targets if moves.open(b)], table.rack, moves.load)
+    all_targets = TargetQueue(targets, table.rack, moves.load)
     for partition in sorted(needs, key=lambda one: (-table.size[one], one)):
         going = set(needs[partition])
         for source in needs[partition]:
             kept = [broker for broker in table.replicas[partition] if broker not in going]
             used = {table.rack[broker] for broker in kept} if table.racked else set()
             must = used if len(used) < table.floor[partition] else ()
-            target = roomy.best(used, kept)
+            target = open_targets.best(used, kept)
             if target is None and not must:
-                target = roomy.best((), kept)
+                target = open_targets.best((), kept)
             if target is None:
-                target = anybody.best(must, kept)
+                target = all_targets.best(must, kept)
             if target is None:
                 raise _too_few(table, partition, len(targets), what)
             going.discard(source)
             moves.move(partition, source, target)
             gained[target][partition] = None
-            anybody.update(target)
+            all_targets.update(target)
             if moves.open(target):
-                roomy.update(target)
+                open_targets.update(target)
             else:
-                roomy.remove(target)
+                open_targets.remove(target)
 
 
 def _too_few(table: Table, partition: int, brokers: int, what: str) -> RequestError:
@@ -83,7 +83,7 @@ def _too_few(table: Table, partition: int, brokers: int, what: str) -> RequestEr
 
 
 class _Gained:
-    """Replicas that brokers have got by this plan: nothing else has to move for another one's place."""
+    """Replicas that brokers got in this plan: only these are moved again to make room."""
 
     def __init__(self, table: Table, gained: Sequence[dict[int, None]]) -> None:
         self._table = table
@@ -91,19 +91,19 @@ class _Gained:
         self.rack: Sequence[int] = table.rack
 
     def items(self, broker: int) -> Sequence[int]:
-        """Partitions of which it got a replica."""
+        """Partitions of which it got a replica in this plan."""
         return list(self._gained[broker])
 
     def options(self, item: int, broker: int, layer: Layer) -> Iterator[int]:
-        """Brokers of ``layer`` that may have it instead."""
+        """Brokers of ``layer`` that may have the replica instead."""
         return options(self._table, item, broker, layer)
 
     def open(self, broker: int) -> bool:
-        """Any may get one: it keeps it if it has room, and otherwise gives up another one that it got."""
+        """True for every broker: one without room passes on a replica that it got."""
         return True
 
     def move(self, item: int, source: int, target: int) -> None:
-        """Let ``target`` have got it."""
+        """Move the replica on to ``target``."""
         self._table.move(item, source, target)
         del self._gained[source][item]
         self._gained[target][item] = None

@@ -1,4 +1,4 @@
-"""From a cluster and a goal to a plan. PURE."""
+"""Makes a plan from a cluster and a goal. PURE."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from spark_ordered_kafka.controller.placement.planner import goals
 from spark_ordered_kafka.controller.placement.planner import log_dir_replicas as log_dirs
 from spark_ordered_kafka.controller.placement.planner.checks import check, check_fields
-from spark_ordered_kafka.controller.placement.planner.factor import change_factor
+from spark_ordered_kafka.controller.placement.planner.replication_factor import change_factor
 from spark_ordered_kafka.controller.placement.planner.table import Table
 from spark_ordered_kafka.controller.placement.planner.values import Change, Goal, Load, Plan, Snapshot
 
@@ -15,9 +15,9 @@ _SHOWN = 5
 
 
 def plan(snapshot: Snapshot, goal: Goal) -> Plan:
-    """What to change for ``goal``, moving as little as possible; the same for the same input.
+    """Changes for ``goal``, moving as little as possible; the same for the same input.
 
-    ``snapshot.partitions`` are all looked at; ``goal.topics`` is the caller's business. Partitions that are being
+    All of ``snapshot.partitions`` are planned; the caller selects by ``goal.topics``. Partitions that are being
     reassigned, and those without a leader, stay as they are. Raises RequestError: the goal does not fit the cluster, or
     GUARD_RAILS when brokers have no capacity for it.
     """
@@ -26,9 +26,9 @@ def plan(snapshot: Snapshot, goal: Goal) -> Plan:
     table = Table(snapshot)
     before = _loads(table)
     placed: log_dirs.Placements = {}
-    warnings = _left_out(snapshot, goal)
+    warnings = _warnings(snapshot, goal)
     if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
-        placed = _place(snapshot, goal)
+        placed = _plan_log_dirs(snapshot, goal)
     else:
         warnings += _reassign(table, snapshot, goal)
     changed = _changes(table, placed)
@@ -60,7 +60,7 @@ def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
     return []
 
 
-def _place(snapshot: Snapshot, goal: Goal) -> log_dirs.Placements:
+def _plan_log_dirs(snapshot: Snapshot, goal: Goal) -> log_dirs.Placements:
     brokers = [broker for broker in snapshot.brokers if broker.id in (goal.brokers or ())]
     if goal.kind == "empty_log_dirs":
         return log_dirs.empty(snapshot, brokers[0], goal.log_dirs or ())
@@ -71,20 +71,22 @@ def _place(snapshot: Snapshot, goal: Goal) -> log_dirs.Placements:
     return placed
 
 
-def _left_out(snapshot: Snapshot, goal: Goal) -> list[str]:
+def _warnings(snapshot: Snapshot, goal: Goal) -> list[str]:
     moving = [one for one in snapshot.partitions if one.moving]
     without = [one for one in snapshot.partitions if one.leader < 0 and not one.moving]
-    placing = []
+    moving_log_dir = []
     if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
         named = set(goal.brokers or ())
         without = []
         moving = [one for one in moving if named.intersection(one.replicas)]
-        placing = [one for one in snapshot.partitions if named.intersection(one.placing) and not one.moving]
+        moving_log_dir = [
+            one for one in snapshot.partitions if named.intersection(one.moving_log_dir) and not one.moving
+        ]
     warnings = []
     for rows, why in (
         (moving, "being reassigned already"),
         (without, "without a leader"),
-        (placing, "moving between log directories already"),
+        (moving_log_dir, "moving between log directories already"),
     ):
         if rows:
             shown = ", ".join(f"{one.topic}-{one.partition}" for one in rows[:_SHOWN])
@@ -111,7 +113,7 @@ def _copied(change: Change) -> list[int | None]:
 
 
 def _loads(table: Table) -> dict[int, Load]:
-    everything = range(len(table.partitions))
-    replicas, size = table.counts(everything), table.bytes(everything)
+    all_partitions = range(len(table.partitions))
+    replicas, size = table.counts(all_partitions), table.bytes(all_partitions)
     leaders = Counter(brokers[0] for brokers in table.replicas)
     return {b: Load(replicas[n], leaders[n], size[n]) for n, b in enumerate(table.ids)}

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from spark_ordered_kafka.controller.placement.planner.flow import Layer
 from spark_ordered_kafka.controller.placement.planner.table import Table
-from spark_ordered_kafka.controller.placement.planner.takers import Takers
+from spark_ordered_kafka.controller.placement.planner.target_queue import TargetQueue
 
 
 class ReplicaMoves:
-    """Replicas of the partitions of a ``pool``, and how many of them, and of their bytes, each broker has.
+    """Replicas of the partitions of a ``pool``, and their number and bytes on each broker.
 
-    What may not be planned counts and stays.
+    Replicas that are not movable count, and stay.
     """
 
     def __init__(self, table: Table, pool: Collection[int]) -> None:
@@ -37,11 +37,11 @@ class ReplicaMoves:
         return options(self.table, item, broker, layer)
 
     def open(self, broker: int) -> bool:
-        """Whether it has room: what it gives up in exchange stays until the end of the reassignment."""
+        """Whether it has room; replicas that it gives up count until the end of the reassignment."""
         return self.table.room[broker] > 0
 
     def move(self, item: int, source: int, target: int) -> None:
-        """Let the replica on ``source`` be on ``target``."""
+        """Move the replica from ``source`` to ``target``."""
         self.table.move(item, source, target)
         del self._held[source][item]
         self._held[target][item] = None
@@ -52,34 +52,34 @@ class ReplicaMoves:
         self.bytes[target] += size
 
     def load(self, broker: int) -> tuple[int, ...]:
-        """What makes brokers worse takers: replicas, then bytes."""
+        """Sort key of targets, best first: replicas, then bytes."""
         return self.counts[broker], self.bytes[broker], broker
 
     def direct(self, excess: dict[int, int], deficit: dict[int, int]) -> None:
-        """Take replicas from brokers in ``excess`` straight to the emptiest of those in ``deficit``; counts both down."""
-        takers = Takers([b for b in deficit if deficit[b] > 0 and self.open(b)], self.rack, self.load)
+        """Move replicas from brokers in ``excess`` directly to the emptiest of those in ``deficit``; counts both down."""
+        targets = TargetQueue([b for b in deficit if deficit[b] > 0 and self.open(b)], self.rack, self.load)
         involved = [*excess, *deficit]
         mean = sum(self.bytes[b] for b in involved) // max(1, len(involved))
         for source in sorted(excess, key=lambda broker: (-excess[broker], broker)):
-            if not takers:
+            if not targets:
                 break
             for partition in self._by_preference(source, excess[source], mean):
-                if excess[source] == 0 or not takers:
+                if excess[source] == 0 or not targets:
                     break
-                target = takers.best(self.table.barred(partition, source), self.table.replicas[partition])
+                target = targets.best(self.table.barred(partition, source), self.table.replicas[partition])
                 if target is None:
                     continue
                 self.move(partition, source, target)
                 excess[source] -= 1
                 deficit[target] -= 1
                 if deficit[target] > 0 and self.open(target):
-                    takers.update(target)
+                    targets.update(target)
                 else:
-                    takers.remove(target)
+                    targets.remove(target)
 
     def _by_preference(self, broker: int, moves: int, mean: int) -> list[int]:
-        """Partitions of a broker that is to give up some: those of topics of which it has most; among them, such that
-        its bytes come near the ``mean``, or as few as can be."""
+        """Partitions of a broker that it should give up: of the topics of which it has most, and such that its bytes come near
+        the ``mean``, or the smallest."""
         wanted = max(0, self.bytes[broker] - mean) // max(1, moves)
         size, partitions = self.table.size, self.table.partitions
         by_size = sorted(self._held[broker], key=lambda item: (abs(size[item] - wanted), item))
@@ -94,8 +94,8 @@ class ReplicaMoves:
 
 
 def options(table: Table, partition: int, broker: int, layer: Layer) -> Iterator[int]:
-    """Brokers of ``layer`` where a partition has no replica, and is on as many racks as it must be when one is there
-    instead of on ``broker``."""
+    """Brokers of ``layer`` without a replica of the partition, on which it would be on as many racks as it must, instead of
+    ``broker``."""
     replicas = table.replicas[partition]
     barred = table.barred(partition, broker)
     for rack, members in layer.by_rack.items():

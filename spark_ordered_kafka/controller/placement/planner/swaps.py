@@ -1,4 +1,4 @@
-"""Evening out bytes between brokers that have as many replicas as they should: by exchanging replicas. PURE."""
+"""Evens out bytes between brokers with the right number of replicas, by exchanging replicas. PURE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from spark_ordered_kafka.controller.placement.planner.replicas import ReplicaMoves
 
 TOLERANCE = 0.1
-"""By how much of the mean the bytes of a broker, or of a log directory, may differ from it: moving data has its price."""
+"""Tolerated difference of a broker's, or log directory's, bytes from the mean, as a fraction: moving data costs time."""
 
 _CANDIDATES = 12
 _PARTNERS = 4
@@ -18,61 +18,61 @@ _PARTNERS = 4
 def even_out_bytes(moves: ReplicaMoves, brokers: Collection[int]) -> None:
     """Exchange large replicas of brokers with more than the mean for small ones of those with less.
 
-    Until all are within ``TOLERANCE``, or none of the exchanges looked at helps. Every exchange brings its two brokers
-    closer together, so this ends, and changes nothing when it is done again.
+    Until all are within ``TOLERANCE``, or no tried exchange helps. Every exchange brings its two brokers closer together, so
+    this terminates, and a second call changes nothing.
     """
     group = sorted(brokers)
     if len(group) < 2:
         return
     mean = sum(moves.bytes[b] for b in group) / len(group)
     by_size = _BySize(moves)
-    swapped = True
-    while swapped:
-        swapped = False
-        for giver in sorted(group, key=lambda b: (-moves.bytes[b], b)):
-            while moves.bytes[giver] > mean * (1 + TOLERANCE) and _swap_with_any(
-                moves, by_size, giver, group, mean
+    improved = True
+    while improved:
+        improved = False
+        for source in sorted(group, key=lambda b: (-moves.bytes[b], b)):
+            while moves.bytes[source] > mean * (1 + TOLERANCE) and _swap_from(
+                moves, by_size, source, group, mean
             ):
-                swapped = True
-        for taker in sorted(group, key=lambda b: (moves.bytes[b], b)):
-            while moves.bytes[taker] < mean * (1 - TOLERANCE) and _swap_from_any(
-                moves, by_size, taker, group, mean
+                improved = True
+        for target in sorted(group, key=lambda b: (moves.bytes[b], b)):
+            while moves.bytes[target] < mean * (1 - TOLERANCE) and _swap_to(
+                moves, by_size, target, group, mean
             ):
-                swapped = True
+                improved = True
 
 
-def _swap_with_any(moves: ReplicaMoves, by_size: _BySize, giver: int, group: list[int], mean: float) -> bool:
-    partners = sorted((b for b in group if b != giver), key=lambda b: (moves.bytes[b], b))[:_PARTNERS]
-    return any(_swap(moves, by_size, giver, taker, mean) for taker in partners)
+def _swap_from(moves: ReplicaMoves, by_size: _BySize, source: int, group: list[int], mean: float) -> bool:
+    partners = sorted((b for b in group if b != source), key=lambda b: (moves.bytes[b], b))[:_PARTNERS]
+    return any(_swap(moves, by_size, source, target, mean) for target in partners)
 
 
-def _swap_from_any(moves: ReplicaMoves, by_size: _BySize, taker: int, group: list[int], mean: float) -> bool:
-    partners = sorted((b for b in group if b != taker), key=lambda b: (-moves.bytes[b], b))[:_PARTNERS]
-    return any(_swap(moves, by_size, giver, taker, mean) for giver in partners)
+def _swap_to(moves: ReplicaMoves, by_size: _BySize, target: int, group: list[int], mean: float) -> bool:
+    partners = sorted((b for b in group if b != target), key=lambda b: (-moves.bytes[b], b))[:_PARTNERS]
+    return any(_swap(moves, by_size, source, target, mean) for source in partners)
 
 
-def _swap(moves: ReplicaMoves, by_size: _BySize, giver: int, taker: int, mean: float) -> bool:
-    """Exchange two of their replicas so that the brokers come closer together; whether there were two."""
+def _swap(moves: ReplicaMoves, by_size: _BySize, source: int, target: int, mean: float) -> bool:
+    """Exchange two of their replicas so that their bytes come closer together; False if no exchange does."""
     size = moves.table.size
-    between = moves.bytes[giver] - moves.bytes[taker]
-    if not (moves.open(giver) and moves.open(taker)) or between <= 0:
+    between = moves.bytes[source] - moves.bytes[target]
+    if not (moves.open(source) and moves.open(target)) or between <= 0:
         return False
-    wanted = min(between / 2, max(moves.bytes[giver] - mean, mean - moves.bytes[taker]))
+    goal = min(between / 2, max(moves.bytes[source] - mean, mean - moves.bytes[target]))
     best = None
-    for small in islice(by_size.ascending(taker), _CANDIDATES):
-        for large in islice(by_size.near(giver, size[small] + wanted), _CANDIDATES):
+    for small in islice(by_size.ascending(target), _CANDIDATES):
+        for large in islice(by_size.nearest(source, size[small] + goal), _CANDIDATES):
             difference = size[large] - size[small]
-            cost = (abs(difference - wanted), size[large] + size[small], large, small)
+            cost = (abs(difference - goal), size[large] + size[small], large, small)
             better = 0 < difference < between and (best is None or cost < best)
-            if better and _allowed(moves, large, giver, taker) and _allowed(moves, small, taker, giver):
+            if better and _allowed(moves, large, source, target) and _allowed(moves, small, target, source):
                 best = cost
     if best is None:
         return False
     _, _, large, small = best
-    by_size.exchange(giver, large, small)
-    by_size.exchange(taker, small, large)
-    moves.move(large, giver, taker)
-    moves.move(small, taker, giver)
+    by_size.exchange(source, large, small)
+    by_size.exchange(target, small, large)
+    moves.move(large, source, target)
+    moves.move(small, target, source)
     return True
 
 
@@ -84,24 +84,24 @@ def _allowed(moves: ReplicaMoves, partition: int, source: int, target: int) -> b
 
 
 class _BySize:
-    """Partitions of brokers in the order of their size."""
+    """Partitions of each broker, sorted by size."""
 
     def __init__(self, moves: ReplicaMoves) -> None:
         self._moves = moves
         self._sorted: dict[int, list[tuple[int, int]]] = {}
 
-    def exchange(self, broker: int, gone: int, come: int) -> None:
-        """It has ``come`` instead of ``gone``."""
+    def exchange(self, broker: int, removed: int, added: int) -> None:
+        """The broker has ``added`` instead of ``removed``."""
         size = self._moves.table.size
         found = self._of(broker)
-        del found[bisect_left(found, (size[gone], gone))]
-        insort(found, (size[come], come))
+        del found[bisect_left(found, (size[removed], removed))]
+        insort(found, (size[added], added))
 
     def ascending(self, broker: int) -> Iterator[int]:
         """The smallest first."""
         return (item for _, item in self._of(broker))
 
-    def near(self, broker: int, size: float) -> Iterator[int]:
+    def nearest(self, broker: int, size: float) -> Iterator[int]:
         """Those whose size is nearest to ``size`` first."""
         found = self._of(broker)
         above = bisect_left(found, (size, -1))

@@ -12,17 +12,17 @@ from spark_ordered_kafka.controller.placement.round_robin import has_racks
 
 
 class Table:
-    """All partitions with the replicas that they are to have, and what each broker may still take.
+    """All partitions with their planned replicas, and the remaining capacity of each broker.
 
-    Racks are respected when every live broker has one, as in Kafka. A broker that is down and whose rack is not known has
-    one of its own then.
+    Racks are respected when every live broker has one, as in Kafka. A broker that is down without a known rack then counts
+    as a rack of its own.
 
     Attributes:
         ids: broker id by index, ascending; ``index`` the other way round. ``alive`` has the indexes of live brokers.
         rack: rack by broker.
         partitions: sorted by topic and number. ``replicas``, ``size`` (bytes, 0 where not known), ``floor`` (racks that the
             partition is to be on at least) belong to them by index.
-        room: replicas that a broker may still take; less than none where a plan does not fit.
+        room: replicas that a broker may still take; negative where a plan does not fit.
         movable: indexes of partitions that may be planned.
     """
 
@@ -52,11 +52,11 @@ class Table:
         self.movable = [n for n, one in enumerate(self.partitions) if not one.moving and one.leader >= 0]
 
     def spread(self, brokers: Iterable[int]) -> int:
-        """On how many racks brokers are."""
+        """Number of racks of ``brokers``."""
         return len({self.rack[broker] for broker in brokers})
 
     def barred(self, partition: int, giving_up: int) -> Collection[int]:
-        """Racks where a replica cannot take the place of the one on ``giving_up``: the partition would be on too few."""
+        """Racks to which the replica on ``giving_up`` cannot move: the partition would be on too few."""
         if not self.racked:
             return ()
         rack = self.rack
@@ -64,7 +64,7 @@ class Table:
         return others if len(others) < self.floor[partition] else ()
 
     def move(self, partition: int, source: int, target: int) -> None:
-        """Let a replica be on ``target`` instead of ``source``."""
+        """Move a replica from ``source`` to ``target``."""
         replicas, before = self.replicas[partition], self.before[partition]
         replicas[replicas.index(source)] = target
         if source not in before:
@@ -73,12 +73,12 @@ class Table:
             self.room[target] -= 1
 
     def changed(self) -> list[int]:
-        """Indexes of the partitions whose replicas are others, or in another order, than before."""
+        """Indexes of the partitions whose replicas, or their order, have changed."""
         pairs = enumerate(zip(self.replicas, self.before, strict=True))
         return [n for n, (now, before) in pairs if tuple(now) != before]
 
     def pools(self) -> list[list[int]]:
-        """Indexes of live partitions, and of those marked for deletion or deleted; those that may not be planned, too."""
+        """Indexes of live partitions, and of those marked for deletion or deleted, each with those that are not movable."""
         live = [n for n, one in enumerate(self.partitions) if one.status == "live"]
         dead = [n for n, one in enumerate(self.partitions) if one.status != "live"]
         return [pool for pool in (live, dead) if pool]
@@ -101,5 +101,5 @@ class Table:
         return sums
 
     def of(self, partition: int) -> Partition:
-        """The partition as it is."""
+        """The partition's current state."""
         return self.partitions[partition]

@@ -1,4 +1,4 @@
-"""What a plan is made from, and what it is. PURE."""
+"""Input and result of a plan. PURE."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED
+from spark_ordered_kafka.kafka.values import LogDir
 
 GoalKind = Literal[
     "drain", "spread", "balance", "racks", "replication_factor", "empty_log_dirs", "balance_log_dirs"
@@ -14,20 +15,11 @@ Status = Literal["live", "marked", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
-class LogDir:
-    """A broker's log directory. ``usable_bytes``: free on its volume, None: not known."""
-
-    path: str
-    online: bool = True
-    usable_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Broker:
     """A broker that is up, or has replicas.
 
     ``rack`` is None where it is not set or not known, ``capacity`` counts the replicas that it may still take.
-    ``log_dirs`` is None where the broker did not tell.
+    ``log_dirs`` is None where the broker did not answer.
     """
 
     id: int
@@ -39,16 +31,16 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition as it is.
+    """The current state of a partition.
 
     Attributes:
-        replicas: brokers, preferred leader first; of one that is being reassigned, all of now.
+        replicas: brokers, preferred leader first; during a reassignment, all current ones.
         leader: -1 without one.
         sizes: bytes of each replica, in the order of ``replicas``; None: not known. Empty: of none is it known.
         log_dirs: the directory of each replica, likewise.
         status: ``marked`` for deletion and ``deleted`` ones are planned apart from ``live`` ones.
         moving: whether it is being reassigned.
-        placing: brokers where its replica is being moved to another log directory.
+        moving_log_dir: brokers where its replica is being moved to another log directory.
     """
 
     topic: str
@@ -60,7 +52,7 @@ class Partition:
     log_dirs: tuple[str | None, ...] = ()
     status: Status = "live"
     moving: bool = False
-    placing: tuple[int, ...] = ()
+    moving_log_dir: tuple[int, ...] = ()
 
     @property
     def size(self) -> int | None:
@@ -82,7 +74,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A cluster, or those of its partitions that are to be looked at.
+    """A cluster, or those of its partitions that are to be planned.
 
     ``retired_factor``: replicas that a deleted partition keeps at most; None: as many as others.
     """
@@ -94,7 +86,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is wanted, as :class:`~spark_ordered_kafka.client.schemas.ReassignmentPlanRequest` says."""
+    """A plan's goal, as :class:`~spark_ordered_kafka.client.schemas.ReassignmentPlanRequest` has it."""
 
     kind: GoalKind
     brokers: tuple[int, ...] | None = None
@@ -105,7 +97,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A partition that is to be otherwise: replicas, preferred leader first, and for each its log directory, None: any."""
+    """A partition's new replicas, preferred leader first, and for each its log directory, None: any."""
 
     partition: Partition
     replicas: tuple[int, ...]
@@ -118,14 +110,14 @@ class Change:
 
     @property
     def placed(self) -> dict[int, str]:
-        """Broker -> log directory, of the replicas that stay on their broker and are to be in another directory."""
+        """Broker -> log directory, of the replicas that change only their directory."""
         found = zip(self.replicas, self.log_dirs, strict=True)
         return {broker: path for broker, path in found if path is not None and broker not in self.added}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Replicas and preferred leaders of the partitions looked at, and bytes of those replicas, on one broker."""
+    """Number of replicas and preferred leaders on a broker, and bytes of the replicas, among the planned partitions."""
 
     replicas: int = 0
     leaders: int = 0

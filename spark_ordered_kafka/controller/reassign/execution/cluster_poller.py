@@ -1,8 +1,8 @@
-"""What the executor sees of Kafka: reassignments, brokers, partitions and log directories, each as often as needed.
+"""Polls Kafka for the executor: reassignments, brokers, partitions and log directories, each as often as needed.
 
-A look has to be cheap, since moves that have ended leave their places to others only when that is seen. So topics are
-described when something is to be learned of them, and log directories are measured beside the looks: brokers walk through
-all of their logs for that, and one that hangs would hold everything up.
+A poll must be cheap: moves that have ended free their slots only once the poll shows it. So topics are described only
+when their state matters, and log directories are read in a thread of their own: brokers walk through all of their logs
+for that, and one that hangs would delay every poll.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import (
     ClusterState,
     Directories,
-    Held,
-    Ongoing,
     Partition,
 )
-from spark_ordered_kafka.controller.reassign.machine.machine import Task
+from spark_ordered_kafka.controller.reassign.machine.tasks import Task
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -29,38 +27,45 @@ from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.rows import by_topic
-from spark_ordered_kafka.kafka.values import LogDir, PartitionId, Reassignment, Replica, TopicDescription
+from spark_ordered_kafka.kafka.values import (
+    LogDirAnswers,
+    PartitionId,
+    Reassignment,
+    TopicDescription,
+    local_replicas,
+)
 
 _log = logging.getLogger(__name__)
 
 # Leaders and replicas in sync of what is being moved, in seconds.
 _DESCRIBE_INTERVAL = 3.0
 _MEASURE_INTERVAL = 1.0
-# A move between log directories shows its end there alone.
+# The end of a move between log directories shows only there.
 _PLACING_INTERVAL = 0.25
 _SURVEY_INTERVAL = 15.0
-# One that hangs, and is not known to be away yet, must not hold up the others' figures for long.
+# A broker that hangs, and does not count as down yet, must not delay the others' figures for long.
 _BROKER_TIMEOUT = 5.0
-# So many times as long as it took, nothing of the kind is done again.
+# Pause after an expensive request, as a multiple of its duration.
 _REST = 4.0
-# Of more partitions, a broker is asked for all it has.
+# For more partitions, a broker is asked for all of its replicas.
 _MAX_NAMED = 2000
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Log directories, and the ``places`` that were looked for in them."""
+    """Log directories, and the partitions that were asked for."""
 
     directories: Directories
     places: frozenset[PartitionId]
 
 
 class ClusterPoller:
-    """Looks at Kafka for one leader term, for one thread. ``clock`` gives seconds; ``on_news`` is called by another thread when
-    log directories were measured.
+    """Polls Kafka during one leader term, for one thread.
 
     Args:
-        timeout: seconds for each call; a look fails with UnavailableError after it.
+        clock: seconds since the epoch.
+        on_news: called by another thread when log directories were read.
+        timeout: seconds for each call; :meth:`look` raises UnavailableError after it.
     """
 
     def __init__(
@@ -84,17 +89,17 @@ class ClusterPoller:
         self._known: set[str] = set()
 
     def close(self) -> None:
-        """Measure no more."""
+        """Stop reading log directories."""
         self._measurer.shutdown(wait=False, cancel_futures=True)
 
     def look(self, tasks: Sequence[Task], wanted: Collection[str]) -> tuple[ClusterState, Measurement | None]:
-        """Kafka as it is now, and a measurement if there is a new one.
+        """The state of the cluster, and the log directories if they were read since the last call.
 
         Args:
-            wanted: topics that have to be described.
+            wanted: topics that must be described.
 
         Raises:
-            OrderedKafkaError: Kafka does not answer, or refuses to.
+            OrderedKafkaError: Kafka does not answer, or refuses.
         """
         at = self._clock()
         ongoing = self._reassignments.all_ongoing()
@@ -104,14 +109,14 @@ class ClusterPoller:
         seen = ClusterState(
             at=at,
             alive=alive,
-            ongoing={place: Ongoing(_target(one)) for place, one in ongoing.items()},
+            ongoing=ongoing,
             partitions=self._partitions,
             directories=self._measured.directories,
         )
         return seen, news
 
     def measure_now(self, wanted: Mapping[int, Collection[PartitionId]]) -> Directories:
-        """Log directories of brokers, with these partitions of each."""
+        """Log directories of brokers, with these partitions of each; waits for the answers."""
         return self._ask(wanted, _MEASURE_INTERVAL).directories
 
     # -- partitions ---------------------------------------------------------------------------------------------
@@ -134,7 +139,7 @@ class ClusterPoller:
             )
             if at >= self._next_refresh:
                 topics.update(place[0] for place in task.active)
-        # What is needed to begin at all does not wait.
+        # Topics that were never described do not wait.
         if not topics or (at < self._rested and not unknown):
             return
         asked_at, began = self._clock(), time.monotonic()
@@ -180,7 +185,7 @@ class ClusterPoller:
     def _wanted(
         self, tasks: Sequence[Task], alive: Collection[int], survey: bool
     ) -> dict[int, set[PartitionId]]:
-        """Broker -> partitions to look for: those that receive, and the leaders whose bytes there will be."""
+        """Broker -> partitions to ask for: brokers that receive, and leaders, whose bytes are the totals."""
         wanted: dict[int, set[PartitionId]] = defaultdict(set)
         for task in tasks:
             for place in (*task.active, *task.waiting) if survey else task.active:
@@ -209,10 +214,6 @@ class ClusterPoller:
         return Measurement(_directories(at, answers, places), places)
 
 
-def _target(one: Reassignment) -> tuple[int, ...]:
-    return tuple(broker for broker in one.replicas if broker not in one.removing)
-
-
 def _partition(topic: TopicDescription | None, partition: int, at: float) -> Partition | None:
     if topic is None or partition >= len(topic.partitions):
         return None
@@ -220,27 +221,13 @@ def _partition(topic: TopicDescription | None, partition: int, at: float) -> Par
     return Partition(at, topic.topic_id, row.leader, row.replicas, row.isr)
 
 
-def _directories(
-    at: float, answers: Mapping[int, Sequence[LogDir] | OrderedKafkaError], places: Collection[PartitionId]
-) -> Directories:
-    held: dict[Replica, Held] = {}
+def _directories(at: float, answers: LogDirAnswers, places: Collection[PartitionId]) -> Directories:
     offline: dict[int, frozenset[str]] = {}
     answered = set()
     for broker, answer in answers.items():
         if isinstance(answer, OrderedKafkaError):
-            _log.info("broker %d does not tell its log directories: %s", broker, answer)
+            _log.info("broker %d did not report its log directories: %s", broker, answer)
             continue
         answered.add(broker)
-        offline[broker] = frozenset(one.path for one in answer if one.error_code != 0)
-        for one in answer:
-            for row in one.replicas:
-                if (row.topic, row.partition) not in places:
-                    continue
-                key = (row.topic, row.partition, broker)
-                known = held.get(key, Held())
-                held[key] = (
-                    Held(known.path, known.size, one.path, row.size)
-                    if row.is_future
-                    else Held(one.path, row.size, known.future_path, known.future_size)
-                )
-    return Directories(at, frozenset(answered), held, offline)
+        offline[broker] = frozenset(one.path for one in answer if not one.online)
+    return Directories(at, frozenset(answered), local_replicas(answers, places), offline)

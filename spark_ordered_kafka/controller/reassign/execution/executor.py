@@ -1,4 +1,4 @@
-"""Carries out requests to reassign partitions: one loop over all of them, as long as this process is the controller."""
+"""Carries out requests to reassign partitions: one loop over all of them while this process leads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BUG_RETRY = 5.0
 
 
 class Executor:
-    """The executor of one controller process. ``new_leader_term`` is called whenever the process begins to lead."""
+    """The executor of one controller process. ``new_leader_term`` is called each time the process becomes leader."""
 
     def __init__(self, new_leader_term: Callable[[], LeaderTerm]) -> None:
         self._new_leader_term = new_leader_term
@@ -30,18 +30,18 @@ class Executor:
     # -- for requests -------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Something is new in the store."""
+        """Read the store again: it has something new."""
         leader_term = self._leader_term
         if leader_term is not None:
             leader_term.announce()
 
     def snapshot(self, request_id: int) -> schemas.ReassignmentView | None:
-        """A request that this process carries out, as it is now; None for others."""
+        """A request that this process carries out, with its current progress; None for others."""
         shown = self._shown(request_id)
         return None if shown is None else view(shown.record, shown.moves, shown.rate)
 
     def summaries(self) -> list[schemas.ReassignmentSummary]:
-        """All that this process carries out."""
+        """All requests that this process carries out."""
         leader_term = self._leader_term
         shown = () if leader_term is None else leader_term.shown.values()
         return [summary(one.record, one.moves, one.rate) for one in shown]
@@ -53,7 +53,7 @@ class Executor:
     # -- for the process ----------------------------------------------------------------------------------------
 
     def resume_all(self) -> None:
-        """Go on with all requests that have not ended; the claim to be the controller must be held."""
+        """Resume all requests that have not ended; the process must be the leader."""
         self._leader_term = leader_term = self._new_leader_term()
         self._thread = threading.Thread(
             target=self._run, args=(leader_term,), name="reassignments", daemon=True
@@ -61,12 +61,12 @@ class Executor:
         self._thread.start()
 
     def begin_stop(self) -> None:
-        """Begin no further step; does not wait. What Kafka is at goes on, and so does the next controller."""
+        """Start no further step; does not wait. Kafka completes what it has started, and the next controller resumes."""
         if self._leader_term is not None:
             self._leader_term.end()
 
     def stop_all(self, timeout: float) -> None:
-        """:meth:`begin_stop`, then wait until that is so, at most ``timeout`` seconds."""
+        """:meth:`begin_stop`, then wait for the end of the current step, at most ``timeout`` seconds."""
         self.begin_stop()
         if self._thread is not None:
             self._thread.join(timeout)
@@ -87,10 +87,10 @@ class Executor:
                     return
                 except OrderedKafkaError as error:
                     if str(error) != last:
-                        _log.warning("reassignments do not go on: %s", error)
+                        _log.warning("reassignments make no progress: %s", error)
                     leader_term.look_again()
                     last, rest = str(error), _RETRY
-                except Exception:  # noqa: BLE001 - a bug, and without this thread nothing would ever go on
+                except Exception:  # noqa: BLE001 - a bug, and no request would continue without this thread
                     _log.exception("reassignments met a bug")
                     rest = _BUG_RETRY
                 leader_term.rest(rest)

@@ -1,18 +1,21 @@
-"""Requests that a controller carries out, as it keeps them in memory."""
+"""The requests that a controller carries out, in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from spark_ordered_kafka.controller.reassign.machine.progress import Rate
+from spark_ordered_kafka.controller.reassign.execution.cluster_poller import Measurement
+from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
+from spark_ordered_kafka.controller.reassign.machine.progress import Rate, measured
+from spark_ordered_kafka.controller.reassign.machine.tasks import Task
 from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
 from spark_ordered_kafka.kafka.values import PartitionId
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A request as others may see it."""
+    """A request for readers in other threads."""
 
     record: RequestRecord
     moves: Sequence[Move]
@@ -24,11 +27,12 @@ class Job:
     """A request that is carried out.
 
     Attributes:
-        warned: warnings it had from the start; ``warnings`` are those of now.
-        intended: moves that are stored as about to begin, or further.
-        limited: its throttles are set.
-        dirty: its moves are not stored as they are; they will be at ``next_store``.
-        ending_since: all of its moves have ended.
+        warned: warnings it began with; ``warnings`` are the current ones.
+        intended: partitions whose moves are stored as ``starting`` or later.
+        limited: whether its throttles are set.
+        dirty: whether moves have changed since they were stored; ``next_store``: when they are to be stored, in seconds.
+        ending_since: when all of its moves had ended.
+        elected: whether nothing is left to be elected.
     """
 
     record: RequestRecord
@@ -51,3 +55,21 @@ class Job:
     def all_warnings(self) -> tuple[str, ...]:
         """Without repetition."""
         return tuple(dict.fromkeys((*self.warned, *self.warnings)))
+
+    def measured(self, task: Task, state: ClusterState, measurement: Measurement) -> Task:
+        """``task``, this request's, with the bytes that its replicas have; updates the rate."""
+        changed = {}
+        for place in (*task.active, *task.waiting):
+            if place not in measurement.places:
+                continue
+            move = task.moves[place]
+            after = measured(move, state.partitions.get(place), measurement.directories)
+            if after is not move:
+                changed[place] = after
+        if changed:
+            task = replace(task, moves={**task.moves, **changed})
+            self.dirty = True
+        copied = sum(row[0] for move in task.moves.values() for row in move.copied.values())
+        at = measurement.directories.at
+        self.rate = Rate(at, copied) if self.rate is None else self.rate.after(at, copied)
+        return task

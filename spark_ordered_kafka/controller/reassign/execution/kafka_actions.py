@@ -1,4 +1,4 @@
-"""Asks Kafka for what the reassignment machine wants, and says what came of it."""
+"""Carries out the instructions of the reassignment machine in Kafka, and returns their results."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ Outcome = tuple[Ask, "OrderedKafkaError | None"]
 
 
 class Actor:
-    """Carries out instructions, those of all requests at once. ``before`` is called with the name of each step.
+    """Carries out instructions, those of all requests at once.
 
     Args:
+        before: called with the name of each step before it.
         timeout: seconds for each call to Kafka's controller.
         broker_timeout: seconds for each call to the brokers that move replicas between log directories.
     """
@@ -43,9 +44,9 @@ class Actor:
         self._log_dirs = LogDirs(admin.requests, timeout=broker_timeout)
 
     def carry_out(self, asks: Sequence[Ask]) -> list[Outcome]:
-        """What came of them; one that an earlier one has made pointless is left out.
+        """The results. A ``Start`` after a refused log directory is left out.
 
-        Log directories come first: a replica is made where its broker was told to.
+        Log directories come first: a broker creates a new replica in the directory that it was asked for.
         """
         dirs: list[tuple[Ask, Replica, str]] = []
         starts: list[tuple[Ask, Sequence[int] | None]] = []
@@ -86,7 +87,7 @@ class Actor:
 def _failures(
     wanted: Mapping[_K, _V], ask: Callable[[Mapping[_K, _V]], Mapping[_K, RequestError]]
 ) -> Mapping[_K, OrderedKafkaError]:
-    """What failed; where nobody answered, all of it did."""
+    """The failed rows and their errors; all of them if Kafka did not answer."""
     try:
         failures = ask(wanted)
     except OrderedKafkaError as error:

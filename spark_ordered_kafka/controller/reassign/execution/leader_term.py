@@ -1,65 +1,69 @@
-"""What the executor does from the moment its process leads until it does not: looks at Kafka, stores, acts, ends requests."""
+"""The executor's work during one leader term: polls Kafka, stores moves, carries out instructions, ends requests."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
 from spark_ordered_kafka.controller.reassign.execution.cluster_poller import ClusterPoller, Measurement
-from spark_ordered_kafka.controller.reassign.execution.completion import elect_leaders, ended_record
+from spark_ordered_kafka.controller.reassign.execution.completion import (
+    elect_leaders,
+    ended_record,
+    unmeasured_replicas,
+)
 from spark_ordered_kafka.controller.reassign.execution.jobs import Job, Shown
 from spark_ordered_kafka.controller.reassign.execution.kafka_actions import Actor
 from spark_ordered_kafka.controller.reassign.execution.write_rates import WriteRates
 from spark_ordered_kafka.controller.reassign.machine import machine
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
-from spark_ordered_kafka.controller.reassign.machine.machine import Memory, Task
-from spark_ordered_kafka.controller.reassign.machine.progress import Rate, measured, measured_late, unmeasured
+from spark_ordered_kafka.controller.reassign.machine.progress import measured_late
+from spark_ordered_kafka.controller.reassign.machine.tasks import Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.tracking import Limits
 from spark_ordered_kafka.controller.reassign.throttle.manager import Throttles
 from spark_ordered_kafka.controller.reassign.throttle.policy import Need
 from spark_ordered_kafka.controller.settings import ReassignSettings
-from spark_ordered_kafka.controller.state.reassignment_records import ENDED, RequestRecord
+from spark_ordered_kafka.controller.state.reassignment_records import ENDED
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.zk.session import DeposedError
-from spark_ordered_kafka.errors import OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 
 Claim = Callable[[threading.Event], None]
 
-# Within this time the end of a move is seen, and where others wait, one of them takes its place.
+# Seconds between two polls; the shorter one while moves wait for a slot.
 _TICK = 0.15
 _TICK_SOON = 0.05
-# So many times as long as a look took, as of very many moves, nothing is looked at.
+# Pause after a tick as a multiple of its duration, for requests with very many moves.
 _TICK_REST = 1.0
-# What is stored only so that others can see it, in seconds; and so many times as long as it took.
+# Seconds between two writes of mere progress, and the least pause as a multiple of a write's duration.
 _STORE_INTERVAL = 2.0
 _STORE_REST = 10.0
-# Of a request with more moves than this, so many are stored as about to begin ahead of their turn: it takes a while to store.
+# Requests with more moves than _LARGE take long to store: _AHEAD of them are stored as ``starting`` before their turn.
 _LARGE = 1000
 _AHEAD = 500
-# A broker that hangs must not hold up the others' moves for long.
+# A broker that hangs must not delay the others' moves for long.
 _BROKER_TIMEOUT = 5.0
 _SWEEP_INTERVAL = 60.0
 _UNFINISHED_INTERVAL = 1.0
 
 
 class LeaderTerm:
-    """For one thread, but for :meth:`announce`, :meth:`end` and :attr:`shown`.
+    """All requests during one leader term. For one thread, but for :meth:`announce`, :meth:`end` and :attr:`shown`.
 
     Args:
-        clock: gives seconds since the epoch and must not go backwards.
-        claim: returns once this process is known to be the controller; raises DeposedError.
-        before: is called with the name of every step before it is carried out: ``load``, ``throttle``, ``intend`` (moves
+        clock: seconds since the epoch; must not go backwards.
+        claim: returns once this process is known to be the leader; raises DeposedError.
+        before: called with the name of every step before it: ``load``, ``throttle``, ``intend`` (moves
             are stored as about to begin), ``place``, ``start``, ``withdraw``, ``store``, ``elect``, ``release`` (of
             throttles), ``end``, ``sweep``.
         timeout: seconds for each call to Kafka.
@@ -99,38 +103,40 @@ class LeaderTerm:
         self._actor = Actor(admin, before, timeout=timeout, broker_timeout=min(timeout, _BROKER_TIMEOUT))
         self._write_rates = WriteRates()
         self._jobs: dict[int, Job] = {}
+        # Throttles of requests that only a newer controller understands.
+        self._newer: dict[int, Need] = {}
         self._tasks: tuple[Task, ...] = ()
         self._memory = Memory()
         self._wanted: Collection[str] = frozenset()
-        # Requests whose throttles are set; None: what other controllers have left was not put back yet.
+        # Requests whose throttles are set; None: those of earlier controllers are not restored yet.
         self._limited: frozenset[int] | None = None
         self._next_sweep = float("-inf")
         self._took = 0.0
 
     def announce(self) -> None:
-        """Something is new in the store."""
+        """Read the store again: it has something new."""
         self._news.set()
         self._signal.set()
 
     def end(self) -> None:
-        """Begin no further step."""
+        """Start no further step."""
         self.stop.set()
         self._signal.set()
 
     def close(self) -> None:
-        """Nothing more is to be shown or measured."""
+        """Stop polling, and show no requests any more."""
         self.shown = {}
         self._poller.close()
 
     def rest(self, seconds: float) -> None:
-        """Wait for news, at most so long."""
+        """Wait until something is new, at most ``seconds``."""
         self._signal.wait(seconds)
         self._signal.clear()
 
     def rest_seconds(self) -> float:
-        """How long nothing needs to be done, unless something is new."""
+        """Seconds until the next tick, unless something is new."""
         if self._tasks:
-            # What Kafka is through with is to be looked at, or others wait for their turn.
+            # The result of an ended reassignment must be read, or other moves wait for their turn.
             soon = self._wanted or any(task.waiting for task in self._tasks)
             return max(_TICK_SOON if soon else _TICK, _TICK_REST * self._took)
         if self._throttles.unfinished:
@@ -138,7 +144,7 @@ class LeaderTerm:
         return max(0.0, self._next_sweep - self._clock())
 
     def tick(self) -> None:
-        """Look, decide, store, act. Raises what Kafka and ZooKeeper refuse."""
+        """Poll, decide, store, act. Raises OrderedKafkaError when Kafka or ZooKeeper refuse or do not answer."""
         began = time.monotonic()
         try:
             self._tick()
@@ -159,13 +165,17 @@ class LeaderTerm:
         if measurement is not None:
             self._take_in(seen, measurement, needs)
         self._limit()
-        held = [request for request in needs if not self._jobs[request].limited]
+        held = [i for i in needs if i in self._jobs and not self._jobs[i].limited]
         advance = machine.advance(self._tasks, self._memory, seen, self._limits, held=held)
         self._intend(advance.tasks, advance.intents)
+        for failure in advance.failures:
+            _log.warning(
+                "request %d: %s-%d failed: %s", failure.request_id, *failure.move.place, failure.story
+            )
         self._adopt(advance.tasks, advance.memory)
         self._wanted = advance.look
         if advance.instructions:
-            # Also after the process was paused: another controller may have gone on meanwhile.
+            # The process may have been paused, and another controller may lead now.
             self._claim(self.stop)
             answers = self._actor.carry_out(advance.instructions)
             self._adopt(
@@ -175,10 +185,10 @@ class LeaderTerm:
         self._store_news()
         self._end_requests()
 
-    # -- what there is to do ------------------------------------------------------------------------------------
+    # -- the store ----------------------------------------------------------------------------------------------
 
     def look_again(self) -> None:
-        """What is known of the store may be wrong."""
+        """Read the store again before the next step: a write may have failed."""
         self._news.set()
 
     def _load(self) -> None:
@@ -191,8 +201,11 @@ class LeaderTerm:
                 if job is not None:
                     before, job.record = job.limits, record
                     job.limited = job.limited and job.limits == before
-                elif not record.ended:
+                elif not record.ended and request_id not in self._newer:
                     self._begin(request_id)
+            self._newer = {
+                i: need for i, need in self._newer.items() if i in records and not records[i].ended
+            }
         except OrderedKafkaError:
             self._news.set()
             raise
@@ -211,6 +224,11 @@ class LeaderTerm:
         if read is None:
             return
         record, stored = read
+        if record.is_newer or stored.is_newer:
+            _log.warning("request %d is left alone: only a newer controller can continue it", request_id)
+            moves = tuple(move for move in stored.moves if move.state not in ENDED)
+            self._newer[request_id] = Need(record.throttle, record.replica_alter_log_dirs_throttle, moves)
+            return
         task = Task.of(request_id, stored.moves, cancelling=record.state == "cancelling")
         self._jobs[request_id] = Job(record, record.warnings, set(task.active))
         self._tasks = (*self._tasks, task)
@@ -230,8 +248,8 @@ class LeaderTerm:
         self._tasks, self._memory = tasks, memory
 
     def _needs(self) -> dict[int, Need]:
-        """What requests that have a throttle need."""
-        needs = {}
+        """The throttles of requests that have one, and their moves."""
+        needs = {i: need for i, need in self._newer.items() if need.throttle or need.log_dir_throttle}
         for task in self._tasks:
             limits = self._jobs[task.request_id].limits
             if limits != (None, None) and not task.ended:
@@ -240,23 +258,23 @@ class LeaderTerm:
         return needs
 
     def _limit(self) -> None:
-        """Let throttles be as requests need them. Where that fails for now, those that have none yet do not begin."""
+        """Set throttles as requests need them. Requests without theirs do not begin while that fails."""
         needs = self._needs()
         if self._limited != needs.keys():
             self._before("throttle" if needs else "release")
         try:
-            told = self._throttles.reconcile(needs, self.stop)
+            reported = self._throttles.reconcile(needs, self.stop)
         except OrderedKafkaError as error:
             if isinstance(error, DeposedError) or not self._tasks:
                 raise
             _log.warning("throttles are not as they are to be: %s", error)
-            told = [f"throttles are not as they are to be: {error}"]
+            reported = [f"throttles are not as they are to be: {error}"]
         else:
             self._limited = frozenset(needs)
         for task in self._tasks:
             job = self._jobs[task.request_id]
             job.limited = task.request_id in needs and (job.limited or self._limited == needs.keys())
-            job.warnings = tuple(told) if job.limits != (None, None) else ()
+            job.warnings = tuple(reported) if job.limits != (None, None) else ()
             if task.request_id in needs:
                 job.warnings += tuple(self._write_rates.warnings)
 
@@ -264,25 +282,9 @@ class LeaderTerm:
 
     def _take_in(self, seen: ClusterState, measurement: Measurement, needs: Mapping[int, Need]) -> None:
         self._write_rates.take_in(seen, measurement, needs)
-        tasks = []
-        for task in self._tasks:
-            changed = {}
-            for place in (*task.active, *task.waiting):
-                if place not in measurement.places:
-                    continue
-                move = task.moves[place]
-                after = measured(move, seen.partitions.get(place), measurement.directories)
-                if after is not move:
-                    changed[place] = after
-            job = self._jobs[task.request_id]
-            if changed:
-                task = replace(task, moves={**task.moves, **changed})
-                job.dirty = True
-            there = sum(row[0] for move in task.moves.values() for row in move.copied.values())
-            at = measurement.directories.at
-            job.rate = Rate(at, there) if job.rate is None else job.rate.after(at, there)
-            tasks.append(task)
-        self._tasks = tuple(tasks)
+        self._tasks = tuple(
+            self._jobs[task.request_id].measured(task, seen, measurement) for task in self._tasks
+        )
 
     def _show(self) -> None:
         shown = {}
@@ -290,7 +292,7 @@ class LeaderTerm:
             job = self._jobs[task.request_id]
             record = job.record
             if record.warnings != job.all_warnings:
-                record = record.model_copy(update={"warnings": job.all_warnings})
+                record = updated(record, warnings=job.all_warnings)
             shown[task.request_id] = Shown(record, tuple(task.moves.values()), job.rate)
         self.shown = shown
 
@@ -311,13 +313,13 @@ class LeaderTerm:
                 self._before("store")
                 self._write(task, job)
                 if job.record.warnings != job.all_warnings:
-                    warned = partial(_with_warnings, warnings=job.all_warnings)
+                    warned = partial(updated, warnings=job.all_warnings)
                     job.record = self._store.update(task.request_id, warned)
 
     def _write(self, task: Task, job: Job) -> None:
         began = time.monotonic()
         ahead = task.waiting[:_AHEAD] if len(task.moves) > _LARGE and not task.cancelling else ()
-        begun = {place: task.moves[place].model_copy(update={"state": "starting"}) for place in ahead}
+        begun = {place: updated(task.moves[place], state="starting") for place in ahead}
         self._store.write_moves(task.request_id, tuple({**task.moves, **begun}.values()))
         job.intended.update(task.active, ahead)
         job.dirty = False
@@ -347,18 +349,17 @@ class LeaderTerm:
             self._limit()
         for task in ended:
             job = self._jobs[task.request_id]
-            # What could not be put back in that time is put back after the end.
+            # A throttle that could not be restored in that time is restored after the end.
             if job.elected and (task.request_id not in (self._limited or ()) or self._is_late(job)):
                 self._end(task, job)
 
     def _measured(self, task: Task) -> Task:
-        """The task with the bytes of moves that were over before they could be measured."""
+        """The task with the bytes of moves that ended before they could be measured."""
         job = self._jobs[task.request_id]
-        wanted: dict[int, set[PartitionId]] = defaultdict(set)
-        for place, move in task.moves.items() if job.ending_since is None else ():
-            for broker in unmeasured(move):
-                wanted[broker].add(place)
-        job.ending_since = self._clock() if job.ending_since is None else job.ending_since
+        if job.ending_since is not None:
+            return task
+        job.ending_since = self._clock()
+        wanted = unmeasured_replicas(task.moves.values())
         if not wanted:
             return task
         directories = self._poller.measure_now(wanted)
@@ -369,16 +370,8 @@ class LeaderTerm:
             job.elected = True
             return
         self._before("elect")
-        try:
-            elect_leaders(self._admin, tuple(task.moves.values()), self._timeout)
-        except UnavailableError as error:
-            _log.warning("request %d: preferred leaders are not elected yet: %s", task.request_id, error)
-            job.elected = self._is_late(job)
-        except RequestError as error:
-            _log.warning("request %d: preferred leaders are not elected: %s", task.request_id, error)
-            job.elected = True
-        else:
-            job.elected = True
+        ended = elect_leaders(self._admin, task.request_id, tuple(task.moves.values()), self._timeout)
+        job.elected = ended or self._is_late(job)
 
     def _is_late(self, job: Job) -> bool:
         since = job.ending_since
@@ -395,7 +388,3 @@ class LeaderTerm:
         del self._jobs[task.request_id]
         self._show()
         _log.info("request %d has ended: %s", task.request_id, record.state)
-
-
-def _with_warnings(record: RequestRecord, warnings: tuple[str, ...]) -> RequestRecord:
-    return record.model_copy(update={"warnings": warnings})

@@ -1,4 +1,4 @@
-"""How fast leaders' logs grow while they are moved: a throttle has to be above that (Kafka's documentation)."""
+"""Write rates of partitions that are being moved: a throttle must be above them (Kafka's documentation)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_ordered_kafka.controller.reassign.machine.cluster_state import Cluste
 from spark_ordered_kafka.controller.reassign.throttle.policy import Need, too_slow
 from spark_ordered_kafka.kafka.values import PartitionId
 
-# A transaction, or a pause of its writer, is to be no more than a part of it.
+# Seconds between two measurements: longer than a transaction, or a pause of its writer.
 _SPAN = 5.0
 
 
@@ -22,7 +22,7 @@ class WriteRates:
         self._warnings: list[str] = []
 
     def take_in(self, seen: ClusterState, measurement: Measurement, needs: Mapping[int, Need]) -> None:
-        """Something was measured."""
+        """Add a measurement."""
         directories = measurement.directories
         if directories.at - self._at < _SPAN:
             return
@@ -39,5 +39,5 @@ class WriteRates:
 
     @property
     def warnings(self) -> list[str]:
-        """Throttles that are too low, as of the last comparison."""
+        """Warnings of throttles that are too low, from the last comparison."""
         return list(self._warnings)

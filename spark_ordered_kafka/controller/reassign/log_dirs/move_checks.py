@@ -1,4 +1,4 @@
-"""Which moves of replicas between log directories cannot be made. PURE."""
+"""Checks of moves between log directories. PURE."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import known_are, not_hosted
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.values import LogDir, TopicDescription
+from spark_ordered_kafka.kafka.values import (
+    NO_REPLICA,
+    LocalReplica,
+    LogDir,
+    LogDirAnswers,
+    Replica,
+    TopicDescription,
+    local_replicas,
+)
 from spark_ordered_kafka.parsing import is_topic_name
 
 MAX_REPLICAS = 10_000
-"""Of a request, as of topics: a body has room for many more, whose results would take gigabytes."""
-
-Replica = tuple[str, int, int]
-"""Topic, partition and broker."""
+"""Replicas in one request: a body has room for many more, whose results would take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,13 @@ class Known:
     Attributes:
         topics: those of the named ones that exist.
         alive: brokers that are up.
-        log_dirs: broker -> its log directories with those replicas, or why it does not tell.
-        moving: replica -> id of the request to reassign partitions that is at it.
+        log_dirs: log directories with those replicas.
+        moving: replica -> id of the request that is reassigning it.
     """
 
     topics: Mapping[str, TopicDescription]
     alive: Collection[int]
-    log_dirs: Mapping[int, list[LogDir] | OrderedKafkaError]
+    log_dirs: LogDirAnswers
     moving: Mapping[Replica, int]
 
 
@@ -53,10 +58,10 @@ def refusals(rows: Sequence[schemas.ReplicaLogDir], known: Known) -> dict[int, O
 
     Codes: INVALID_REQUEST (named twice, relative path), INVALID_TOPIC_EXCEPTION (no name of a topic),
     UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_MEMBER_ID (broker unknown or down), REPLICA_NOT_AVAILABLE, LOG_DIR_NOT_FOUND,
-    KAFKA_STORAGE_ERROR (offline), REASSIGNMENT_IN_PROGRESS, or that of a broker that does not tell its log directories.
+    KAFKA_STORAGE_ERROR (offline), REASSIGNMENT_IN_PROGRESS, or that of a broker that did not report its log directories.
     """
     counts = Counter(map(_replica, rows))
-    held = _held(known.log_dirs)
+    held = local_replicas(known.log_dirs)
     refused: dict[int, OrderedKafkaError] = {}
     for index, row in enumerate(rows):
         try:
@@ -73,7 +78,7 @@ def refusals(rows: Sequence[schemas.ReplicaLogDir], known: Known) -> dict[int, O
 def results(
     rows: Sequence[schemas.ReplicaLogDir], refused: Mapping[int, OrderedKafkaError], *, whole: bool
 ) -> schemas.ReplicaLogDirsResult:
-    """Outcomes as the API shows them; ``whole``: nothing was started if anything was refused."""
+    """Outcomes for the API; ``whole``: nothing was started if any replica was refused."""
     others = RequestError(
         ErrorCode.INVALID_REQUEST, "not started: other replicas of the request were refused"
     )
@@ -89,9 +94,9 @@ def results(
 
 
 def missing(place: tuple[str, int], broker: int, log_dirs: Sequence[LogDir]) -> RequestError:
-    """Why a replica that the broker should have is in none of its log directories."""
+    """The error of a replica that is in none of its broker's log directories."""
     topic, partition = place
-    offline = [row.path for row in log_dirs if row.error_code != ErrorCode.NONE]
+    offline = [row.path for row in log_dirs if not row.online]
     if offline:
         return RequestError(
             ErrorCode.KAFKA_STORAGE_ERROR,
@@ -129,24 +134,26 @@ def _check_replica(row: schemas.ReplicaLogDir, known: Known) -> None:
 
 
 def _check_path(
-    row: schemas.ReplicaLogDir, told: list[LogDir] | OrderedKafkaError, held: Collection[Replica]
+    row: schemas.ReplicaLogDir,
+    answer: Sequence[LogDir] | OrderedKafkaError,
+    held: Mapping[Replica, LocalReplica],
 ) -> None:
     shown = f"has log_dir {row.log_dir[:250]!r}:"
     if not row.log_dir.startswith("/"):
         raise _refusal(row, f"{shown} an absolute path is needed")
-    if isinstance(told, OrderedKafkaError):
-        raise told
-    states = {one.path: one.error_code for one in told}
-    if row.log_dir not in states:
+    if isinstance(answer, OrderedKafkaError):
+        raise answer
+    online = {one.path: one.online for one in answer}
+    if row.log_dir not in online:
         raise _refusal(
             row,
-            f"{shown} of log directories of broker {row.broker} {known_are(list(states))}",
+            f"{shown} of log directories of broker {row.broker} {known_are(list(online))}",
             ErrorCode.LOG_DIR_NOT_FOUND,
         )
-    if states[row.log_dir] != ErrorCode.NONE:
+    if not online[row.log_dir]:
         raise _refusal(row, f"{shown} it is offline", ErrorCode.KAFKA_STORAGE_ERROR)
-    if _replica(row) not in held:
-        raise missing((row.topic, row.partition), row.broker, told)
+    if held.get(_replica(row), NO_REPLICA).path is None:
+        raise missing((row.topic, row.partition), row.broker, answer)
 
 
 def _check_idle(row: schemas.ReplicaLogDir, moving: Mapping[Replica, int]) -> None:
@@ -155,17 +162,6 @@ def _check_idle(row: schemas.ReplicaLogDir, moving: Mapping[Replica, int]) -> No
         raise _refusal(
             row, f"is being reassigned by request {request_id}", ErrorCode.REASSIGNMENT_IN_PROGRESS
         )
-
-
-def _held(log_dirs: Mapping[int, list[LogDir] | OrderedKafkaError]) -> set[Replica]:
-    return {
-        (replica.topic, replica.partition, broker)
-        for broker, told in log_dirs.items()
-        if not isinstance(told, OrderedKafkaError)
-        for row in told
-        for replica in row.replicas
-        if not replica.is_future
-    }
 
 
 def _replica(row: schemas.ReplicaLogDir) -> Replica:

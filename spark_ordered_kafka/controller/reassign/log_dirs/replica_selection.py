@@ -1,4 +1,4 @@
-"""What requests that ask about brokers, topics and replicas are about: filters, and refusals of what does not exist."""
+"""Filters of requests about brokers, topics and replicas, and refusals of those that do not exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Selected:
-    """A replica that is asked about; ``hosted``: the partition has one on the broker. ``leader`` is -1 without one."""
+    """A selected replica; ``hosted``: whether the partition has one on the broker. ``leader`` is -1 without one."""
 
     topic: str
     partition: int
@@ -30,7 +30,7 @@ class Selected:
 
 
 class ReplicaSelection:
-    """Finds what filters stand for; an empty one stands for all.
+    """Resolves filters; an empty filter selects all.
 
     Raises RequestError UNKNOWN_MEMBER_ID for a broker that is neither up nor has replicas, UNKNOWN_TOPIC_OR_PARTITION,
     INVALID_TOPIC_EXCEPTION for a name that no topic can have; UnavailableError when Kafka does not answer.
@@ -57,7 +57,7 @@ class ReplicaSelection:
         return dict(sorted(found.items()))
 
     def brokers(self, brokers: Collection[int]) -> list[int]:
-        """The brokers in the order in which they are named; all: also those that are down and have replicas."""
+        """The brokers in the order of the filter; all of them include those that are down and have replicas."""
         alive = [broker.id for broker in self._admin.brokers()]
         if brokers and set(brokers) <= set(alive):
             return list(brokers)
@@ -80,8 +80,8 @@ class ReplicaSelection:
     ) -> Iterator[Selected]:
         """Replicas by topic and partition; ``partitions`` are those of each of ``topics``.
 
-        Of partitions and brokers that are both named, there is a row of each pair, whether it has a replica or not. Raises
-        RequestError INVALID_REQUEST for partitions without topics.
+        If partitions and brokers are both named, each pair has a row, with a replica or without. Raises RequestError
+        INVALID_REQUEST for partitions without topics.
         """
         if partitions and not topics:
             raise RequestError(

@@ -22,8 +22,8 @@ UNKNOWN_LAG = -1
 class ReplicaLags:
     """Compares where followers end with where their leaders do.
 
-    A broker's log directories tell a lag, too, but of a follower it is against a high watermark that never passes the
-    follower's own end, so it is always 0. ``clock`` is that of ``ends``, in seconds since the epoch.
+    The lag in a follower's log directory is always 0: it is measured against a high watermark that never passes the
+    follower's own end. ``clock`` is that of ``ends``, in seconds since the epoch.
     """
 
     def __init__(self, selection: ReplicaSelection, ends: ReplicaEnds, clock: Callable[[], float]) -> None:
@@ -34,7 +34,7 @@ class ReplicaLags:
     def status(
         self, topics: Collection[str], partitions: Collection[int], brokers: Collection[int]
     ) -> schemas.ReplicaStatusList:
-        """Replicas and their lags, -1 where it is not known: the row says why. All brokers are asked at the same time.
+        """Replicas and their lags; an unknown lag is -1, and its row has the error. All brokers are asked at the same time.
 
         Filters and errors are those of :meth:`ReplicaSelection.replicas`.
         """
@@ -86,7 +86,7 @@ def _end(answer: BrokerEnds | OrderedKafkaError, row: Selected) -> tuple[int, fl
 
 
 def _largest(lags: Collection[int]) -> int:
-    """Unknown as soon as one is: any smaller figure could be taken for the whole truth."""
+    """The largest lag; unknown if one of them is, since any figure could be taken for the largest."""
     return UNKNOWN_LAG if UNKNOWN_LAG in lags else max(lags, default=UNKNOWN_LAG)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.log_dirs.move_checks import (
     Known,
-    Replica,
     check_number,
     missing,
     refusals,
@@ -20,6 +19,7 @@ from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import (
     known_are,
     not_hosted,
 )
+from spark_ordered_kafka.controller.reassign.machine.tasks import BEGUN
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
@@ -27,24 +27,27 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.requests import refusal
-from spark_ordered_kafka.kafka.values import DirReplica, LogDir
-
-_AT_IT = ("starting", "moving", "placing")
-
-_Answer = list[LogDir] | OrderedKafkaError
-_Held = dict[tuple[str, int, int], tuple[str, DirReplica]]
+from spark_ordered_kafka.kafka.values import (
+    NO_REPLICA,
+    LocalReplica,
+    LogDir,
+    LogDirAnswers,
+    Replica,
+    local_replicas,
+)
+from spark_ordered_kafka.updates import updated
 
 
 class LogDirService:
-    """What the brokers say about their log directories. Of one that does not answer, its rows have the error.
+    """Reads log directories, and starts moves between them. Rows of a broker that does not answer have its error.
 
-    Filters and refusals are those of :class:`ReplicaSelection`. ``timeout``, in seconds, is for the brokers' answers; None: as
-    ``reading`` and ``moving`` have it.
+    Filters and refusals are those of :class:`ReplicaSelection`. ``timeout`` is in seconds, for the brokers' answers; None: that
+    of ``reading`` or ``moving``.
 
     Args:
-        reading: with a timeout that a caller may wait for a broker that hangs.
-        moving: with one that a broker may take to begin with thousands of moves.
-        store: of requests to reassign partitions.
+        reading: for reads; its timeout is short, since callers wait for a broker that hangs.
+        moving: for moves; its timeout is long, since a broker may take long to begin thousands of moves.
+        store: requests to reassign partitions.
     """
 
     def __init__(
@@ -71,8 +74,8 @@ class LogDirService:
     ) -> schemas.LogDirList:
         """Log directories and their replicas, in the order of the brokers' answers.
 
-        Every one of ``paths`` has a row of each broker that answers: LOG_DIR_NOT_FOUND where it has no such directory. Raises
-        RequestError INVALID_REQUEST for one that no directory can have.
+        Each of ``paths`` has a row for each broker that answers, LOG_DIR_NOT_FOUND if the broker has no such directory.
+        Raises RequestError INVALID_REQUEST for a path that is not absolute.
         """
         for path in paths:
             if not path.startswith("/") or "\0" in path:
@@ -97,22 +100,20 @@ class LogDirService:
         *,
         timeout: float | None = None,
     ) -> schemas.ReplicaLogDirList:
-        """Where replicas are, and where they are being moved to (describeReplicaLogDirs)."""
+        """Current and future log directories of replicas (describeReplicaLogDirs)."""
         selected = list(self._selection.replicas(topics, partitions, brokers))
         answers = self._reading.describe_each(
             _by_broker((row.topic, row.partition, row.broker) for row in selected if row.hosted),
             timeout=timeout,
         )
-        current, temporary = _held(answers, temporary=False), _held(answers, temporary=True)
-        return schemas.ReplicaLogDirList(
-            replicas=[_replica_view(row, answers, current, temporary) for row in selected]
-        )
+        held = local_replicas(answers)
+        return schemas.ReplicaLogDirList(replicas=[_replica_view(row, answers, held) for row in selected])
 
     def move(self, request: schemas.ReplicaLogDirsRequest) -> schemas.ReplicaLogDirsResult:
-        """Begin to move replicas to other log directories of their brokers: all of them, or none (alterReplicaLogDirs).
+        """Start moving replicas to other log directories of their brokers: all of them, or none (alterReplicaLogDirs).
 
-        One that is named with the directory in which it is stays there, which ends a move of it. Raises RequestError
-        INVALID_REQUEST when none is named, or too many are.
+        Naming a replica's current directory cancels its move. Raises RequestError INVALID_REQUEST for no replicas or too
+        many.
         """
         rows = request.replicas
         check_number(rows)
@@ -142,12 +143,11 @@ class LogDirService:
         return Known(topics, alive, found, self._reassigned())
 
     def _reassigned(self) -> dict[Replica, int]:
-        """Replica -> id of the request that makes it, moves it or takes it away at the moment."""
+        """Replica -> id of the request that is adding, moving or removing it."""
         return {
-            (*move.place, broker): record.request_id
-            for record, moves in self._store.active()
-            for move in moves.moves
-            if move.state in _AT_IT
+            (*move.place, broker): request_id
+            for request_id, move in self._store.pending().values()
+            if move.state in BEGUN
             for broker in (*move.receiving, *move.removing)
         }
 
@@ -159,7 +159,9 @@ def _by_broker(replicas: Iterable[Replica]) -> dict[int, dict[str, set[int]]]:
     return wanted
 
 
-def _broker_view(broker: int, answer: _Answer, paths: Collection[str]) -> schemas.BrokerLogDirs:
+def _broker_view(
+    broker: int, answer: Sequence[LogDir] | OrderedKafkaError, paths: Collection[str]
+) -> schemas.BrokerLogDirs:
     if isinstance(answer, OrderedKafkaError):
         return result(schemas.BrokerLogDirs, answer, broker=broker, log_dirs=[])
     rows = [_dir_view(broker, row) for row in answer if not paths or row.path in paths]
@@ -179,7 +181,7 @@ def _unknown_dir_view(broker: int, path: str, known: Sequence[str]) -> schemas.L
 def _dir_view(broker: int, row: LogDir) -> schemas.LogDirView:
     view = schemas.LogDirView(
         path=row.path,
-        is_live=row.error_code == ErrorCode.NONE,
+        is_live=row.online,
         total_bytes=row.total_bytes,
         usable_bytes=row.usable_bytes,
         partitions=[
@@ -196,44 +198,30 @@ def _dir_view(broker: int, row: LogDir) -> schemas.LogDirView:
     if view.is_live:
         return view
     error = refusal(row.error_code, None, f"log directory {row.path} of broker {broker}")
-    return view.model_copy(
-        update={"error_code": int(error.code), "error": error.name, "error_message": error.message}
-    )
-
-
-def _held(answers: Mapping[int, _Answer], *, temporary: bool) -> _Held:
-    """Replica -> where it is; those that are temporary, or those that are not."""
-    return {
-        (replica.topic, replica.partition, broker): (row.path, replica)
-        for broker, answer in answers.items()
-        if not isinstance(answer, OrderedKafkaError)
-        for row in answer
-        for replica in row.replicas
-        if replica.is_future == temporary
-    }
+    return updated(view, error_code=int(error.code), error=error.name, error_message=error.message)
 
 
 def _replica_view(
-    row: Selected, answers: Mapping[int, _Answer], current: _Held, temporary: _Held
+    row: Selected, answers: LogDirAnswers, held: Mapping[Replica, LocalReplica]
 ) -> schemas.ReplicaLogDirView:
-    replica = (row.topic, row.partition, row.broker)
-    here, there = current.get(replica), temporary.get(replica)
+    one = held.get((row.topic, row.partition, row.broker), NO_REPLICA)
+    is_there, is_moving = one.path is not None, one.future_path is not None
     fields: dict[str, object] = {
         "topic": row.topic,
         "partition": row.partition,
         "broker": row.broker,
-        "current_replica_log_dir": None if here is None else here[0],
-        "current_replica_size": None if here is None else here[1].size,
-        "temporary_replica_log_dir": None if there is None else there[0],
-        "temporary_replica_size": None if there is None else there[1].size,
-        "temporary_replica_offset_lag": None if there is None else there[1].offset_lag,
+        "current_replica_log_dir": one.path,
+        "current_replica_size": one.size if is_there else None,
+        "temporary_replica_log_dir": one.future_path,
+        "temporary_replica_size": one.future_size if is_moving else None,
+        "temporary_replica_offset_lag": one.future_lag if is_moving else None,
     }
-    if here is not None:
+    if is_there:
         return schemas.ReplicaLogDirView.model_validate(fields)
     return result(schemas.ReplicaLogDirView, _absence(row, answers), **fields)
 
 
-def _absence(row: Selected, answers: Mapping[int, _Answer]) -> OrderedKafkaError:
+def _absence(row: Selected, answers: LogDirAnswers) -> OrderedKafkaError:
     if not row.hosted:
         return not_hosted(row.place, row.broker)
     answer = answers[row.broker]

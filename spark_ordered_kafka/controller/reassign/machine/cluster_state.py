@@ -1,6 +1,6 @@
-"""What the reassignment machine is told about Kafka. PURE.
+"""The state of the cluster, as input of the reassignment machine. PURE.
 
-Times are seconds of one clock. ``at`` is always from before Kafka was asked: what happened earlier is in the answer,
+Times are seconds of one clock. ``at`` is always read before Kafka is asked: the answer has all that happened earlier,
 except where a broker's copy of the metadata is behind.
 """
 
@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from spark_ordered_kafka.kafka.values import PartitionId, Replica
-
-
-@dataclass(frozen=True)
-class Ongoing:
-    """A reassignment that Kafka is busy with: ``target`` are the replicas that it will leave, preferred leader first."""
-
-    target: tuple[int, ...]
+from spark_ordered_kafka.kafka.values import (
+    NO_REPLICA,
+    LocalReplica,
+    PartitionId,
+    Reassignment,
+    Replica,
+)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition as some broker knew it at ``at``; ``leader`` is -1 without one. ``topic_id`` is empty where brokers
-    tell none."""
+    """A partition as some broker described it at ``at``; ``leader`` is -1 without one. ``topic_id`` is empty if the broker
+    did not report it."""
 
     at: float
     topic_id: str
@@ -32,34 +31,20 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a broker has of a partition: its log directory and bytes, and those of the temporary replica that is to take
-    its place."""
-
-    path: str | None = None
-    size: int = 0
-    future_path: str | None = None
-    future_size: int = 0
-
-
-_NOTHING = Held()
-
-
-@dataclass(frozen=True)
 class Directories:
-    """Log directories of the brokers in ``answered``; ``offline`` are those that cannot be used, by broker."""
+    """Log directories of the brokers in ``answered``: the replicas in them, and by broker the paths that are offline."""
 
     at: float = float("-inf")
     answered: frozenset[int] = frozenset()
-    held: Mapping[Replica, Held] = field(default_factory=dict)
+    held: Mapping[Replica, LocalReplica] = field(default_factory=dict)
     offline: Mapping[int, Collection[str]] = field(default_factory=dict)
 
-    def of(self, place: PartitionId, broker: int) -> Held:
-        """What the broker has of the partition."""
-        return self.held.get((*place, broker), _NOTHING)
+    def of(self, place: PartitionId, broker: int) -> LocalReplica:
+        """The broker's replica of the partition."""
+        return self.held.get((*place, broker), NO_REPLICA)
 
     def is_offline(self, broker: int, path: str | None) -> bool:
-        """Whether the broker said so."""
+        """Whether the broker reported the directory as offline."""
         return path is not None and path in self.offline.get(broker, ())
 
 
@@ -69,13 +54,13 @@ class ClusterState:
 
     Attributes:
         alive: brokers that are up.
-        ongoing: all reassignments, whoever asked for them, as the brokers' controller knows them.
-        partitions: those that were looked at, perhaps earlier; a place whose value is None does not exist.
-        directories: as they were looked at last.
+        ongoing: all reassignments in progress, including those of other tools, as the brokers' controller lists them.
+        partitions: those that were described, now or earlier; one whose value is None does not exist.
+        directories: the latest answers about log directories.
     """
 
     at: float
     alive: Collection[int]
-    ongoing: Mapping[PartitionId, Ongoing]
+    ongoing: Mapping[PartitionId, Reassignment]
     partitions: Mapping[PartitionId, Partition | None]
     directories: Directories = Directories()

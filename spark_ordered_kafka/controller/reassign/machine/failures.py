@@ -12,7 +12,7 @@ Trouble = tuple[ErrorCode, str]
 
 
 def trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
-    """Why a move that has begun has to be taken back."""
+    """Why a move that has begun must be rolled back; None: it can continue."""
     seen = view.seen
     found = foreign(move, seen)
     if found is not None:
@@ -30,7 +30,7 @@ def trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
 
 
 def foreign(move: Move, seen: ClusterState) -> Trouble | None:
-    """The error of a move whose partition somebody else reassigns, or whose topic is another one than was meant."""
+    """The error of a move whose partition another tool reassigns, or whose topic was deleted and created again."""
     ongoing = seen.ongoing.get(move.place)
     if ongoing is not None and ongoing.target != move.after:
         replicas = ", ".join(map(str, ongoing.target))
@@ -45,7 +45,7 @@ def foreign(move: Move, seen: ClusterState) -> Trouble | None:
 
 
 def away_error(broker: int, view: View) -> Trouble:
-    """The error of a move that needs a broker which is away."""
+    """The error of a move that needs a broker which is down."""
     return (
         ErrorCode.BROKER_NOT_AVAILABLE,
         f"broker {broker} has been away for {view.limits.broker_timeout:g} s",
@@ -60,7 +60,7 @@ def offline_error(broker: int, path: str | None) -> Trouble:
 
 def _moving_trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
     if move.state == "moving" and tracker.gone_since is not None:
-        return None  # Kafka is through with it
+        return None  # Kafka has ended it
     partition = view.seen.partitions.get(move.place)
     isr = () if partition is None else partition.isr
     lacking = [broker for broker in move.adding if broker not in isr]
@@ -89,7 +89,7 @@ def _moving_trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None:
 
 
 def _missing(tracker: Tracker, broker: int, view: View) -> float:
-    """For how many seconds the broker has said that it lacks what it must have."""
+    """Seconds since the broker first reported that a replica is missing which it should have."""
     at = view.seen.directories.at
     return at - tracker.missing_since.get(broker, at)
 

@@ -1,6 +1,6 @@
-"""What the reassignment machine has done in Kafka. PURE.
+"""Requests to Kafka that the reassignment machine asks for. PURE.
 
-Each may be carried out twice: whoever carries it out may die before it is known.
+Each can be repeated: the process that carries it out may die before the result is recorded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from spark_ordered_kafka.kafka.values import PartitionId
 
 @dataclass(frozen=True)
 class Start:
-    """Let the partition have these replicas (AlterPartitionReassignments)."""
+    """Reassign the partition to these replicas (AlterPartitionReassignments)."""
 
     place: PartitionId
     replicas: tuple[int, ...]
@@ -27,7 +27,7 @@ class Withdraw:
 
 @dataclass(frozen=True)
 class Restore:
-    """Put replicas that are there back into their former order (AlterPartitionReassignments): it moves nothing."""
+    """Put existing replicas back into their former order (AlterPartitionReassignments): no data is copied."""
 
     place: PartitionId
     replicas: tuple[int, ...]
@@ -35,8 +35,8 @@ class Restore:
 
 @dataclass(frozen=True)
 class MoveToLogDir:
-    """Let a broker have its replica in that log directory (AlterReplicaLogDirs). Before it has one, it remembers where
-    to make it."""
+    """Move a broker's replica to a log directory (AlterReplicaLogDirs). A broker without the replica remembers where to
+    create it."""
 
     place: PartitionId
     broker: int
@@ -45,7 +45,7 @@ class MoveToLogDir:
 
 @dataclass(frozen=True)
 class CancelLogDirMove:
-    """End a broker's copying to another log directory, by naming the one where the replica is (AlterReplicaLogDirs)."""
+    """Cancel a broker's move to another log directory, by naming the current one (AlterReplicaLogDirs)."""
 
     place: PartitionId
     broker: int
@@ -57,7 +57,7 @@ Instruction = Start | Withdraw | Restore | MoveToLogDir | CancelLogDirMove
 
 @dataclass(frozen=True)
 class Ask:
-    """An instruction for a request's move."""
+    """An instruction, and the request whose move needs it."""
 
     request_id: int
     instruction: Instruction

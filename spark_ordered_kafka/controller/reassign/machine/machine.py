@@ -1,8 +1,8 @@
-"""Which moves of which requests begin, go on and end: from what was seen of Kafka to what Kafka is to be asked. PURE.
+"""Which moves of which requests begin, continue and end: from the state of the cluster to instructions for Kafka. PURE.
 
-Moves begin in the order of requests and of their partitions, as soon as every broker that has to do with them has room. The
-caller stores moves as ``starting`` before it carries out the instructions for them, so that a controller that takes over
-knows what Kafka may have been asked for.
+Moves begin in the order of requests and of their partitions, as soon as all brokers involved have room. The caller
+stores moves as ``starting`` before it carries out their instructions, so the next controller knows what Kafka may have
+been asked for.
 """
 
 from __future__ import annotations
@@ -22,14 +22,8 @@ from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Start,
     Withdraw,
 )
-from spark_ordered_kafka.controller.reassign.machine.progress import completed
-from spark_ordered_kafka.controller.reassign.machine.steps import (
-    ended,
-    failed,
-    forbids_directory,
-    starting,
-    step,
-)
+from spark_ordered_kafka.controller.reassign.machine.steps import forbids_directory, starting, step
+from spark_ordered_kafka.controller.reassign.machine.tasks import BEGUN, Advance, Failure, Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.tracking import (
     NEVER,
     Limits,
@@ -37,89 +31,23 @@ from spark_ordered_kafka.controller.reassign.machine.tracking import (
     View,
     is_in_progress,
 )
+from spark_ordered_kafka.controller.reassign.machine.transitions import (
+    Event,
+    Tracked,
+    ended,
+    failing,
+    story,
+    transition,
+    with_line,
+)
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
 from spark_ordered_kafka.kafka.values import PartitionId
 
-_BEGUN = frozenset({"starting", "moving", "placing"})
-
-
-@dataclass(frozen=True)
-class Task:
-    """A request. ``active`` moves have begun, ``waiting`` ones have not; ``receiving`` are the brokers that get bytes."""
-
-    request_id: int
-    cancelling: bool
-    moves: Mapping[PartitionId, Move]
-    receiving: Mapping[PartitionId, tuple[int, ...]]
-    active: tuple[PartitionId, ...]
-    waiting: tuple[PartitionId, ...]
-
-    @classmethod
-    def of(cls, request_id: int, moves: Sequence[Move], *, cancelling: bool) -> Task:
-        """The task of a request as it was stored."""
-        return cls(
-            request_id=request_id,
-            cancelling=cancelling,
-            moves={move.place: move for move in moves},
-            receiving={move.place: move.receiving for move in moves if move.state not in ENDED},
-            active=tuple(move.place for move in moves if move.state in _BEGUN),
-            waiting=tuple(move.place for move in moves if move.state == "waiting"),
-        )
-
-    @property
-    def ended(self) -> bool:
-        """Whether all of its moves have."""
-        return not self.active and not self.waiting
-
-    def with_moves(self, changed: Mapping[PartitionId, Move]) -> Task:
-        """The task with other moves in the places of its own."""
-        if not changed:
-            return self
-        begun = {place for place in self.active if place not in changed}
-        begun.update(place for place, move in changed.items() if move.state in _BEGUN)
-        waits = {place for place, move in changed.items() if move.state == "waiting"}
-        order = {**dict.fromkeys(self.active), **changed}
-        return replace(
-            self,
-            moves={**self.moves, **changed},
-            active=tuple(place for place in order if place in begun),
-            waiting=(
-                *(place for place in self.waiting if place not in changed or place in waits),
-                *(place for place in self.active if place in waits),
-            ),
-        )
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What is remembered from look to look: since when brokers are away, and notes by request and place."""
-
-    away: Mapping[int, float] = field(default_factory=dict)
-    trackers: Mapping[tuple[int, PartitionId], Tracker] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Advance:
-    """What follows from a look at Kafka.
-
-    Attributes:
-        instructions: to be carried out in this order.
-        intents: request -> places whose moves must be stored first: by them another controller knows what Kafka was asked
-            for, and why what it sees is taken back.
-        look: topics to be described for the next step.
-    """
-
-    tasks: tuple[Task, ...]
-    memory: Memory
-    instructions: tuple[Ask, ...]
-    intents: Mapping[int, frozenset[PartitionId]]
-    look: frozenset[str]
-
 
 @dataclass
 class _Headroom:
-    """Free places; a partition takes one of each broker that receives, and of the leader that sends."""
+    """Free slots; a partition takes one of each broker that receives, and of the leader that sends."""
 
     limits: Limits
     total: int = 0
@@ -147,48 +75,73 @@ def advance(
     """The next step of all requests.
 
     Args:
-        held: requests of which nothing may begin yet.
+        held: requests whose moves may not begin yet.
     """
     away = {
         broker: memory.away.get(broker, seen.at)
         for broker in set(chain.from_iterable(_brokers(tasks, memory)))
         if broker not in seen.alive
     }
-    view = View(seen, limits, away)
-    trackers: dict[tuple[int, PartitionId], Tracker] = {}
-    asks: list[Ask] = []
-    intents: dict[int, set[PartitionId]] = defaultdict(set)
-    look: set[str] = set()
-    stepped = []
-    for task in tasks:
+    turn = _Turn(View(seen, limits, away), memory)
+    continued = [turn.proceed(task) for task in tasks]
+    headroom = _occupied(continued, turn.trackers, seen, limits)
+    begun = tuple(
+        task if task.request_id in held and not task.cancelling else turn.begin(task, headroom)
+        for task in continued
+    )
+    return Advance(
+        begun,
+        Memory(away, turn.trackers),
+        tuple(turn.asks),
+        {request: frozenset(places) for request, places in turn.intents.items()},
+        frozenset(turn.look),
+        tuple(turn.failures),
+    )
+
+
+@dataclass
+class _Turn:
+    """The results of one step of the machine, collected request by request: see :class:`Advance`."""
+
+    view: View
+    memory: Memory
+    trackers: dict[tuple[int, PartitionId], Tracker] = field(default_factory=dict)
+    asks: list[Ask] = field(default_factory=list)
+    intents: dict[int, set[PartitionId]] = field(default_factory=lambda: defaultdict(set))
+    look: set[str] = field(default_factory=set)
+    failures: list[Failure] = field(default_factory=list)
+
+    def proceed(self, task: Task) -> Task:
+        """The next step of the moves that have begun."""
         changed: dict[PartitionId, Move] = {}
         for place in task.active:
             move, key = task.moves[place], (task.request_id, place)
-            taken = step(move, memory.trackers.get(key, Tracker()), view, cancelling=task.cancelling)
+            tracker = self.memory.trackers.get(key, Tracker())
+            taken = step(move, tracker, self.view, cancelling=task.cancelling)
             if taken.move is not move:
                 changed[place] = taken.move
                 if taken.move.error_code != move.error_code and taken.move.state not in ENDED:
-                    intents[task.request_id].add(place)
-            if taken.move.state in _BEGUN:
-                trackers[key] = taken.tracker
-            asks += [Ask(task.request_id, instruction) for instruction in taken.instructions]
+                    self.intents[task.request_id].add(place)
+            if taken.move.state in BEGUN:
+                self.trackers[key] = taken.tracker
+            elif taken.move.state == "failed":
+                self.failures.append(Failure(task.request_id, taken.move, story(taken.tracker)))
+            self.asks += [Ask(task.request_id, instruction) for instruction in taken.instructions]
             if taken.look:
-                look.add(place[0])
-        stepped.append(task.with_moves(changed))
-    headroom = _occupied(stepped, trackers, seen, limits)
-    begun = []
-    for task in stepped:
-        changed = {} if task.request_id in held and not task.cancelling else _beginning(task, view, headroom)
-        for place, move in changed.items():
-            if move.state not in _BEGUN:
+                self.look.add(place[0])
+        return task.with_moves(changed)
+
+    def begin(self, task: Task, headroom: _Headroom) -> Task:
+        """Begin waiting moves as far as there is room; end those that cannot begin."""
+        changed = _beginning(task, self.view, headroom)
+        for place, (move, tracker) in changed.items():
+            if move.state not in BEGUN:
                 continue
-            intents[task.request_id].add(place)
+            self.intents[task.request_id].add(place)
+            self.trackers[task.request_id, place] = tracker
             if move.state == "starting":
-                trackers[task.request_id, place] = Tracker(asked_at=seen.at)
-                asks += [Ask(task.request_id, instruction) for instruction in starting(move)]
-        begun.append(task.with_moves(changed))
-    stored = {request: frozenset(places) for request, places in intents.items()}
-    return Advance(tuple(begun), Memory(away, trackers), tuple(asks), stored, frozenset(look))
+                self.asks += [Ask(task.request_id, instruction) for instruction in starting(move)]
+        return task.with_moves({place: move for place, (move, _) in changed.items()})
 
 
 def with_responses(
@@ -198,7 +151,7 @@ def with_responses(
     now: float,
     limits: Limits,
 ) -> tuple[tuple[Task, ...], Memory]:
-    """The tasks after Kafka's answers to their instructions; None: it was done."""
+    """The tasks after Kafka's answers to their instructions. An answer is an error, or None for success."""
     by_id = {task.request_id: task for task in tasks}
     changed: dict[int, dict[PartitionId, Move]] = {task.request_id: {} for task in tasks}
     trackers = dict(memory.trackers)
@@ -224,20 +177,24 @@ def _answered(
     error: OrderedKafkaError | None,
     now: float,
     limits: Limits,
-) -> tuple[Move, Tracker]:
+) -> Tracked:
+    if error is not None:
+        tracker = with_line(tracker, now, f"{type(asked).__name__}: {error}")
     if isinstance(asked, Start):
         if error is None:
-            begun = move.model_copy(update={"state": "moving"}) if move.state == "starting" else move
-            return begun, replace(tracker, asked_at=now, gone_since=None)
+            tracker = replace(tracker, asked_at=now, gone_since=None)
+            accepted = move.state == "starting"
+            return transition(move, tracker, Event.ACCEPTED, now) if accepted else (move, tracker)
         if error.retriable:
             return move, replace(tracker, asked_at=now, unsure_until=now + limits.patience)
-        # Nothing has come of it, unless something comes of an earlier one.
+        # Kafka did not start it; an earlier attempt without an answer may still start it.
         sure = tracker.unsure_until == NEVER
-        return _refused(move, error), replace(tracker, asked_at=None) if sure else tracker
+        return _refused(move, replace(tracker, asked_at=None) if sure else tracker, error, now)
     if isinstance(asked, MoveToLogDir):
         tracker = replace(tracker, placed_at={**tracker.placed_at, asked.broker: now})
-        refused = error if forbids_directory(error) else None
-        return (move if refused is None else _refused(move, refused)), tracker
+        if error is not None and forbids_directory(error):
+            return _refused(move, tracker, error, now)
+        return move, tracker
     if isinstance(asked, CancelLogDirMove):
         return move, replace(tracker, placed_at={**tracker.placed_at, asked.broker: now})
     if isinstance(asked, Withdraw):
@@ -246,10 +203,10 @@ def _answered(
     return move, tracker
 
 
-def _refused(move: Move, error: OrderedKafkaError) -> Move:
+def _refused(move: Move, tracker: Tracker, error: OrderedKafkaError, now: float) -> Tracked:
     if move.error_code != 0:
-        return move
-    return failed(move, error.code, getattr(error, "message", str(error)))
+        return move, tracker
+    return failing(move, tracker, error.code, getattr(error, "message", str(error)), now)
 
 
 def _brokers(tasks: Sequence[Task], memory: Memory) -> Iterable[Collection[int]]:
@@ -273,7 +230,7 @@ def _occupied(
             move = task.moves[place]
             tracker = trackers.get((task.request_id, place))
             through = tracker is not None and tracker.gone_since is not None and move.state != "starting"
-            # What Kafka is through with leaves its place at once; its result is looked at later.
+            # A reassignment that Kafka has ended frees its slot at once; its result is checked later.
             begins = (
                 tracker is not None
                 and tracker.asked_at is not None
@@ -284,7 +241,7 @@ def _occupied(
 
 
 def _copying(task: Task, move: Move, seen: ClusterState) -> Collection[int]:
-    """Brokers that a move keeps busy: those that receive, and the leader that sends."""
+    """Brokers whose slots a move takes: those that receive, and the leader that sends."""
     receiving = task.receiving[move.place]
     partition = seen.partitions.get(move.place)
     if partition is None or not move.adding or partition.leader < 0 or partition.leader in receiving:
@@ -297,20 +254,20 @@ def _placing(task: Task, move: Move) -> Collection[int]:
     return [broker for broker in task.receiving[move.place] if broker in placements] if placements else ()
 
 
-def _beginning(task: Task, view: View, headroom: _Headroom) -> dict[PartitionId, Move]:
-    """Moves that begin now, or that end without having begun."""
-    changed: dict[PartitionId, Move] = {}
+def _beginning(task: Task, view: View, headroom: _Headroom) -> dict[PartitionId, Tracked]:
+    """Moves that begin now, and those that end without having begun."""
+    changed: dict[PartitionId, Tracked] = {}
     for place in task.waiting:
         if not task.cancelling and headroom.total >= headroom.limits.total and task.receiving[place]:
             continue
         move = task.moves[place]
         if is_in_progress(move, view.seen):
-            # What another controller had asked for before it ended has come true.
-            changed[place] = move.model_copy(update={"state": "moving"})
+            # An earlier controller has asked Kafka for it.
+            changed[place] = transition(move, Tracker(), Event.IN_PROGRESS, view.seen.at)
             headroom.take(_copying(task, move, view.seen), begins=False)
             continue
         if task.cancelling:
-            changed[place] = ended(move)
+            changed[place] = ended(move, Tracker(), view.seen.at)
             continue
         after = _begun(task, move, view, headroom)
         if after is not None:
@@ -318,7 +275,7 @@ def _beginning(task: Task, view: View, headroom: _Headroom) -> dict[PartitionId,
     return changed
 
 
-def _begun(task: Task, move: Move, view: View, headroom: _Headroom) -> Move | None:
+def _begun(task: Task, move: Move, view: View, headroom: _Headroom) -> Tracked | None:
     receiving = task.receiving[move.place]
     trouble = foreign(move, view.seen)
     for broker in receiving:
@@ -327,8 +284,9 @@ def _begun(task: Task, move: Move, view: View, headroom: _Headroom) -> Move | No
             trouble = offline_error(broker, path)
         if trouble is None and view.is_gone(broker):
             trouble = away_error(broker, view)
+    at = view.seen.at
     if trouble is not None:
-        return ended(failed(move, *trouble))
+        return ended(*failing(move, Tracker(), *trouble, at), at)
     if any(broker not in view.seen.alive for broker in receiving):
         return None
     brokers = _copying(task, move, view.seen)
@@ -336,5 +294,5 @@ def _begun(task: Task, move: Move, view: View, headroom: _Headroom) -> Move | No
         return None
     headroom.take(brokers, begins=True)
     if move.before == move.after and not move.placements:
-        return completed(move).model_copy(update={"state": "done"})
-    return move.model_copy(update={"state": "starting"})
+        return transition(move, Tracker(), Event.TARGET_HOLDS, at)
+    return transition(move, Tracker(asked_at=at), Event.BEGUN, at)

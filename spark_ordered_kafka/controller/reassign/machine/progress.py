@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import Directories, Partition
-from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move, MoveState
+from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.errors import ErrorCode
+from spark_ordered_kafka.updates import updated
 
 UNKNOWN = -1
 """KIP-179: a denominator that is not known; it is never 0."""
@@ -21,9 +22,9 @@ _IN_PROGRESS = ErrorCode.REASSIGNMENT_IN_PROGRESS
 
 
 class Row(NamedTuple):
-    """One replica's progress, in bytes: of each that receives, or where nothing is copied, of the preferred leader.
+    """Progress of one replica, in bytes: each that receives, or if no data is copied, the preferred leader.
 
-    ``log_dir`` is where it was asked to be, None: anywhere.
+    ``log_dir`` is the requested one, None: any.
     """
 
     topic: str
@@ -38,13 +39,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over a request. ``remaining`` are the bytes that moves which have not ended still have to copy, None: not known;
-    ``states`` counts the moves."""
+    """Sums over a request. ``remaining``: bytes still to be copied by moves that have not ended, None: not known. ``states``
+    counts the moves."""
 
     numerator: int
     denominator: int
     remaining: int | None
-    states: Counter[MoveState]
+    states: Counter[str]
 
     @property
     def moving(self) -> int:
@@ -54,14 +55,14 @@ class Totals:
 
 @dataclass(frozen=True)
 class Rate:
-    """Bytes per second, smoothed; ``numerator`` are the bytes that were there at ``at`` (seconds)."""
+    """Bytes per second, smoothed; ``numerator``: bytes copied at ``at`` (seconds)."""
 
     at: float
     numerator: int
     per_second: float | None = None
 
     def after(self, at: float, numerator: int) -> Rate:
-        """The rate once ``numerator`` bytes are there. Where less is there than before, nothing was copied."""
+        """The rate after ``numerator`` bytes are copied. Fewer than before count as no progress."""
         seconds = at - self.at
         if seconds <= 0:
             return self
@@ -73,9 +74,9 @@ class Rate:
 
 
 def measured(move: Move, partition: Partition | None, directories: Directories) -> Move:
-    """``move`` with the bytes that ``directories`` show; those of brokers that did not tell stay as they were.
+    """``move`` with the bytes in ``directories``; those of brokers that did not answer stay unchanged.
 
-    What there will be is the size of the leader's log, or of the one that is copied to another log directory.
+    The total is the size of the leader's log, or of the replica that is copied to another log directory.
     """
     if not move.receiving:
         return move
@@ -94,21 +95,21 @@ def measured(move: Move, partition: Partition | None, directories: Directories) 
                 whole = max(1, source.size)
             there = held.size if broker in directories.answered else there
         copied[broker] = (there if whole == UNKNOWN else min(there, whole), whole)
-    return move if copied == move.copied else move.model_copy(update={"copied": copied})
+    return move if copied == move.copied else updated(move, copied=copied)
 
 
 def completed(move: Move) -> Move:
-    """``move`` with all of its bytes there."""
+    """``move`` with all of its bytes copied."""
     copied = {
         broker: (max(1, there, whole), max(1, there, whole))
         for broker in move.receiving
         for there, whole in [move.copied.get(broker, (0, UNKNOWN))]
     }
-    return move.model_copy(update={"copied": copied})
+    return updated(move, copied=copied)
 
 
 def unmeasured(move: Move) -> tuple[int, ...]:
-    """Brokers whose bytes are not known of a move that is done: it was over before they could be measured."""
+    """Brokers whose bytes are not known, of a move that was done before they could be measured."""
     if move.state != "done":
         return ()
     return tuple(broker for broker in move.receiving if move.copied.get(broker) == (1, 1))
@@ -118,11 +119,11 @@ def measured_late(move: Move, directories: Directories) -> Move:
     """A move that is done, with the bytes of the replicas that were :func:`unmeasured`."""
     sizes = {broker: max(1, directories.of(move.place, broker).size) for broker in unmeasured(move)}
     copied = {**move.copied, **{broker: (size, size) for broker, size in sizes.items()}}
-    return move.model_copy(update={"copied": copied}) if copied != move.copied else move
+    return updated(move, copied=copied) if copied != move.copied else move
 
 
 def rows(move: Move) -> Iterator[Row]:
-    """The progress of each replica that tells it."""
+    """The progress of each replica in :class:`Row`."""
     placements = move.placements
     code = move.error_code if move.state in ENDED else _IN_PROGRESS
     for broker, there, whole in _bytes(move):
@@ -132,10 +133,10 @@ def rows(move: Move) -> Iterator[Row]:
 
 
 def totals(moves: Iterable[Move]) -> Totals:
-    """The sums. A denominator that is not known of a move that has ended without copying does not count."""
+    """The sums. An unknown size does not count for a move that has ended without copying."""
     numerator = denominator = remaining = 0
     known = remaining_known = True
-    states: Counter[MoveState] = Counter()
+    states: Counter[str] = Counter()
     for move in moves:
         states[move.state] += 1
         ended = move.state in ENDED
@@ -155,7 +156,7 @@ def totals(moves: Iterable[Move]) -> Totals:
 
 
 def seconds_left(sums: Totals, rate: Rate | None) -> float | None:
-    """Estimated time until all is copied at this rate; None where that is not known."""
+    """Estimated seconds until all is copied at this rate; None: not known."""
     if sums.moving == 0 and sums.states["waiting"] == 0:
         return 0.0
     if sums.remaining is None or rate is None or not rate.per_second:
@@ -164,7 +165,7 @@ def seconds_left(sums: Totals, rate: Rate | None) -> float | None:
 
 
 def _bytes(move: Move) -> list[tuple[int, int, int]]:
-    """Broker, bytes that are there, and bytes that there will be."""
+    """Broker, bytes copied, and bytes in all."""
     receiving = move.receiving
     if not receiving:
         return [(broker, 1 if move.state == "done" else 0, 1) for broker in move.after[:1]]

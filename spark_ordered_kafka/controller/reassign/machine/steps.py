@@ -1,7 +1,7 @@
 """The next step of one move that has begun. PURE.
 
-A move goes forward (``starting``, ``moving``, ``placing``, ``done``) or, after a cancel or an error, is taken back: what Kafka
-does for it is cancelled first, and only then it has ended. It is done only when Kafka shows that the target holds.
+A move goes forward (``starting``, ``moving``, ``placing``, ``done``) or, after a cancel or an error, is rolled back: its
+reassignment in Kafka is cancelled before it ends. It is done only when Kafka shows the target.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Start,
     Withdraw,
 )
-from spark_ordered_kafka.controller.reassign.machine.progress import completed
 from spark_ordered_kafka.controller.reassign.machine.tracking import (
     NEVER,
     Tracker,
@@ -28,6 +27,7 @@ from spark_ordered_kafka.controller.reassign.machine.tracking import (
     observe,
     since,
 )
+from spark_ordered_kafka.controller.reassign.machine.transitions import Event, ended, failing, transition
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
 
@@ -36,7 +36,7 @@ _MAX_RESTORES = 3
 
 @dataclass(frozen=True)
 class Step:
-    """A move, and what is remembered of it, after a step; ``look``: its topic has to be described to decide the next one."""
+    """A move and its tracker after a step; ``look``: its topic must be described before the next step."""
 
     move: Move
     tracker: Tracker
@@ -50,9 +50,9 @@ def step(move: Move, tracker: Tracker, view: View, *, cancelling: bool) -> Step:
     if move.error_code == 0 and not cancelling:
         found = trouble(move, tracker, view)
         if found is not None:
-            move = failed(move, *found)
+            move, tracker = failing(move, tracker, *found, view.seen.at)
     if move.error_code != 0 or cancelling:
-        return _take_back(move, replace(tracker, back_since=since(tracker.back_since, view)), view)
+        return _roll_back(move, replace(tracker, back_since=since(tracker.back_since, view)), view)
     match move.state:
         case "starting":
             return _starting(move, tracker, view)
@@ -62,35 +62,16 @@ def step(move: Move, tracker: Tracker, view: View, *, cancelling: bool) -> Step:
             return _placing(move, tracker, view)
 
 
-def failed(move: Move, code: ErrorCode, message: str) -> Move:
-    """The move is to be taken back and then fails."""
-    return move.model_copy(update={"error_code": int(code), "error_message": message})
-
-
-def ended(move: Move, message: str | None = None) -> Move:
-    """The move without going on: failed if it has an error, else cancelled."""
-    if move.error_code != 0:
-        return move.model_copy(update={"state": "failed"})
-    code = int(ErrorCode.OPERATION_NOT_ATTEMPTED)
-    return move.model_copy(
-        update={
-            "state": "cancelled",
-            "error_code": code,
-            "error_message": message or "the request was cancelled",
-        }
-    )
-
-
 def starting(move: Move) -> tuple[Instruction, ...]:
-    """What Kafka is to be asked for at the start. The log directories come first, so that replicas are made there."""
+    """The first instructions of a move. Log directories come first, so that brokers create replicas there."""
     placed = tuple(MoveToLogDir(move.place, broker, path) for broker, path in move.placements.items())
     return placed if move.before == move.after else (*placed, Start(move.place, move.after))
 
 
 def forbids_directory(error: OrderedKafkaError | None) -> bool:
-    """Whether a broker cannot have a replica in the log directory that was asked for, by its answer.
+    """Whether a broker's answer means that the replica cannot be in the requested log directory.
 
-    One that is down is given the time that brokers have, and one without the replica remembers the directory.
+    A broker that is down has until the broker timeout, and one without the replica remembers the directory.
     """
     passing = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.BROKER_NOT_AVAILABLE)
     return error is not None and not error.retriable and error.code not in passing
@@ -101,27 +82,27 @@ def forbids_directory(error: OrderedKafkaError | None) -> bool:
 
 def _starting(move: Move, tracker: Tracker, view: View) -> Step:
     if is_in_progress(move, view.seen):
-        return Step(_in_state(move, "moving"), tracker)
+        return _after(Event.IN_PROGRESS, move, tracker, view)
     if tracker.asked_at is None:
         return _taken_over(move, tracker, view)
     if move.before == move.after:
-        return Step(_in_state(move, "placing"), tracker)
+        return _after(Event.ONLY_LOG_DIRS, move, tracker, view)
     if view.waited(tracker.asked_at) < view.limits.retry:
         return Step(move, tracker)
     return Step(move, replace(tracker, asked_at=view.seen.at), starting(move))
 
 
 def _taken_over(move: Move, tracker: Tracker, view: View) -> Step:
-    """Another controller was about to ask, or did. Kafka does not mind being asked again."""
+    """Start a move that an earlier controller has stored, and may have started: asking Kafka again does no harm."""
     directories = view.seen.directories
     if move.placements:
         asked = [broker for broker in move.placements if broker in view.seen.alive]
         if directories.at == NEVER or not directories.answered.issuperset(asked):
-            # What may be copied already has its place until that is known.
+            # It may be copying already, so it keeps its slot until the directories are known.
             return Step(move, tracker)
         if any(directories.of(move.place, b).future_path == path for b, path in move.placements.items()):
             return Step(move, replace(tracker, asked_at=view.seen.at), starting(move))
-    return Step(_in_state(move, "waiting"), tracker)
+    return _after(Event.NEVER_ASKED, move, tracker, view)
 
 
 def _moving(move: Move, tracker: Tracker, view: View) -> Step:
@@ -132,10 +113,10 @@ def _moving(move: Move, tracker: Tracker, view: View) -> Step:
         return Step(move, tracker, look=True)
     if not reached:
         lost = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "somebody else cancelled or replaced its reassignment")
-        return Step(failed(move, *lost), tracker, look=True)
+        return Step(*failing(move, tracker, *lost, view.seen.at), look=True)
     if move.placements:
-        return _placing(_in_state(move, "placing"), tracker, view)
-    return Step(_done(move), tracker)
+        return _placing(*transition(move, tracker, Event.REPLICAS_IN_PLACE, view.seen.at), view)
+    return _after(Event.TARGET_HOLDS, move, tracker, view)
 
 
 def _placing(move: Move, tracker: Tracker, view: View) -> Step:
@@ -148,17 +129,17 @@ def _placing(move: Move, tracker: Tracker, view: View) -> Step:
         if partition is None or partition.at <= directories.at:
             return Step(move, tracker, look=True)
         if partition.replicas == move.after:
-            return Step(_done(move), tracker)
+            return _after(Event.TARGET_HOLDS, move, tracker, view)
         if not is_settled(partition, tracker, view):
             return Step(move, tracker, look=True)
         changed = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "somebody else has changed its replicas meanwhile")
-        return Step(failed(move, *changed), tracker)
+        return Step(*failing(move, tracker, *changed, view.seen.at))
     due = [
         MoveToLogDir(move.place, broker, path)
         for broker, path in missing
         if broker in view.seen.alive
         and directories.of(move.place, broker).future_path != path
-        # One that has begun and is not there any more was ended by somebody else.
+        # A copy that had begun and is missing was cancelled by another tool.
         and broker not in tracker.copying
         and _is_due(tracker, broker, view)
     ]
@@ -175,13 +156,13 @@ def _is_placed(move: Move, broker: int, path: str, view: View) -> bool:
 
 
 def _is_due(tracker: Tracker, broker: int, view: View) -> bool:
-    """Whether a broker's directories were looked at since it was last asked, a while ago."""
+    """Whether the retry interval has passed since the broker was asked, and its directories were read since."""
     last = tracker.placed_at.get(broker, NEVER)
     return view.seen.directories.at > last and view.waited(last) >= view.limits.retry
 
 
 def _reached(move: Move, tracker: Tracker, view: View) -> bool | None:
-    """Whether the target holds, of a move that Kafka is not busy with; None: that cannot be told yet."""
+    """Whether the target holds, of a move that Kafka has ended; None: not known yet."""
     partition = view.seen.partitions.get(move.place)
     if partition is None or tracker.gone_since is None or partition.at <= tracker.gone_since:
         return None
@@ -195,7 +176,7 @@ def _reached(move: Move, tracker: Tracker, view: View) -> bool | None:
 # -- back -------------------------------------------------------------------------------------------------------------
 
 
-def _take_back(move: Move, tracker: Tracker, view: View) -> Step:
+def _roll_back(move: Move, tracker: Tracker, view: View) -> Step:
     if is_in_progress(move, view.seen):
         return _withdraw(move, tracker, view)
     if view.seen.at < tracker.unsure_until:
@@ -205,30 +186,30 @@ def _take_back(move: Move, tracker: Tracker, view: View) -> Step:
         return Step(move, tracker, instructions, look=True)
     gone = move.place in view.seen.partitions and view.seen.partitions[move.place] is None
     if gone or foreign(move, view.seen) is not None:
-        return Step(ended(move), tracker)
+        return _ended(move, tracker, view)
     partition = view.seen.partitions.get(move.place)
     if partition is None or tracker.gone_since is None or partition.at <= tracker.gone_since:
         return Step(move, tracker, look=True)
     if partition.replicas == move.after and set(move.adding) <= set(partition.isr):
         placed = all(_is_placed(move, broker, path, view) for broker, path in move.placements.items())
-        return Step(_done(move) if placed else ended(move), tracker)
+        return _after(Event.TARGET_HOLDS, move, tracker, view) if placed else _ended(move, tracker, view)
     return _restore(move, tracker, partition, view)
 
 
 def _withdraw(move: Move, tracker: Tracker, view: View) -> Step:
     if tracker.refusal and view.waited(since(tracker.back_since, view)) >= view.limits.broker_timeout:
-        told = f"Kafka does not cancel its reassignment, which goes on: {tracker.refusal}"
+        message = f"Kafka does not cancel its reassignment, which goes on: {tracker.refusal}"
         if move.error_code != 0:
-            told = f"{move.error_message}; {told}"
-            return Step(ended(move.model_copy(update={"error_message": told})), tracker)
-        return Step(ended(move, told), tracker)
+            message = f"{move.error_message}; {message}"
+            move, tracker = failing(move, tracker, move.error_code, message, view.seen.at)
+        return Step(*ended(move, tracker, view.seen.at, message))
     if view.waited(tracker.withdrawn_at) < view.limits.retry:
         return Step(move, tracker)
     return Step(move, replace(tracker, withdrawn_at=view.seen.at), (Withdraw(move.place),))
 
 
 def _stop_copying(move: Move, tracker: Tracker, view: View) -> tuple[tuple[Instruction, ...], Tracker, bool]:
-    """Ends copying between log directories: what is to be done, and whether some may still go on."""
+    """Cancel copies between log directories: the instructions, and whether a copy may still be in progress."""
     directories, began = view.seen.directories, since(tracker.back_since, view)
     if not move.placements or view.waited(began) >= view.limits.broker_timeout:
         return (), tracker, False
@@ -238,7 +219,7 @@ def _stop_copying(move: Move, tracker: Tracker, view: View) -> tuple[tuple[Instr
             continue
         held = directories.of(move.place, broker)
         asked = max(began, since(tracker.gone_since, view), tracker.placed_at.get(broker, NEVER))
-        # One that ends in the very moment in which it is taken back is copied back: that is ended likewise.
+        # A copy that completes just before its cancel is copied back: that copy is cancelled, too.
         ours = held.future_path == path or (held.future_path is not None and broker in tracker.backed)
         if directories.at <= asked or broker not in directories.answered:
             copying = True
@@ -254,23 +235,23 @@ def _stop_copying(move: Move, tracker: Tracker, view: View) -> tuple[tuple[Instr
 
 
 def _restore(move: Move, tracker: Tracker, partition: Partition, view: View) -> Step:
-    """Kafka takes the new replicas out, but leaves the others in the order of the target."""
+    """Restore the order of the replicas: a cancel in Kafka removes new ones, and leaves the others in the target's order."""
     settled = is_settled(partition, tracker, view)
     if partition.replicas == move.before:
-        # What Kafka does at once may be done, and not show yet.
+        # Kafka may have completed it at once, and the broker does not show it yet.
         surely = settled or tracker.withdrawn_at > NEVER or tracker.asked_at is None
-        return Step(ended(move), tracker) if surely else Step(move, tracker, look=True)
+        return _ended(move, tracker, view) if surely else Step(move, tracker, look=True)
     if set(partition.replicas) == set(move.before) and tracker.restored < _MAX_RESTORES:
         if view.waited(tracker.withdrawn_at) < view.limits.retry and tracker.restored > 0:
             return Step(move, tracker, look=True)
         tracker = replace(tracker, restored=tracker.restored + 1, withdrawn_at=view.seen.at)
         return Step(move, tracker, (Restore(move.place, move.before),), look=True)
-    return Step(ended(move), tracker) if settled else Step(move, tracker, look=True)
+    return _ended(move, tracker, view) if settled else Step(move, tracker, look=True)
 
 
-def _in_state(move: Move, state: str) -> Move:
-    return move.model_copy(update={"state": state})
+def _after(event: Event, move: Move, tracker: Tracker, view: View) -> Step:
+    return Step(*transition(move, tracker, event, view.seen.at))
 
 
-def _done(move: Move) -> Move:
-    return completed(move).model_copy(update={"state": "done", "error_code": 0, "error_message": None})
+def _ended(move: Move, tracker: Tracker, view: View) -> Step:
+    return Step(*ended(move, tracker, view.seen.at))

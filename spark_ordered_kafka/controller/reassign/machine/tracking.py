@@ -1,4 +1,4 @@
-"""What is remembered of a move while it goes on, from one look at Kafka to the next. PURE."""
+"""What is remembered of a move in progress, from one step to the next. PURE."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MIN_BURST = 10
 class Limits:
     """How many partitions a broker sends or receives at a time (``per_broker``), and all of them (``total``); times in seconds.
 
-    ``broker_timeout``: after which what needs a broker that is away is given up. ``patience``: for which a broker's copy of the
-    metadata may be behind. ``retry``: after which Kafka is asked again. ``ramp``: that a partition takes to begin.
+    ``broker_timeout``: after which moves that need a broker which is down fail. ``patience``: how long a broker's copy of the
+    metadata may be behind. ``retry``: after which Kafka is asked again. ``ramp``: how long a partition takes to begin.
     """
 
     per_broker: int
@@ -38,20 +38,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Tracker:
-    """What is remembered of a move while it goes on; a controller that takes over begins without.
+    """What is remembered of a move in progress; a new controller begins with an empty one. Times in seconds.
 
     Attributes:
-        asked_at: Kafka was last asked to start it.
-        unsure_until: what was asked without an answer may still happen.
-        gone_since: Kafka has not listed a reassignment to its target since then.
-        leaderless_since: the partition has had no leader since then.
-        back_since: it has been taken back since then; ``withdrawn_at`` is when Kafka was last asked to, ``refusal`` what it
-            said, ``restored`` how often it was asked for the former order.
-        placed_at: broker -> when it was last asked for a log directory; ``backed`` are those that were asked to stay.
-        copying: brokers that were seen to copy to the log directory that was asked for.
-        missing_since: broker -> since when what it was seen to have or must have is not there.
+        asked_at: when Kafka was last asked to start it.
+        unsure_until: until when a request without an answer may still take effect.
+        gone_since: since when Kafka does not list a reassignment to its target.
+        leaderless_since: since when the partition has no leader.
+        back_since: since when it is rolled back; ``withdrawn_at`` is when Kafka was last asked to cancel it, ``refusal``
+            Kafka's error, ``restored`` how often the former order was requested.
+        placed_at: broker -> when it was last asked to move to a log directory; ``backed``: brokers asked to cancel that.
+        copying: brokers that were seen to copy to the requested log directory.
+        missing_since: broker -> since when a replica is missing that it had or should have.
         located: broker -> log directory where its new replica was seen last.
-        directories_at: of the directories that the last three are from.
+        directories_at: time of the log directories from which the last three are.
+        story: times and events, the latest last.
     """
 
     asked_at: float | None = None
@@ -68,18 +69,19 @@ class Tracker:
     missing_since: Mapping[int, float] = field(default_factory=dict)
     located: Mapping[int, str] = field(default_factory=dict)
     directories_at: float = NEVER
+    story: tuple[tuple[float, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class View:
-    """What a step is decided by; ``away`` has since when brokers are not alive."""
+    """Input of a step; ``away``: broker -> since when it is down."""
 
     seen: ClusterState
     limits: Limits
     away: Mapping[int, float]
 
     def is_gone(self, broker: int) -> bool:
-        """Whether the broker is away for too long."""
+        """Whether the broker has been down for the broker timeout."""
         return broker in self.away and self.waited(self.away[broker]) >= self.limits.broker_timeout
 
     def waited(self, since: float) -> float:
@@ -88,18 +90,18 @@ class View:
 
 
 def is_in_progress(move: Move, seen: ClusterState) -> bool:
-    """Whether Kafka is busy with this move."""
+    """Whether Kafka lists a reassignment to the move's target."""
     ongoing = seen.ongoing.get(move.place)
     return ongoing is not None and ongoing.target == move.after
 
 
 def since(known: float | None, view: View) -> float:
-    """What began at ``known``, or begins now."""
+    """``known``, or now."""
     return view.seen.at if known is None else known
 
 
 def observe(move: Move, tracker: Tracker, view: View) -> Tracker:
-    """The note after another look."""
+    """The tracker after another look at Kafka."""
     gone = None if is_in_progress(move, view.seen) else since(tracker.gone_since, view)
     partition = view.seen.partitions.get(move.place)
     leaderless = None
@@ -143,5 +145,5 @@ def _with_directories(move: Move, tracker: Tracker, view: View) -> Tracker:
 
 
 def is_settled(partition: Partition, tracker: Tracker, view: View) -> bool:
-    """Whether the partition was looked at so long after Kafka was through with it that every broker knows of it."""
+    """Whether the partition was described so long after the end of its reassignment that every broker shows the end."""
     return tracker.gone_since is not None and partition.at - tracker.gone_since >= view.limits.patience

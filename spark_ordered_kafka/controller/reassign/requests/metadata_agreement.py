@@ -1,4 +1,4 @@
-"""Whether what one broker tells can be relied on: brokers learn one after another of what has just been changed."""
+"""Whether one broker's metadata is current: brokers learn of a change one after another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 POLL = 0.1
-"""Seconds between two looks at what brokers have not heard of yet: Kafka has no call that waits for it."""
+"""Seconds between two reads of metadata that may be stale: Kafka has no call that waits for it."""
 
 Replicas = Mapping[PartitionId, tuple[int, ...]]
 # The brokers, and the replicas of partitions by topic.
@@ -25,9 +25,9 @@ _View = tuple[set[int], dict[str, dict[int, tuple[int, ...]]]]
 
 
 class MetadataAgreement:
-    """Asks all brokers, and remembers what requests have done. Safe to share between threads.
+    """Compares the metadata of all brokers, and with the results of recent requests. Thread-safe.
 
-    ``clock`` gives seconds since the epoch, ``timeout`` are seconds for each question to the brokers.
+    ``clock`` gives seconds since the epoch, ``timeout`` is in seconds for each request to the brokers.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class MetadataAgreement:
         self._timeout = timeout
 
     def moved(self, places: Collection[PartitionId]) -> dict[PartitionId, Move]:
-        """What requests that have ended a moment ago did with ``places``: not every broker may have heard of it.
+        """Moves of ``places`` by requests that have just ended: not every broker may show their results yet.
 
         Raises ZooKeeperError.
         """
@@ -60,19 +60,19 @@ class MetadataAgreement:
         return found
 
     def agree(self, known: Known, names: Collection[str]) -> bool:
-        """Whether all brokers that answer tell of the topics ``names``, and of one another, what is ``known``.
+        """Whether all brokers that answer have the same metadata of the topics ``names``, and of one another, as ``known``.
 
-        Raises UnavailableError without an answer of any.
+        Raises UnavailableError when no broker answers.
         """
         asked = sorted(name for name in names if is_topic_name(name))
         views = self._requests.retry(
             partial(self._views, asked), time.monotonic() + self._timeout, "ask all brokers for topics"
         )
-        told = {name: _replicas(known.topics[name]) for name in asked if name in known.topics}
-        return all(view == (set(known.alive), told) for view in views)
+        described = {name: _replicas(known.topics[name]) for name in asked if name in known.topics}
+        return all(view == (set(known.alive), described) for view in views)
 
     async def _views(self, names: list[str], deadline: float) -> list[_View]:
-        """What each broker that answers tells."""
+        """The metadata of each broker that answers."""
         wanted = names if len(names) <= MAX_NAMED else None
         return [_view(one, names) for one in await metadata_of_all(self._requests, wanted, deadline)]
 
@@ -81,14 +81,14 @@ class MetadataSource(Protocol):
     """What :class:`StaleMetadata` asks; see :class:`MetadataAgreement`."""
 
     def moved(self, places: Collection[PartitionId]) -> Mapping[PartitionId, Move]:
-        """What requests have done with ``places`` a moment ago."""
+        """Moves of ``places`` by requests that have just ended."""
 
     def agree(self, known: Known, names: Collection[str]) -> bool:
-        """Whether all brokers tell the same of topics."""
+        """Whether all brokers have the same metadata of topics."""
 
 
 class StaleMetadata:
-    """About what brokers tell to one request, for as long as one of them may not have heard of the newest."""
+    """Decides for one request whether metadata may be stale. Metadata counts as current after a few seconds."""
 
     def __init__(self, agreement: MetadataSource, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._agreement = agreement
@@ -96,18 +96,18 @@ class StaleMetadata:
         self._began = monotonic()
 
     def remains(self, known: Known, places: Collection[PartitionId], *, refused: bool) -> bool:
-        """Whether to look again: what is ``known`` is older than what a request has done with ``places``, or this one is
-        ``refused`` by what not all brokers tell. Raises as :class:`MetadataAgreement`."""
+        """Whether to read metadata again: ``known`` is older than the result of a request for ``places``, or this request is
+        ``refused`` because of metadata that not all brokers share. Raises as :class:`MetadataAgreement`."""
         if self.is_late(replicas_of(known.topics, places)):
             return True
         waited = self._monotonic() - self._began
         if not refused or waited >= PROPAGATION:
             return False
-        # Before, all brokers may lack the same.
+        # All brokers may lack the same change for that long.
         return waited < USUAL_PROPAGATION or not self._agreement.agree(known, {topic for topic, _ in places})
 
     def is_late(self, replicas: Replicas) -> bool:
-        """Whether these are the replicas of before what a request has done, and it may help to look again. Raises
+        """Whether these replicas are from before a move that has just ended, so that a later read may differ. Raises
         ZooKeeperError."""
         if self._monotonic() - self._began >= PROPAGATION:
             return False
@@ -115,14 +115,14 @@ class StaleMetadata:
 
 
 def contradicted(replicas: Replicas, moved: Mapping[PartitionId, Move]) -> bool:
-    """Whether ``replicas`` are those of before what was ``moved``. PURE."""
+    """Whether ``replicas`` of a partition are those from before its move. PURE."""
     return any(
         move.before != move.after and replicas.get(place) == move.before for place, move in moved.items()
     )
 
 
 def replicas_of(topics: Mapping[str, TopicDescription], places: Collection[PartitionId]) -> Replicas:
-    """Those of the ``places`` that exist. PURE."""
+    """The replicas of those ``places`` that exist. PURE."""
     return {
         (topic, partition): topics[topic].partitions[partition].replicas
         for topic, partition in places

@@ -1,36 +1,32 @@
-"""Plans of reassignments for the cluster as it is: looked at here, made by :mod:`~.planner`."""
+"""Plans of reassignments: the snapshot of the cluster is taken here, the plan is made by :mod:`~.planner`."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.placement import planner
 from spark_ordered_kafka.controller.placement.planner.checks import check_fields, unknown_topics
-from spark_ordered_kafka.controller.state.reassignment_records import ENDED
+from spark_ordered_kafka.controller.state.reassignment_records import ANY
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
-from spark_ordered_kafka.kafka.values import LogDir, PartitionId, TopicDescription
+from spark_ordered_kafka.kafka.values import (
+    NO_REPLICA,
+    LocalReplica,
+    LogDir,
+    PartitionId,
+    Replica,
+    TopicDescription,
+    local_replicas,
+)
 
-_ANY = "any"
 _UNKNOWN = -1
-
-
-@dataclass
-class _Found:
-    """What one broker says of its replicas: bytes, log directory, and those that are being moved to another directory."""
-
-    log_dirs: tuple[planner.LogDir, ...] | None = None
-    held: dict[PartitionId, tuple[int, str]] = field(default_factory=dict)
-    placing: set[PartitionId] = field(default_factory=set)
-    error: OrderedKafkaError | None = None
 
 
 class ReassignmentPlans:
@@ -38,7 +34,7 @@ class ReassignmentPlans:
 
     Args:
         retired_factor: replicas that a deleted partition keeps at most; None: as many as others.
-        timeout: seconds for each call to Kafka, and for which a plan waits until those before it are made.
+        timeout: seconds for each call to Kafka, and for the wait until earlier plans are made.
     """
 
     def __init__(
@@ -59,7 +55,7 @@ class ReassignmentPlans:
         self._timeout = timeout
         self._reassignments = Reassignments(admin.requests, timeout=timeout)
         self._log_dirs = LogDirs(admin.requests, timeout=timeout)
-        # Of a large cluster, a plan takes a processor and some hundred megabytes.
+        # A plan of a large cluster takes one processor and some hundred megabytes.
         self._planning = threading.Lock()
 
     def propose(self, request: schemas.ReassignmentPlanRequest) -> schemas.ReassignmentPlan:
@@ -91,39 +87,30 @@ class ReassignmentPlans:
         views = self._capacities.brokers().brokers
         alive = [view.id for view in views if view.alive]
         asked = None if topics is None else {name: _numbers(described[name]) for name in described}
-        found = {broker: _found(answer) for broker, answer in self._log_dirs.describe(alive, asked).items()}
+        answers = self._log_dirs.describe(alive, asked)
+        held = local_replicas(answers)
         brokers = tuple(
             planner.Broker(
                 view.id,
                 rack=view.rack,
                 alive=view.alive,
                 capacity=view.capacity,
-                log_dirs=found[view.id].log_dirs if view.id in found else None,
+                log_dirs=_log_dirs(answers.get(view.id)),
             )
             for view in views
         )
-        going = self._going()
+        moving = self._store.pending().keys() | self._reassignments.all_ongoing().keys()
         partitions = [
             one
             for name in sorted(described)
-            for one in _partitions(described[name], self._statuses(described[name]), going, found)
+            for one in _partitions(described[name], self._statuses(described[name]), moving, held)
         ]
         warnings = [
-            f"bytes of replicas on broker {broker} are not known: {one.error}"
-            for broker, one in sorted(found.items())
-            if one.error is not None
+            f"bytes of replicas on broker {broker} are not known: {answer}"
+            for broker, answer in sorted(answers.items())
+            if isinstance(answer, OrderedKafkaError)
         ]
         return planner.Snapshot(brokers, tuple(partitions), self._retired_factor), warnings
-
-    def _going(self) -> set[PartitionId]:
-        """What is being reassigned, or waits for its turn in a request that is being carried out."""
-        waiting = {
-            move.place
-            for _, record in self._store.active()
-            for move in record.moves
-            if move.state not in ENDED
-        }
-        return waiting | self._reassignments.all_ongoing().keys()
 
     def _statuses(self, described: TopicDescription) -> Mapping[int, planner.Status]:
         """Partition -> marked or deleted, of those that are not live."""
@@ -134,20 +121,20 @@ class ReassignmentPlans:
         if not removed:
             return {}
         marks = self._znodes.partition_statuses(described.topic)
-        # One without a mark was made by an expansion that never ended.
-        return {partition: marks.get(partition, "deleted") for partition in removed}
+        # A partition without a mark was created by an expansion that did not end.
+        return {p: "deleted" if marks.get(p, "deleted") == "deleted" else "marked" for p in removed}
 
 
 def _partitions(
     described: TopicDescription,
     statuses: Mapping[int, planner.Status],
-    going: Collection[PartitionId],
-    found: Mapping[int, _Found],
+    moving: Collection[PartitionId],
+    held: Mapping[Replica, LocalReplica],
 ) -> list[planner.Partition]:
     rows = []
     for row in described.partitions:
         place = (described.topic, row.partition)
-        held = [found[b].held.get(place) if b in found else None for b in row.replicas]
+        there = {broker: held.get((*place, broker), NO_REPLICA) for broker in row.replicas}
         rows.append(
             planner.Partition(
                 described.topic,
@@ -155,31 +142,18 @@ def _partitions(
                 row.replicas,
                 row.leader,
                 isr=row.isr,
-                sizes=tuple(None if one is None else one[0] for one in held),
-                log_dirs=tuple(None if one is None else one[1] for one in held),
+                sizes=tuple(None if one.path is None else one.size for one in there.values()),
+                log_dirs=tuple(one.path for one in there.values()),
                 status=statuses.get(row.partition, "live"),
-                moving=place in going,
-                placing=tuple(b for b in row.replicas if b in found and place in found[b].placing),
+                moving=place in moving,
+                moving_log_dir=tuple(b for b, one in there.items() if one.future_path is not None),
             )
         )
     return rows
 
 
-def _found(answer: list[LogDir] | OrderedKafkaError) -> _Found:
-    if isinstance(answer, OrderedKafkaError):
-        return _Found(error=answer)
-    online = int(ErrorCode.NONE)
-    found = _Found(
-        tuple(planner.LogDir(one.path, one.error_code == online, one.usable_bytes) for one in answer)
-    )
-    for one in answer:
-        for replica in one.replicas:
-            place = (replica.topic, replica.partition)
-            if replica.is_future:
-                found.placing.add(place)
-            else:
-                found.held[place] = (replica.size, one.path)
-    return found
+def _log_dirs(answer: list[LogDir] | OrderedKafkaError | None) -> tuple[LogDir, ...] | None:
+    return None if answer is None or isinstance(answer, OrderedKafkaError) else tuple(answer)
 
 
 def _numbers(described: TopicDescription) -> list[int]:
@@ -193,7 +167,7 @@ def _answer(plan: planner.Plan, warnings: list[str]) -> schemas.ReassignmentPlan
             topic=one.partition.topic,
             partition=one.partition.partition,
             replicas=list(one.partition.replicas),
-            # As Kafka's own --generate tells it: what undoes the plan puts replicas back where they were.
+            # As in Kafka's own --generate: the undo of a plan puts replicas back into their directories.
             log_dirs=[_shown(one.partition.log_dir_on(broker)) for broker in one.partition.replicas],
         )
         for one in plan.changes
@@ -224,7 +198,7 @@ def _answer(plan: planner.Plan, warnings: list[str]) -> schemas.ReassignmentPlan
 
 
 def _shown(log_dir: str | None) -> str:
-    return _ANY if log_dir is None else log_dir
+    return ANY if log_dir is None else log_dir
 
 
 def _load(load: planner.Load) -> schemas.BrokerLoad:

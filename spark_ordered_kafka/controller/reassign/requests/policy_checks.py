@@ -1,4 +1,4 @@
-"""What ``topic.policy.class`` refuses of a request to reassign partitions (KIP-179), of topics under management or not."""
+"""Checks of a request to reassign partitions by ``topic.policy.class`` (KIP-179), for topics under management or not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PolicyChecks:
         self._configs = TopicConfigs(admin.requests, timeout)
 
     def of(self, moves: Sequence[Move], principal: str, validate_only: bool) -> dict[int, RequestError]:
-        """Index of a move -> why the policy refuses what is asked for its topic."""
+        """Index of a move -> why the policy refuses the request for its topic."""
         policy_checks: dict[str, RequestError] = {}
         refactored = with_other_factor(moves)
         by_topic: dict[str, dict[int, Sequence[int]]] = defaultdict(dict)

@@ -1,50 +1,54 @@
-"""Altering replication factors (KIP-179): planned here, carried out by Kafka itself, which goes on with it alone."""
+"""Altering replication factors (KIP-179): planned here, carried out as requests to reassign partitions."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.placement.assignments import check_reassigned
-from spark_ordered_kafka.controller.placement.factors import Held, plan_factor
+from spark_ordered_kafka.controller.placement.planner import Partition
+from spark_ordered_kafka.controller.placement.planner.replication_factor import plan_factor
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, frozen, present
+from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries
+from spark_ordered_kafka.controller.reassign.requests.service import ReassignmentRequests
 from spark_ordered_kafka.controller.state.change import refuse_second
 from spark_ordered_kafka.controller.state.pending import PendingMoves
+from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
-from spark_ordered_kafka.controller.topics.kafka_state import described, described_soon
+from spark_ordered_kafka.controller.topics.kafka_state import described, described_when_known
 from spark_ordered_kafka.controller.topics.queries import Topics
-from spark_ordered_kafka.controller.topics.retired_replicas import staying
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.reassignments import Reassignments
-from spark_ordered_kafka.kafka.values import Reassignment, TopicDescription
+from spark_ordered_kafka.kafka.values import TopicDescription
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Moving:
-    """Replicas that a topic's partitions are to have, as Kafka was asked."""
+    """Replicas that a topic's partitions are to have: by a request of ours, or as another tool has asked Kafka (None)."""
 
     topic: str
     topic_id: str
-    replicas: Mapping[int, Sequence[int]]
+    replicas: Mapping[int, tuple[int, ...]]
+    request_id: int | None
 
 
 class ReplicationFactors:
     """Gives the partitions of topics under management more or fewer replicas.
 
     Args:
-        starting: held by whoever begins a partition change.
+        requests: takes the planned moves.
+        queries: reads how they have ended.
         retired_factor: replicas that a deleted partition keeps at most; None: as many as others.
         timeout: seconds for each call to Kafka.
     """
@@ -55,9 +59,10 @@ class ReplicationFactors:
         znodes: Znodes,
         topics: Topics,
         policy: PolicyCheck,
-        starting: threading.Lock,
         capacities: Capacities,
         pending: PendingMoves,
+        requests: ReassignmentRequests,
+        queries: ReassignmentQueries,
         *,
         retired_factor: int | None,
         timeout: float,
@@ -66,9 +71,10 @@ class ReplicationFactors:
         self._znodes = znodes
         self._topics = topics
         self._policy = policy
-        self._starting = starting
         self._capacities = capacities
         self._pending = pending
+        self._requests = requests
+        self._queries = queries
         self._retired_factor = retired_factor
         self._configs = TopicConfigs(admin.requests, timeout)
         self._reassignments = Reassignments(admin.requests, timeout=timeout)
@@ -76,10 +82,10 @@ class ReplicationFactors:
     def alter(
         self, item: schemas.TopicReplicationFactor, *, principal: str, validate_only: bool
     ) -> tuple[schemas.TopicResult, Moving | None]:
-        """Let Kafka give one topic's partitions the replicas that are asked for; its result, and what is going on then.
+        """Start to give one topic's partitions the replicas that are asked for; its result, and what is moving then.
 
-        None goes on for ``validate_only``, and when all is as asked already. What Kafka is doing already is not asked for
-        again.
+        Nothing moves for ``validate_only``, and when all is as asked already. Moves to the same replicas that are pending
+        already are not started again.
 
         Raises:
             RequestError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, INVALID_REPLICATION_FACTOR,
@@ -95,17 +101,14 @@ class ReplicationFactors:
             )
         record, _ = self._topics.record(topic)
         refuse_second(topic, record.change)
-        description = described_soon(self._admin, topic, record.topic_id)
-        ongoing = self._ongoing(description)
-        if ongoing:
-            # The same request may come again: nobody can tell whether its answer or the request itself got lost.
-            targets = {p: staying(description, ongoing, p) for p in range(len(description.partitions))}
-            if not self._is_asked(item, record, targets):
-                raise _in_progress(topic, ongoing)
-            moving = {partition: targets[partition] for partition in ongoing}
-            return schemas.TopicResult(topic=topic), Moving(topic, record.topic_id, moving)
-        self._pending.refuse_any(topic)
-        owner = f"replicas of {topic}"
+        description = described_when_known(self._admin, topic, record.topic_id)
+        moving = self._moving(description)
+        if moving is not None:
+            # The same request may come again: its client cannot tell whether the answer or the request itself got lost.
+            if not self._is_asked(item, record, description, moving):
+                raise _in_progress(moving)
+            return schemas.TopicResult(topic=topic), moving
+        owner = _owner(topic)
         with self._capacities.ending(owner):
             plan = partial(self._plan, item, record, description)
             wanted = self._capacities.reserve(owner, topic, plan)
@@ -113,18 +116,21 @@ class ReplicationFactors:
             if validate_only or not wanted:
                 self._capacities.drop(owner)
                 return schemas.TopicResult(topic=topic), None
-            self._start(record, description, wanted)
-        return schemas.TopicResult(topic=topic), Moving(topic, record.topic_id, wanted)
+            moving = self._start(record, description, wanted, principal)
+        return schemas.TopicResult(topic=topic), moving
 
     def ended(self, moving: Moving) -> bool:
-        """Whether Kafka has ended it.
+        """Whether the replicas are in place.
 
-        Raises RequestError INVALID_REQUEST when it has ended otherwise than asked: cancelled, or replaced by another.
+        Raises RequestError when it has ended otherwise than asked: INVALID_REQUEST if it was cancelled or replaced by
+        another, or the error of the first partition that failed.
         """
+        if moving.request_id is not None and not self._queries.ended(moving.request_id, moving.topic):
+            return False
         description = self._settled(moving)
         if description is None:
             return False
-        other = [p for p, brokers in moving.replicas.items() if _replicas(description, p) != tuple(brokers)]
+        other = [p for p, brokers in moving.replicas.items() if _replicas(description, p) != brokers]
         if other:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
@@ -134,14 +140,14 @@ class ReplicationFactors:
         return True
 
     def _settled(self, moving: Moving) -> TopicDescription | None:
-        """The topic with nothing of it moving any more; None while something does."""
+        """The topic once no partition of it is being moved; None while one is."""
         deadline = time.monotonic() + PROPAGATION
         while not self._reassignments.ongoing(moving.topic, moving.replicas):
             description = described(self._admin, moving.topic, moving.topic_id)
-            shown = all(_replicas(description, p) == tuple(b) for p, b in moving.replicas.items())
+            shown = all(_replicas(description, p) == b for p, b in moving.replicas.items())
             if shown or time.monotonic() >= deadline:
                 return description
-            time.sleep(0.1)  # the broker that was asked has not heard of it yet
+            time.sleep(0.1)  # the broker that was asked does not know of the end yet
         return None
 
     def _plan(
@@ -151,14 +157,17 @@ class ReplicationFactors:
         description: TopicDescription,
         headroom: Headroom,
     ) -> dict[int, list[int]]:
-        """New replicas of the partitions that are to have others."""
+        """New replicas of the partitions that change."""
         current = {row.partition: row.replicas for row in description.partitions}
         if item.assignments is not None:
             check_reassigned(item.assignments, current, record.undeleted_partition_count, headroom.racks)
             wanted = {p: list(b) for p, b in item.assignments.items() if tuple(b) != current[p]}
             guards.check(f"topic {item.topic!r}", guards.added(current, wanted), headroom.capacity)
             return wanted
-        held = {row.partition: Held(row.replicas, row.isr, row.leader) for row in description.partitions}
+        held = {
+            row.partition: Partition(item.topic, row.partition, row.replicas, row.leader, row.isr)
+            for row in description.partitions
+        }
         return plan_factor(
             headroom.racks,
             held,
@@ -178,34 +187,62 @@ class ReplicationFactors:
         }
 
     def _start(
-        self, record: TopicRecord, description: TopicDescription, wanted: Mapping[int, Sequence[int]]
-    ) -> None:
+        self,
+        record: TopicRecord,
+        description: TopicDescription,
+        wanted: Mapping[int, Sequence[int]],
+        principal: str,
+    ) -> Moving:
         topic = description.topic
-        # No change begins while the lock is held, which would add partitions by the old factor or revive removed ones.
-        with self._starting:
+
+        def check() -> None:
             now, _ = self._topics.record(topic)
             refuse_second(topic, now.change)
             shown = described(self._admin, topic, record.topic_id)
-            ongoing = self._ongoing(shown)
-            if ongoing:
-                raise _in_progress(topic, ongoing)
-            self._pending.refuse_any(topic)
+            moving = self._moving(shown)
+            if moving is not None:
+                raise _in_progress(moving)
             if [row.replicas for row in shown.partitions] != [row.replicas for row in description.partitions]:
                 raise UnavailableError(
                     f"topic {topic!r} got other partitions or replicas meanwhile; send the request again"
                 )
-            # Another controller does not know of this lock.
-            self._znodes.confirm_claim()
-            self._reassignments.start(topic, wanted)
 
-    def _ongoing(self, description: TopicDescription) -> dict[int, Reassignment]:
-        partitions = [row.partition for row in description.partitions]
-        return self._reassignments.ongoing(description.topic, partitions)
+        moves = [
+            Move(
+                topic=topic,
+                partition=partition,
+                topic_id=record.topic_id,
+                before=description.partitions[partition].replicas,
+                after=tuple(replicas),
+            )
+            for partition, replicas in sorted(wanted.items())
+        ]
+        request_id = self._requests.take(moves, _owner(topic), check, principal=principal)
+        return Moving(topic, record.topic_id, {move.partition: move.after for move in moves}, request_id)
+
+    def _moving(self, description: TopicDescription) -> Moving | None:
+        """The moves of a topic that wait or are in progress; None: there are none."""
+        pending = list(self._pending.of(description.topic))
+        replicas = {move.partition: move.after for _, move in pending}
+        partitions = [row.partition for row in description.partitions if row.partition not in replicas]
+        ongoing = self._reassignments.ongoing(description.topic, partitions)
+        replicas |= {partition: one.target for partition, one in ongoing.items()}
+        if not replicas:
+            return None
+        request_id = pending[0][0] if pending else None
+        return Moving(description.topic, description.topic_id, replicas, request_id)
 
     def _is_asked(
-        self, item: schemas.TopicReplicationFactor, record: TopicRecord, targets: Mapping[int, Sequence[int]]
+        self,
+        item: schemas.TopicReplicationFactor,
+        record: TopicRecord,
+        description: TopicDescription,
+        moving: Moving,
     ) -> bool:
-        """Whether partitions will have the replicas that are asked for."""
+        """Whether the moves in progress give partitions the requested replicas."""
+        if moving.request_id is not None and self._queries.read(moving.request_id)[0].state == "cancelling":
+            return False
+        targets = {row.partition: row.replicas for row in description.partitions} | dict(moving.replicas)
         if item.assignments is not None:
             return all(list(targets.get(p, ())) == brokers for p, brokers in item.assignments.items())
         factor, retired = item.replication_factor, self._retired(item.topic, record)
@@ -233,12 +270,18 @@ class ReplicationFactors:
         )
 
 
-def _in_progress(topic: str, ongoing: Collection[int]) -> RequestError:
-    more = f" and {len(ongoing) - _SHOWN} more" if len(ongoing) > _SHOWN else ""
+def _owner(topic: str) -> str:
+    """The owner of what a plan reserves."""
+    return f"replicas of {topic}"
+
+
+def _in_progress(moving: Moving) -> RequestError:
+    more = f" and {len(moving.replicas) - _SHOWN} more" if len(moving.replicas) > _SHOWN else ""
+    request = "" if moving.request_id is None else f", or cancel reassignment {moving.request_id}"
     return RequestError(
         ErrorCode.REASSIGNMENT_IN_PROGRESS,
-        f"replicas of topic {topic!r} are being reassigned already (partition "
-        f"{', '.join(map(str, sorted(ongoing)[:_SHOWN]))}{more}): wait for the end",
+        f"replicas of topic {moving.topic!r} are being reassigned already (partition "
+        f"{', '.join(map(str, sorted(moving.replicas)[:_SHOWN]))}{more}): wait for the end{request}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Requests to reassign partitions: taken, shown, changed and cancelled. They are carried out elsewhere."""
+"""Requests to reassign partitions: taken, changed and cancelled. The executor carries them out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, Protocol
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.policy import PolicyCheck
@@ -20,6 +19,7 @@ from spark_ordered_kafka.controller.reassign.requests.policy_checks import (
     of_topics,
     with_other_factor,
 )
+from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries, RequestId
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import Rows, SnapshotReader
 from spark_ordered_kafka.controller.reassign.requests.validation import (
     moved_since,
@@ -28,50 +28,36 @@ from spark_ordered_kafka.controller.reassign.requests.validation import (
     undone,
     validate,
 )
-from spark_ordered_kafka.controller.reassign.requests.verification import verify
 from spark_ordered_kafka.controller.reassign.requests.views import (
     cancelled,
-    ended_summary,
     refused,
     summary,
     taken,
-    view,
 )
-from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move, MovesRecord, RequestRecord
-from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore, unknown_request
+from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move, RequestRecord
+from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.rows import by_topic
-from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.kafka.values import local_replicas
+from spark_ordered_kafka.updates import updated
 
 _SUBMITTING = "a reassignment that is being submitted"
 
-RequestId = int | Literal["latest"]
-
-
-class Carrier(Protocol):
-    """What carries requests out, at the controller that leads."""
-
-    def wake(self) -> None:
-        """Something is new in the store."""
-
-    def snapshot(self, request_id: int) -> schemas.ReassignmentView | None:
-        """A request as it is now; None where that is not known better than from the store."""
-
-    def summaries(self) -> Sequence[schemas.ReassignmentSummary]:
-        """Likewise of all for which it is."""
-
 
 class ReassignmentRequests:
-    """Safe to share between threads; requests are taken one after another. ``clock`` gives seconds since the epoch.
+    """Takes requests, one after another, and changes those that are in progress. Thread-safe.
 
-    Every method may raise UnavailableError when Kafka or ZooKeeper does not answer; what changes something DeposedError, too.
+    Every method may raise UnavailableError when Kafka or ZooKeeper does not answer, and DeposedError.
 
     Args:
-        starting: held by whoever begins a partition change.
+        queries: reads the requests that are kept.
+        wake: called when the store has something new.
+        starting: lock for starting a partition change.
+        clock: seconds since the epoch.
         timeout: seconds for each call to Kafka.
     """
 
@@ -82,7 +68,8 @@ class ReassignmentRequests:
         znodes: Znodes,
         policy: PolicyCheck,
         capacities: Capacities,
-        carrier: Carrier,
+        queries: ReassignmentQueries,
+        wake: Callable[[], None],
         starting: threading.Lock,
         clock: Callable[[], float],
         *,
@@ -91,7 +78,8 @@ class ReassignmentRequests:
         self._admin = admin
         self._store = store
         self._capacities = capacities
-        self._carrier = carrier
+        self._queries = queries
+        self._wake = wake
         self._starting = starting
         self._clock = clock
         self._policy_checks = PolicyChecks(admin, znodes, policy, timeout)
@@ -100,83 +88,20 @@ class ReassignmentRequests:
         self._submitting = threading.Lock()
 
     def resume_all(self) -> None:
-        """What earlier controllers have taken counts on brokers' capacity; raises ZooKeeperError."""
+        """Reserve capacity for requests that earlier controllers have taken; raises ZooKeeperError."""
         for record in self._store.records().values():
             if record.ended:
                 self._capacities.drop(record.owner)
         for record, moves in self._store.active():
             waiting = [move for move in moves.moves if move.state not in ENDED]
-            self._capacities.reserve_known(record.owner, _replicas(waiting))
-
-    # -- reads --------------------------------------------------------------------------------------------------
-
-    def view(self, request_id: RequestId) -> schemas.ReassignmentView:
-        """A request and how far each of its replicas is. Raises RequestError INVALID_REQUEST for one that is not kept.
-
-        At a controller that does not carry it out this is what is stored, which is at most a few seconds older, and says nothing
-        about its rate.
-        """
-        wanted = self.number(request_id)
-        live = self._carrier.snapshot(wanted)
-        if live is not None:
-            return live
-        record, moves = self._read(wanted)
-        return view(record, moves.moves)
-
-    def all(self) -> schemas.ReassignmentList:
-        """The requests that are kept, newest first, and all that Kafka is busy with."""
-        ongoing = self._snapshots.reassignments.all_ongoing()
-        live = {row.request_id: row for row in self._carrier.summaries()}
-        records = self._store.records()
-        whose: dict[PartitionId, int] = {}
-        rows: dict[int, schemas.ReassignmentSummary] = {}
-        for request_id, record in sorted(records.items(), reverse=True):
-            if record.sums is not None:
-                rows[request_id] = ended_summary(record, record.sums)
-                continue
-            read = self._store.read(request_id)
-            if read is None:
-                continue  # swept meanwhile
-            stored = summary(read[0], read[1].moves)
-            rows[request_id] = live.get(request_id, stored) if stored.ended_at is None else stored
-            whose |= {move.place: request_id for move in read[1].moves if move.state not in ENDED}
-        return schemas.ReassignmentList(
-            requests=list(rows.values()),
-            ongoing=[
-                schemas.OngoingReassignment(
-                    topic=place[0],
-                    partition=place[1],
-                    replicas=list(one.replicas),
-                    adding_replicas=list(one.adding),
-                    removing_replicas=list(one.removing),
-                    request_id=whose.get(place),
-                )
-                for place, one in sorted(ongoing.items())
-            ],
-        )
-
-    def verify(self, request: schemas.VerifyRequest) -> schemas.Verification:
-        """Whether partitions have come to what the request says; see :func:`verifying.verify`."""
-        doubt = StaleMetadata(self._agreement)
-        while True:
-            found = verify(
-                self._admin, self._snapshots.reassignments, self._snapshots.log_dirs, request.partitions
-            )
-            differing = {
-                (row.topic, row.partition): tuple(row.replicas)
-                for row in found.partitions
-                if row.status == "differs"
-            }
-            if not differing or not doubt.is_late(differing):
-                return found
-            time.sleep(POLL)
+            self._capacities.restore_reservation(record.owner, _replicas(waiting))
 
     # -- a new request ------------------------------------------------------------------------------------------
 
     def submit(self, request: schemas.ReassignmentRequest, *, principal: str) -> schemas.ReassignmentResult:
-        """Take a request, whole or not at all; it is carried out from then on, whatever becomes of this process.
+        """Take a request, whole or not at all. The executor carries it out, or that of the next controller.
 
-        One that comes again with the same idempotency key is not taken again: its answer names the first one.
+        A request with the idempotency key of an earlier one is not taken again: its answer names the earlier one.
 
         Raises:
             RequestError: INVALID_REQUEST for what is wrong with the whole: neither or both of ``partitions`` and
@@ -185,19 +110,19 @@ class ReassignmentRequests:
         _check_shape(request)
         key = None
         if not request.validate_only:
-            key = repeatable_id("reassignment", request.model_dump_json())
-        doubt = StaleMetadata(self._agreement)
+            key = repeatable_id("reassignment", request.model_dump_json(exclude_defaults=True))
+        stale = StaleMetadata(self._agreement)
         while True:
             with self._submitting:
-                result = self._earlier(key) or self._submit(request, principal, key, doubt)
+                result = self._earlier(key) or self._submit(request, principal, key, stale)
             if result is not None:
                 return result
-            time.sleep(POLL)
+            time.sleep(POLL)  # the broker's metadata may be stale, and Kafka does not notify
 
     def _submit(
-        self, request: schemas.ReassignmentRequest, principal: str, key: str | None, doubt: StaleMetadata
+        self, request: schemas.ReassignmentRequest, principal: str, key: str | None, stale: StaleMetadata
     ) -> schemas.ReassignmentResult | None:
-        """None: what it is validated against may be outdated."""
+        """The result; None: the metadata that it was validated against may be stale."""
         rows, warnings = self._rows(request)
         known = self._snapshots.known(rows)
         found = validate(
@@ -206,7 +131,7 @@ class ReassignmentRequests:
             allow_factor_change=request.allow_replication_factor_change or request.rollback is not None,
             additional=request.additional,
         )
-        if doubt.remains(known, {(row.topic, row.partition) for row in rows}, refused=found.is_hearsay):
+        if stale.remains(known, {(row.topic, row.partition) for row in rows}, refused=found.may_be_stale):
             return None
         if found.refused:
             return refused(rows, found.refused)
@@ -216,23 +141,37 @@ class ReassignmentRequests:
             if reasons or request.validate_only:
                 self._capacities.drop(_SUBMITTING)
                 return refused(rows, reasons) if reasons else taken(None, moves, warnings)
-            # No change begins while the lock is held, which would place new partitions by the old factor.
+            # A change that began now would place new partitions by the old factor.
             with self._starting:
                 changing = self._snapshots.changing(with_other_factor(moves))
                 if changing:
                     self._capacities.drop(_SUBMITTING)
                     return refused(rows, of_topics(moves, changing))
-                record = self._create(partial(self._record, request, principal, key, warnings), moves)
+                new = partial(self._record, request, principal, key, warnings)
+                record = self._create(new, moves, _SUBMITTING)
         return taken(record.request_id, moves, warnings)
 
-    def _create(self, new: Callable[[int], RequestRecord], moves: Sequence[Move]) -> RequestRecord:
-        """Store the request. It has the promise from the start: its end may come at once."""
-        owner = _SUBMITTING
+    def take(self, moves: Sequence[Move], owner: str, check: Callable[[], None], *, principal: str) -> int:
+        """Take moves that the caller has planned; the id of their request, which elects no leaders at its end.
+
+        Args:
+            owner: of the capacity that is reserved for them; the request becomes its owner.
+            check: refuses by raising; no other request is taken meanwhile, and no partition change begins.
+        """
+        request = schemas.ReassignmentRequest(elect_leaders=False)
+        with self._submitting, self._starting:
+            check()
+            return self._create(partial(self._record, request, principal, None, ()), moves, owner).request_id
+
+    def _create(
+        self, new: Callable[[int], RequestRecord], moves: Sequence[Move], owner: str
+    ) -> RequestRecord:
+        """Store the request. It owns what is reserved from the start: its end may come at once."""
 
         def handed_over(request_id: int) -> RequestRecord:
             nonlocal owner
             record = new(request_id)
-            self._capacities.hand_over(owner, record.owner)
+            self._capacities.transfer(owner, record.owner)
             owner = record.owner
             return record
 
@@ -242,7 +181,7 @@ class ReassignmentRequests:
             self._capacities.done(owner)
             raise
         finally:
-            self._carrier.wake()  # it may be there though its answer got lost
+            self._wake()  # it may be stored although the answer was lost
 
     def _record(
         self,
@@ -265,20 +204,20 @@ class ReassignmentRequests:
         )
 
     def _earlier(self, key: str | None) -> schemas.ReassignmentResult | None:
-        """The answer to the request that came first with this key."""
+        """The answer to the earlier request with this key; None: there is none."""
         if key is None:
             return None
         for request_id, record in self._store.records().items():
             if record.key == key:
-                _, moves = self._read(request_id)
+                _, moves = self._queries.read(request_id)
                 return taken(request_id, moves.moves, record.warnings)
         return None
 
     def _rows(self, request: schemas.ReassignmentRequest) -> tuple[Rows, list[str]]:
-        """What is asked for, and warnings: of a rollback, what is gone since."""
+        """The requested rows, and warnings: for a rollback, of partitions that are gone."""
         if request.rollback is None:
             return request.partitions or (), []
-        record, stored = self._read(request.rollback, "rollback")
+        record, stored = self._queries.read(request.rollback, "rollback")
         what = f"rollback has the value {request.rollback}"
         if not record.ended:
             raise RequestError(
@@ -291,7 +230,7 @@ class ReassignmentRequests:
         log_dirs = (
             self._snapshots.dirs([m.place for m in moves], [m.before for m in moves], topics) if named else {}
         )
-        rows, gone = undone(moves, topics, log_dirs)
+        rows, gone = undone(moves, topics, local_replicas(log_dirs))
         of_it = f"partitions of request {request.rollback}"
         warnings = [f"{of_it} are gone since, with their topics: {shown_places(gone)}"] if gone else []
         if not rows:
@@ -305,7 +244,7 @@ class ReassignmentRequests:
         return rows, warnings
 
     def _reserve(self, moves: Sequence[Move]) -> dict[int, RequestError]:
-        """Promise the brokers' capacity to the request; why not, by index of the move."""
+        """Reserve the brokers' capacity for the request; the errors by index of the move."""
         reasons: dict[int, RequestError] = {}
 
         def plan(headroom: Headroom) -> dict[str, dict[int, Sequence[int]]]:
@@ -315,19 +254,18 @@ class ReassignmentRequests:
         self._capacities.reserve_all(_SUBMITTING, plan)
         return reasons
 
-    # -- requests that go on ------------------------------------------------------------------------------------
+    # -- requests in progress -----------------------------------------------------------------------------------
 
     def alter_throttle(
         self, request_id: RequestId, request: schemas.ReassignmentThrottleRequest
     ) -> schemas.ReassignmentSummary:
-        """Give a request that goes on other throttles; the request with them.
+        """Change the throttles of a request in progress; returns the changed request.
 
-        Raises RequestError: INVALID_REQUEST for one that is not kept, or when nothing is given;
-        NO_REASSIGNMENT_IN_PROGRESS for one that has ended.
+        Raises RequestError: INVALID_REQUEST for an unknown request, or without throttles; NO_REASSIGNMENT_IN_PROGRESS for
+        a request that has ended.
         """
-        wanted = self.number(request_id)
-        given = {name: getattr(request, name) for name in request.model_fields_set - {"validate_only"}}
-        if not given:
+        wanted = self._queries.number(request_id)
+        if not request.model_fields_set - {"validate_only"}:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
                 "throttle is missing: give throttle or replica_alter_log_dirs_throttle, bytes per second or null",
@@ -338,50 +276,46 @@ class ReassignmentRequests:
                 raise RequestError(
                     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"request {wanted} has ended: {record.state}"
                 )
-            return record.model_copy(update=given)
+            return _throttled(record, request)
 
-        stored, moves = self._read(wanted)
+        stored, moves = self._queries.read_own(wanted)
         if request.validate_only:
             return summary(transform(stored), moves.moves)
         altered = self._store.update(wanted, transform)
-        self._carrier.wake()
+        self._wake()
         return summary(altered, moves.moves)
 
     def cancel(self, request_id: RequestId, *, validate_only: bool = False) -> schemas.ReassignmentResult:
-        """Ask for what a request has not done yet to be taken back; a result per partition.
+        """Cancel the moves of a request that are not done yet; a result per partition.
 
-        NO_REASSIGNMENT_IN_PROGRESS is that of a partition with which nothing goes on any more: what is done stays done.
-        Raises RequestError INVALID_REQUEST for a request that is not kept.
+        A partition whose move has ended has NO_REASSIGNMENT_IN_PROGRESS, and stays where it is. Raises RequestError
+        INVALID_REQUEST for an unknown request.
         """
-        wanted = self.number(request_id)
+        wanted = self._queries.number(request_id)
 
         def transform(record: RequestRecord) -> RequestRecord:
-            return record if record.ended else record.model_copy(update={"state": "cancelling"})
+            return record if record.ended else updated(record, state="cancelling")
 
-        record, moves = self._read(wanted)
+        record, moves = self._queries.read_own(wanted)
         if not validate_only and not record.ended:
             record = self._store.update(wanted, transform)
-            self._carrier.wake()
+            self._wake()
         return schemas.ReassignmentResult(
             request_id=wanted,
             partitions=[cancelled(record, move) for move in moves.moves],
             warnings=list(record.warnings),
         )
 
-    def number(self, request_id: RequestId) -> int:
-        """The number of a request. Raises RequestError INVALID_REQUEST when there is no latest one."""
-        if request_id != "latest":
-            return request_id
-        latest = self._store.latest()
-        if latest is None:
-            raise unknown_request(request_id)
-        return latest
 
-    def _read(self, request_id: int, field: str = "request_id") -> tuple[RequestRecord, MovesRecord]:
-        read = self._store.read(request_id)
-        if read is None:
-            raise unknown_request(request_id, field)
-        return read
+def _throttled(record: RequestRecord, request: schemas.ReassignmentThrottleRequest) -> RequestRecord:
+    """The request with the given throttles, of which one may be None: no limit."""
+    given = request.model_fields_set
+    if "throttle" in given:
+        record = updated(record, throttle=request.throttle)
+    if "replica_alter_log_dirs_throttle" in given:
+        limit = request.replica_alter_log_dirs_throttle
+        record = updated(record, replica_alter_log_dirs_throttle=limit)
+    return record
 
 
 def _check_shape(request: schemas.ReassignmentRequest) -> None:
@@ -394,7 +328,7 @@ def _check_shape(request: schemas.ReassignmentRequest) -> None:
 
 
 def _replicas(moves: Sequence[Move]) -> dict[str, dict[int, Sequence[int]]]:
-    """By topic and partition, as they are to be."""
+    """The requested replicas by topic and partition."""
     after = {move.place: move.after for move in moves}
     return {
         topic: {partition: after[topic, partition] for partition in partitions}

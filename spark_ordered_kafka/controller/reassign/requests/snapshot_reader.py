@@ -1,4 +1,4 @@
-"""What Kafka says about partitions that are to be moved, all of them asked at once."""
+"""Reads the state of Kafka and of the stored requests that a new request is validated against."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spark_ordered_kafka.client.schemas import PartitionReassignment
 from spark_ordered_kafka.controller.reassign.requests.validation import (
-    BrokerDirs,
-    Going,
     Known,
     names_log_dirs,
     refactored,
 )
 from spark_ordered_kafka.controller.state.change import refuse_second
-from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move, RequestRecord
+from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import PROPAGATION, USUAL_PROPAGATION
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.rows import by_topic
-from spark_ordered_kafka.kafka.values import LogDir, PartitionId, TopicDescription
+from spark_ordered_kafka.kafka.values import LogDirAnswers, PartitionId, Reassignment, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 MAX_NAMED = 1000
-"""Of more topics, a list of all is shorter than the question for these."""
+"""Topics in one request for metadata; for more, a list of all topics is shorter."""
 
 _POLL = 0.1
 
@@ -35,22 +33,24 @@ Rows = Sequence[PartitionReassignment]
 
 
 def describe(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, TopicDescription]:
-    """Those of ``topics`` that exist, of whichever names a request holds; raises UnavailableError without an answer."""
+    """Those of ``topics`` that exist; the names may be invalid. Raises UnavailableError without an answer."""
     missing = {topic for topic in topics if is_topic_name(topic)}
     found: dict[str, TopicDescription] = {}
     deadline = time.monotonic() + USUAL_PROPAGATION
     while True:
-        told = admin.describe_topics(sorted(missing) if len(missing) <= MAX_NAMED else None)
-        found |= {topic: told[topic] for topic in missing if topic in told}
-        missing -= told.keys()
+        described = admin.describe_topics(sorted(missing) if len(missing) <= MAX_NAMED else None)
+        found |= {topic: described[topic] for topic in missing if topic in described}
+        missing -= described.keys()
         if not missing or time.monotonic() >= deadline:
             return found
-        time.sleep(_POLL)  # one that was just made is not known to every broker
+        time.sleep(_POLL)  # not every broker knows a new topic yet
 
 
 class SnapshotReader:
-    """Kafka as requests are validated against it. Every method raises UnavailableError when it, or ZooKeeper, does not
-    answer. ``timeout`` in seconds is for each call; ``clock`` gives seconds since the epoch."""
+    """Takes snapshots. Every method raises UnavailableError when Kafka or ZooKeeper does not answer.
+
+    ``timeout`` is in seconds for each call; ``clock`` gives seconds since the epoch.
+    """
 
     def __init__(
         self,
@@ -69,23 +69,25 @@ class SnapshotReader:
         self._clock = clock
 
     def known(self, rows: Rows) -> Known:
-        """All that :func:`~spark_ordered_kafka.controller.reassign.requests.validation.validate` needs to know."""
-        # Before and after the topics: replicas of one that ends between the two may be those of before.
-        going = self._going()
+        """Input of :func:`~spark_ordered_kafka.controller.reassign.requests.validation.validate`."""
+        # Before and after the topics: a reassignment that ends in between may be missing in both otherwise.
+        ongoing, requests = self._ongoing()
         topics = describe(self._admin, (row.topic for row in rows))
-        log_dirs: Mapping[int, BrokerDirs | OrderedKafkaError] = {}
+        log_dirs: LogDirAnswers = {}
         if names_log_dirs(rows):
             log_dirs = self.dirs([(r.topic, r.partition) for r in rows], [r.replicas for r in rows], topics)
+        later = self._ongoing()
         return Known(
             topics=topics,
             alive={broker.id for broker in self._admin.brokers()},
-            going=going | self._going(),
+            ongoing=ongoing | later[0],
+            requests=requests | later[1],
             log_dirs=log_dirs,
             changing=self.changing(refactored(rows, topics)),
         )
 
     def changing(self, topics: set[str]) -> dict[str, RequestError]:
-        """Those of ``topics`` with a partition change in progress, which counts on their replicas."""
+        """Those of ``topics`` with a partition change in progress, which relies on their replication factor."""
         found: dict[str, RequestError] = {}
         for topic in sorted(topics):
             record, _ = self._znodes.read_topic(topic)
@@ -96,7 +98,7 @@ class SnapshotReader:
         return found
 
     def settled(self, record: RequestRecord, moves: Sequence[Move]) -> dict[str, TopicDescription]:
-        """The topics of a request that has ended; brokers may have to hear of its end first."""
+        """The topics of a request that has ended, once the broker shows its results or they count as changed since."""
         names = {move.topic for move in moves}
         until = PROPAGATION if record.ended_at is None else record.ended_at + PROPAGATION - self._clock()
         deadline = time.monotonic() + min(PROPAGATION, until)
@@ -115,37 +117,21 @@ class SnapshotReader:
         places: Sequence[PartitionId],
         targets: Sequence[Sequence[int]],
         topics: Mapping[str, TopicDescription],
-    ) -> dict[int, BrokerDirs | OrderedKafkaError]:
-        """Log directories of the live brokers that ``places`` are on, or go to."""
+    ) -> LogDirAnswers:
+        """Log directories of the live brokers that have replicas of ``places`` or are among ``targets``."""
         there = {p for p in places if p[0] in topics and 0 <= p[1] < len(topics[p[0]].partitions)}
         brokers = {broker for topic, p in there for broker in topics[topic].partitions[p].replicas}
         brokers.update(broker for target in targets for broker in target)
         alive = {broker.id for broker in self._admin.brokers()}
-        answers = self.log_dirs.describe(brokers & alive, by_topic(there))
-        return {
-            broker: answer if isinstance(answer, OrderedKafkaError) else _dirs(answer)
-            for broker, answer in answers.items()
-        }
+        return self.log_dirs.describe(brokers & alive, by_topic(there))
 
-    def _going(self) -> dict[PartitionId, Going]:
-        """All that is being reassigned, or waits for it."""
-        going = {
-            place: Going(one.adding, one.removing) for place, one in self.reassignments.all_ongoing().items()
-        }
-        for record, moves in self._store.active():
-            for move in moves.moves:
-                if move.state not in ENDED:
-                    going[move.place] = Going(move.adding, move.removing, record.request_id)
-        return going
-
-
-def _dirs(found: Iterable[LogDir]) -> BrokerDirs:
-    paths: dict[str, int] = {}
-    held: dict[PartitionId, str] = {}
-    for one in found:
-        paths[one.path] = one.error_code
-        held |= {(row.topic, row.partition): one.path for row in one.replicas if not row.is_future}
-    return BrokerDirs(paths, held)
+    def _ongoing(self) -> tuple[dict[PartitionId, Reassignment], dict[PartitionId, int]]:
+        """The reassignments in progress or waiting, and which of them are of requests: their ids."""
+        in_progress, pending = self.reassignments.all_ongoing(), self._store.pending()
+        return (
+            in_progress | {place: move.reassignment for place, (_, move) in pending.items()},
+            {place: request_id for place, (request_id, _) in pending.items()},
+        )
 
 
 def _replicas(move: Move, topics: Mapping[str, TopicDescription]) -> tuple[int, ...]:

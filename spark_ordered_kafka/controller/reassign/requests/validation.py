@@ -1,7 +1,8 @@
-"""Which moves a request to reassign partitions comes to, or why there are none. PURE.
+"""Validates a request to reassign partitions, and makes its moves. PURE.
 
-Kafka takes every partition for itself and finds some mistakes only while it moves; here a request is whole or nothing, so
-all of it is looked at first. Codes are those of KIP-179 and of Kafka's AlterPartitionReassignments and AlterReplicaLogDirs.
+Kafka takes each partition by itself, and finds some mistakes only while it moves it. Here a request is taken as a whole or
+not at all, so all of it is checked first. Codes are those of KIP-179 and of Kafka's AlterPartitionReassignments and
+AlterReplicaLogDirs.
 """
 
 from __future__ import annotations
@@ -9,67 +10,74 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from spark_ordered_kafka.client.schemas import PartitionReassignment
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.state.reassignment_records import ANY, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
+from spark_ordered_kafka.kafka.values import (
+    NO_REPLICA,
+    LocalReplica,
+    LogDirAnswers,
+    PartitionId,
+    Reassignment,
+    Replica,
+    TopicDescription,
+    local_replicas,
+)
 from spark_ordered_kafka.parsing import is_topic_name
+from spark_ordered_kafka.updates import updated
 
 _SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Going:
-    """What goes on with a partition; ``request_id`` None: somebody else asked Kafka for it."""
-
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-    request_id: int | None = None
-
-
-@dataclass(frozen=True)
-class BrokerDirs:
-    """A broker's log directories: path -> error code (0: online), and the one in which each partition is."""
-
-    paths: Mapping[str, int]
-    held: Mapping[PartitionId, str]
-
-
-@dataclass(frozen=True)
 class Known:
-    """What Kafka and this controller know about the partitions and brokers that a request names.
+    """The state of Kafka and of stored requests that a request is validated against.
 
     Attributes:
-        topics: those of the named ones that exist.
+        topics: those topics of the request that exist.
         alive: ids of the brokers that are up.
-        going: partitions of the whole cluster that are being reassigned, or are waiting for it.
-        log_dirs: broker -> its log directories, or why it does not tell; empty for a request that names none.
+        ongoing: the reassignments of the whole cluster, in progress or waiting.
+        requests: which of them are ours: partition -> id of the request.
+        log_dirs: log directories; empty for a request that names none.
         changing: topic -> PARTITION_CHANGE_IN_PROGRESS, where the number of replicas must not change now.
     """
 
     topics: Mapping[str, TopicDescription]
     alive: Collection[int]
-    going: Mapping[PartitionId, Going] = field(default_factory=dict)
-    log_dirs: Mapping[int, BrokerDirs | OrderedKafkaError] = field(default_factory=dict)
+    ongoing: Mapping[PartitionId, Reassignment] = field(default_factory=dict)
+    requests: Mapping[PartitionId, int] = field(default_factory=dict)
+    log_dirs: LogDirAnswers = field(default_factory=dict)
     changing: Mapping[str, RequestError] = field(default_factory=dict)
+
+    @cached_property
+    def held(self) -> Mapping[Replica, LocalReplica]:
+        """The replicas in ``log_dirs``."""
+        return local_replicas(self.log_dirs)
+
+    def shown(self, place: PartitionId) -> str:
+        """The reassignment of a partition, as ``adding [2], removing [1], request 7``."""
+        one = self.ongoing[place]
+        request = f", request {self.requests[place]}" if place in self.requests else ""
+        return f"adding {_listed(one.adding)}, removing {_listed(one.removing)}{request}"
 
 
 class StaleMetadataError(RequestError):
-    """A row does not fit what brokers tell of partitions and of each other, which they learn one after another."""
+    """A row is refused because of metadata that may be stale: brokers learn of changes one after another."""
 
 
 @dataclass(frozen=True)
 class Validated:
-    """``moves``: one per row that is right, in their order; ``refused``: index of a row -> why it is not."""
+    """``moves``: one per valid row, in their order; ``refused``: index of a row -> its error."""
 
     moves: tuple[Move, ...]
     refused: Mapping[int, RequestError]
 
     @property
-    def is_hearsay(self) -> bool:
-        """Whether the request is refused, and a broker that has heard of more might take it."""
+    def may_be_stale(self) -> bool:
+        """Whether all errors are due to metadata, so that the request might be valid with newer metadata."""
         return bool(self.refused) and all(
             isinstance(one, StaleMetadataError) for one in self.refused.values()
         )
@@ -82,12 +90,12 @@ def validate(
     allow_factor_change: bool = False,
     additional: bool = False,
 ) -> Validated:
-    """Look at all rows of a request, but for what brokers can still take: :func:`overloaded`.
+    """Validate all rows of a request, but for the brokers' capacity: :func:`overloaded`.
 
-    ``allow_factor_change`` lets partitions have more or fewer replicas than now, ``additional`` lets the request begin while
-    other partitions are being reassigned. Codes: INVALID_TOPIC_EXCEPTION, INVALID_REPLICA_ASSIGNMENT, UNKNOWN_MEMBER_ID,
+    ``allow_factor_change``: partitions may get more or fewer replicas. ``additional``: the request may begin while other
+    partitions are being reassigned. Codes: INVALID_TOPIC_EXCEPTION, INVALID_REPLICA_ASSIGNMENT, UNKNOWN_MEMBER_ID,
     LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_REQUEST (named twice, or the whole request changes nothing),
-    REASSIGNMENT_IN_PROGRESS, PARTITION_CHANGE_IN_PROGRESS, or that of a broker that does not tell its log directories.
+    REASSIGNMENT_IN_PROGRESS, PARTITION_CHANGE_IN_PROGRESS, or that of a broker that did not report its log directories.
     """
     counts = Counter((row.topic, row.partition) for row in rows)
     named = names_log_dirs(rows)
@@ -101,11 +109,11 @@ def validate(
             moves[index] = _move(row, known, allow_factor_change, named)
         except RequestError as error:
             refused[index] = error
-    if known.going and not additional:
-        refused |= _held_up(rows, list(moves), known.going)
+    if known.ongoing and not additional:
+        refused |= _held_up(rows, list(moves), known)
     elif rows and not refused and not any(map(_changes, moves.values())):
         refused = {
-            index: _hearsay(row, "is like this already, as all others of the request: nothing would change",
+            index: _stale(row, "is like this already, as all others of the request: nothing would change",
                             ErrorCode.INVALID_REQUEST)
             for index, row in enumerate(rows)
         }  # fmt: skip
@@ -113,12 +121,12 @@ def validate(
 
 
 def names_log_dirs(rows: Sequence[PartitionReassignment]) -> bool:
-    """Whether any row says in which log directory a replica is to be."""
+    """Whether any row names a log directory."""
     return any(path != ANY for row in rows for path in row.log_dirs or ())
 
 
 def refactored(rows: Sequence[PartitionReassignment], topics: Mapping[str, TopicDescription]) -> set[str]:
-    """The topics of which a row has another number of replicas than the partition has now."""
+    """The topics with a row that changes the number of a partition's replicas."""
     return {
         row.topic
         for row in rows
@@ -131,14 +139,13 @@ def refactored(rows: Sequence[PartitionReassignment], topics: Mapping[str, Topic
 def undone(
     moves: Sequence[Move],
     topics: Mapping[str, TopicDescription],
-    log_dirs: Mapping[int, BrokerDirs | OrderedKafkaError],
+    held: Mapping[Replica, LocalReplica],
 ) -> tuple[list[PartitionReassignment], list[PartitionId]]:
-    """Rows that give the partitions of a request back the replicas they had, and the partitions that are gone since.
+    """Rows that give the partitions of a request their former replicas, and the partitions that are gone since.
 
-    Partitions that it left as they were, or that are like before again, are left out, and so are those that it did not come to
-    move and somebody else has moved since. ``log_dirs`` is as in :class:`Known`, for
-    a request that named some: its partitions go back to the directories they were in. A topic that was deleted and created
-    again is another one, and gone, too.
+    Left out are partitions that the request did not change, those that have their former replicas again, and those that it
+    failed to move and another tool has moved since. ``held`` is as in :class:`Known`, for a request that named log directories: its
+    partitions go back to those they were in. A topic that was deleted and created again is another one, and gone, too.
     """
     rows, gone = [], []
     for move in filter(_changes, moves):
@@ -149,7 +156,7 @@ def undone(
         now = topic.partitions[move.partition].replicas
         if move.state in ("failed", "cancelled") and not {*move.before, *move.after}.issuperset(now):
             continue
-        where = {broker: _where(move.place, broker, log_dirs) for broker in now}
+        where = {broker: _where(move.place, broker, held) for broker in now}
         paths = None
         if move.before_log_dirs is not None:
             # Of a replica that stays on a broker that is down nothing can be asked.
@@ -171,7 +178,7 @@ def undone(
 def moved_since(
     moves: Sequence[Move], topics: Mapping[str, TopicDescription], rows: Sequence[PartitionReassignment]
 ) -> list[PartitionId]:
-    """Those of ``rows``, made by :func:`undone`, whose partitions are not where the request has left them any more."""
+    """Those of ``rows``, made by :func:`undone`, whose partitions have moved again since the request."""
     asked = {(row.topic, row.partition) for row in rows}
     return [
         move.place
@@ -183,16 +190,16 @@ def moved_since(
 
 
 def shown_places(places: Sequence[PartitionId]) -> str:
-    """The first 20, as ``orders-0``, and how many more."""
+    """The first 20 partitions, as ``orders-0``, and the number of others."""
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return ", ".join(f"{topic}-{partition}" for topic, partition in places[:_SHOWN]) + more
 
 
 def overloaded(moves: Sequence[Move], capacity: Mapping[int, int]) -> dict[int, RequestError]:
-    """Index of a move -> GUARD_RAILS, of those that give a broker replicas for which it has no capacity (KIP-578).
+    """Index of a move -> GUARD_RAILS, for moves to a broker without capacity for its new replicas (KIP-578).
 
-    ``capacity`` maps broker -> replicas it may still take; a missing one is unlimited. A broker hosts what it gives up until
-    what others take on is in sync, so what fits while all is moved fits at the end, too.
+    ``capacity``: broker -> replicas it may still take; a missing broker is unlimited. A broker keeps the replicas that it
+    gives up until the new ones are in sync, so what fits during the moves fits at the end, too.
     """
     gained = guards.hosted(move.adding for move in moves)
     try:
@@ -212,22 +219,20 @@ def _move(row: PartitionReassignment, known: Known, allow_factor_change: bool, n
         raise _refusal(row, "has no name that a topic can have", ErrorCode.INVALID_TOPIC_EXCEPTION)
     topic = known.topics.get(row.topic)
     if topic is None:
-        raise _hearsay(row, "is of a topic that does not exist", ErrorCode.INVALID_TOPIC_EXCEPTION)
+        raise _stale(row, "is of a topic that does not exist", ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not 0 <= row.partition < len(topic.partitions):
         known_to = f"the topic has 0 to {len(topic.partitions) - 1}"
-        raise (_hearsay if row.partition >= 0 else _refusal)(row, f"does not exist: {known_to}")
+        raise (_stale if row.partition >= 0 else _refusal)(row, f"does not exist: {known_to}")
     place = (row.topic, row.partition)
-    if place in known.going:
-        raise _refusal(
-            row, f"is being reassigned: {_shown(known.going[place])}", ErrorCode.REASSIGNMENT_IN_PROGRESS
-        )
+    if place in known.ongoing:
+        raise _refusal(row, f"is being reassigned: {known.shown(place)}", ErrorCode.REASSIGNMENT_IN_PROGRESS)
     before = topic.partitions[row.partition].replicas
     _check_replicas(row, before, known, allow_factor_change)
     before_dirs = None
     if row.log_dirs is not None:
         _check_log_dirs(row, row.log_dirs, known)
     if named:
-        before_dirs = tuple(_where(place, broker, known.log_dirs) for broker in before)
+        before_dirs = tuple(_where(place, broker, known.held) for broker in before)
     paths = tuple(None if path == ANY else path for path in row.log_dirs or ())
     move = Move(
         topic=row.topic,
@@ -238,7 +243,7 @@ def _move(row: PartitionReassignment, known: Known, allow_factor_change: bool, n
         before_log_dirs=before_dirs,
         after_log_dirs=paths if any(path is not None for path in paths) else None,
     )
-    return move if _changes(move) else move.model_copy(update={"state": "done"})
+    return move if _changes(move) else updated(move, state="done")
 
 
 def _check_replicas(
@@ -247,10 +252,10 @@ def _check_replicas(
     replicas = row.replicas
     if not replicas or len(set(replicas)) != len(replicas):
         raise _refusal(row, f"has replicas {_listed(replicas)}: one or more distinct brokers are needed")
-    # What is there already may stay, though its broker is down.
+    # An existing replica may stay on a broker that is down.
     unknown = [broker for broker in replicas if broker not in known.alive and broker not in before]
     if unknown:
-        raise _hearsay(
+        raise _stale(
             row,
             f"has replicas {_listed(replicas)}: broker {unknown[0]} is not there; those that are up are "
             f"{_listed(sorted(known.alive))}",
@@ -258,7 +263,7 @@ def _check_replicas(
         )
     if len(replicas) != len(before):
         if not allow_factor_change:
-            raise _hearsay(
+            raise _stale(
                 row,
                 f"has replicas {_listed(replicas)}: {len(replicas)} instead of {len(before)}, which takes "
                 "allow_replication_factor_change",
@@ -277,22 +282,25 @@ def _check_log_dirs(row: PartitionReassignment, log_dirs: Sequence[str], known: 
             continue
         if not path.startswith("/"):
             raise _refusal(row, f"has the log_dir {path[:250]!r}: an absolute path or {ANY!r} is needed")
-        told = known.log_dirs.get(broker)
-        if told is None:
+        answer = known.log_dirs.get(broker)
+        if answer is None:
             raise _refusal(
                 row,
                 f"has the log_dir {path[:250]!r} on broker {broker}, which is down",
                 ErrorCode.UNKNOWN_MEMBER_ID,
             )
-        if isinstance(told, OrderedKafkaError):
-            raise _refusal(row, f"has a log_dir on broker {broker}, which does not tell: {told}", told.code)
-        if path not in told.paths:
+        if isinstance(answer, OrderedKafkaError):
+            raise _refusal(
+                row, f"has a log_dir on broker {broker}, which does not tell: {answer}", answer.code
+            )
+        online = {one.path: one.online for one in answer}
+        if path not in online:
             raise _refusal(
                 row,
-                f"has the log_dir {path[:250]!r}: broker {broker} has {', '.join(map(repr, told.paths))}",
+                f"has the log_dir {path[:250]!r}: broker {broker} has {', '.join(map(repr, online))}",
                 ErrorCode.LOG_DIR_NOT_FOUND,
             )
-        if told.paths[path] != ErrorCode.NONE:
+        if not online[path]:
             raise _refusal(
                 row,
                 f"has the log_dir {path[:250]!r}, which is offline on broker {broker}",
@@ -300,9 +308,8 @@ def _check_log_dirs(row: PartitionReassignment, log_dirs: Sequence[str], known: 
             )
 
 
-def _where(place: PartitionId, broker: int, log_dirs: Mapping[int, BrokerDirs | OrderedKafkaError]) -> str:
-    told = log_dirs.get(broker)
-    return told.held.get(place, ANY) if isinstance(told, BrokerDirs) else ANY
+def _where(place: PartitionId, broker: int, held: Mapping[Replica, LocalReplica]) -> str:
+    return held.get((*place, broker), NO_REPLICA).path or ANY
 
 
 def _changes(move: Move) -> bool:
@@ -310,30 +317,23 @@ def _changes(move: Move) -> bool:
 
 
 def _held_up(
-    rows: Sequence[PartitionReassignment], indexes: Sequence[int], going: Mapping[PartitionId, Going]
+    rows: Sequence[PartitionReassignment], indexes: Sequence[int], known: Known
 ) -> dict[int, RequestError]:
-    """Of the rows that are right: the first one tells what goes on."""
+    """Errors of the valid rows; the first one lists the reassignments in progress."""
     found: dict[int, RequestError] = {}
     for index in indexes:
         reason = "has to wait for what goes on already, as the first of the kind tells"
         if not found:
-            reason = (
-                f"has to wait unless the request is additional, since reassignments go on: {listed(going)}"
-            )
+            reason = f"has to wait unless the request is additional, since reassignments go on: {_all_shown(known)}"
         found[index] = _refusal(rows[index], reason, ErrorCode.REASSIGNMENT_IN_PROGRESS)
     return found
 
 
-def listed(going: Mapping[PartitionId, Going]) -> str:
-    """What goes on, as ``orders-0 (adding [2], removing [1])``: the first 20 and how many more."""
-    first = sorted(going)[:_SHOWN]
-    told = ", ".join(f"{topic}-{partition} ({_shown(going[topic, partition])})" for topic, partition in first)
-    return told + (f" and {len(going) - _SHOWN} more" if len(going) > _SHOWN else "")
-
-
-def _shown(going: Going) -> str:
-    whose = "" if going.request_id is None else f", request {going.request_id}"
-    return f"adding {_listed(going.adding)}, removing {_listed(going.removing)}{whose}"
+def _all_shown(known: Known) -> str:
+    """The ongoing reassignments, as ``orders-0 (adding [2], removing [1])``: the first 20 and how many more."""
+    first = sorted(known.ongoing)[:_SHOWN]
+    more = f" and {len(known.ongoing) - _SHOWN} more" if len(known.ongoing) > _SHOWN else ""
+    return ", ".join(f"{place[0]}-{place[1]} ({known.shown(place)})" for place in first) + more
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -347,7 +347,7 @@ def _refusal(
     return RequestError(code, _told(row, reason))
 
 
-def _hearsay(
+def _stale(
     row: PartitionReassignment, reason: str, code: ErrorCode = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 ) -> StaleMetadataError:
     return StaleMetadataError(code, _told(row, reason))

@@ -1,8 +1,8 @@
-"""What ``kafka-reassign-partitions --verify`` tells, as data.
+"""The output of ``kafka-reassign-partitions --verify`` as data.
 
-Kafka's tool looks at what is there now and at what goes on, not at what was asked for earlier: so does this. Statuses are
-``completed``, ``in_progress``, ``differs`` (other replicas, or another directory, and nothing on its way there) and ``unknown``
-(no such partition, or no such replica in any live directory of the broker).
+Like Kafka's tool, this compares the current state and reassignments in progress, not earlier requests. Statuses are
+``completed``, ``in_progress``, ``differs`` (other replicas or another directory, and no move in progress) and ``unknown`` (no
+such partition, or no such replica in any live directory of the broker).
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from collections.abc import Collection, Mapping, Sequence
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.controller.state.reassignment_records import ANY
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.rows import by_topic
-from spark_ordered_kafka.kafka.values import LogDir, PartitionId, TopicDescription
-
-Dirs = Mapping[PartitionId, str]
+from spark_ordered_kafka.kafka.values import (
+    NO_REPLICA,
+    LocalReplica,
+    PartitionId,
+    Replica,
+    TopicDescription,
+    local_replicas,
+)
 
 
 def verify(
@@ -29,13 +34,13 @@ def verify(
     log_dirs: LogDirs,
     rows: Sequence[schemas.PartitionReassignment],
 ) -> schemas.Verification:
-    """Whether partitions have come to what ``rows`` say.
+    """Whether partitions are as in ``rows``.
 
-    Raises RequestError INVALID_REQUEST for rows that Kafka's tool does not take, UnavailableError when the brokers do not
-    answer. A broker that does not tell its directories leaves those asked for there ``unknown``.
+    Replicas on a broker that does not report its log directories are ``unknown``. Raises RequestError INVALID_REQUEST for
+    rows that Kafka's tool does not take, UnavailableError when the brokers do not answer.
     """
     _check(rows)
-    # Before the topics: what ends between the two is shown with the replicas it has come to.
+    # Before the topics: a reassignment that ends in between is shown with its final replicas.
     ongoing = reassignments.all_ongoing()
     topics = describe(admin, (row.topic for row in rows))
     placed: dict[int, list[PartitionId]] = {}
@@ -44,8 +49,8 @@ def verify(
             if path != ANY:
                 placed.setdefault(broker, []).append((row.topic, row.partition))
     answers = log_dirs.describe_each({broker: by_topic(places) for broker, places in placed.items()})
-    current, future = _held(answers, is_future=False), _held(answers, is_future=True)
-    found = [_partition(row, topics, ongoing.keys(), current, future) for row in rows]
+    held = local_replicas(answers)
+    found = [_partition(row, topics, ongoing.keys(), held) for row in rows]
     complete = all(
         status == "completed"
         for one in found
@@ -58,8 +63,7 @@ def _partition(
     row: schemas.PartitionReassignment,
     topics: Mapping[str, TopicDescription],
     ongoing: Collection[PartitionId],
-    current: Mapping[int, Dirs],
-    future: Mapping[int, Dirs],
+    held: Mapping[Replica, LocalReplica],
 ) -> schemas.VerifiedPartition:
     place = (row.topic, row.partition)
     topic = topics.get(row.topic)
@@ -77,14 +81,15 @@ def _partition(
         replicas=replicas,
         target=row.replicas,
         log_dirs=[
-            _replica(broker, path, current.get(broker, {}).get(place), future.get(broker, {}).get(place))
+            _replica(broker, path, held.get((*place, broker), NO_REPLICA))
             for broker, path in zip(row.replicas, row.log_dirs or (), strict=False)
             if path != ANY
         ],
     )
 
 
-def _replica(broker: int, path: str, current: str | None, future: str | None) -> schemas.VerifiedReplica:
+def _replica(broker: int, path: str, held: LocalReplica) -> schemas.VerifiedReplica:
+    current, future = held.path, held.future_path
     status: schemas.VerifiedStatus
     if current is None:
         status = "unknown"
@@ -95,20 +100,6 @@ def _replica(broker: int, path: str, current: str | None, future: str | None) ->
     return schemas.VerifiedReplica(
         broker=broker, status=status, log_dir=path, current_log_dir=current, future_log_dir=future
     )
-
-
-def _held(answers: Mapping[int, Sequence[LogDir] | OrderedKafkaError], *, is_future: bool) -> dict[int, Dirs]:
-    """Broker -> the directory of each partition's replica, or of its temporary one."""
-    return {
-        broker: {
-            (row.topic, row.partition): one.path
-            for one in answer
-            for row in one.replicas
-            if row.is_future == is_future
-        }
-        for broker, answer in answers.items()
-        if not isinstance(answer, OrderedKafkaError)
-    }
 
 
 def _check(rows: Sequence[schemas.PartitionReassignment]) -> None:

@@ -1,4 +1,4 @@
-"""Requests as the API shows them. PURE."""
+"""The API's views of requests. PURE."""
 
 from __future__ import annotations
 
@@ -20,25 +20,22 @@ from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.reassignment_records import (
     ENDED,
     Move,
-    MoveState,
     RequestRecord,
     Sums,
 )
-from spark_ordered_kafka.errors import ErrorCode, RequestError
-
-_NAMES = {int(code): code.name for code in ErrorCode}
+from spark_ordered_kafka.errors import ErrorCode, RequestError, error_name
 
 
 def summary(
     record: RequestRecord, moves: Sequence[Move], rate: Rate | None = None
 ) -> schemas.ReassignmentSummary:
-    """A request and how far it is; ``rate`` None: nobody has measured it."""
+    """A request and its progress; ``rate`` None: not measured."""
     return _summary(record, totals(moves), rate)
 
 
 def ended_summary(record: RequestRecord, sums: Sums) -> schemas.ReassignmentSummary:
-    """Of a request that has ended, with the sums of its record."""
-    states: Counter[MoveState] = Counter(sums.states)
+    """A request that has ended, with the sums of its record."""
+    states = Counter(sums.states)
     return _summary(record, Totals(sums.numerator, sums.denominator, 0, states), None)
 
 
@@ -67,7 +64,7 @@ def _summary(record: RequestRecord, sums: Totals, rate: Rate | None) -> schemas.
 
 
 def view(record: RequestRecord, moves: Sequence[Move], rate: Rate | None = None) -> schemas.ReassignmentView:
-    """A request with every replica of it that tells its progress."""
+    """A request with the progress of each replica."""
     replicas = [one for move in moves for one in _shown.of(move)]
     return schemas.ReassignmentView(**summary(record, moves, rate).__dict__, replicas=replicas)
 
@@ -75,7 +72,7 @@ def view(record: RequestRecord, moves: Sequence[Move], rate: Rate | None = None)
 def refused(
     rows: Sequence[schemas.PartitionReassignment], reasons: Mapping[int, RequestError]
 ) -> schemas.ReassignmentResult:
-    """Nothing was started: ``reasons`` has those of rows, by index; the others tell that others were refused."""
+    """The answer to a refused request. ``reasons``: errors by index of the row; other rows say that others were refused."""
     other = RequestError(
         ErrorCode.INVALID_REQUEST, "not started: other partitions of the request were refused"
     )
@@ -93,13 +90,13 @@ def refused(
 def taken(
     request_id: int | None, moves: Sequence[Move], warnings: Sequence[str]
 ) -> schemas.ReassignmentResult:
-    """All is right; ``request_id`` None: and nothing was to be started."""
+    """The answer to an accepted request; ``request_id`` None: it was only checked."""
     rows = [schemas.PartitionResult(topic=move.topic, partition=move.partition) for move in moves]
     return schemas.ReassignmentResult(request_id=request_id, partitions=rows, warnings=list(warnings))
 
 
 def cancelled(record: RequestRecord, move: Move) -> schemas.PartitionResult:
-    """What a cancel does to one partition."""
+    """The result of a cancel for one partition."""
     if not record.ended and move.state not in ENDED:
         return schemas.PartitionResult(topic=move.topic, partition=move.partition)
     state = record.state if move.state not in ENDED else move.state
@@ -111,13 +108,13 @@ def cancelled(record: RequestRecord, move: Move) -> schemas.PartitionResult:
 
 
 class _Shown:
-    """The rows of moves that are shown again and again: of 5,000 moves, few are others a second later."""
+    """A cache of rows: of 5,000 moves that are shown again a second later, few have changed."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Move], list[schemas.ReplicaProgress]]] = {}
 
     def of(self, move: Move) -> list[schemas.ReplicaProgress]:
-        """A move never changes, so it is known by its identity."""
+        """The rows of a move, which is immutable and found by identity."""
         key = id(move)
         known = self._known.get(key)
         if known is not None and known[0]() is move:
@@ -145,6 +142,6 @@ def _replica(row: Row) -> schemas.ReplicaProgress:
         denominator=row.denominator,
         log_dir=row.log_dir,
         error_code=row.error_code,
-        error=_NAMES[row.error_code],
+        error=error_name(row.error_code),
         error_message=row.error_message,
     )

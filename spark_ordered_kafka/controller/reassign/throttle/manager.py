@@ -1,7 +1,7 @@
-"""Throttles of requests in Kafka's configuration, and the way back to what its owners had set.
+"""Sets throttles of requests in Kafka's configuration, and restores the former values.
 
-``/admin/reassign_partitions_throttles`` says what is held, before Kafka is asked for it;
-:mod:`~spark_ordered_kafka.controller.reassign.throttle.policy` says what comes next.
+``/admin/reassign_partitions_throttles`` records each replaced value before Kafka is asked to replace it;
+:mod:`~spark_ordered_kafka.controller.reassign.throttle.policy` decides the next step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
     wanted,
 )
 from spark_ordered_kafka.controller.state.reassignments import MAX_BYTES
-from spark_ordered_kafka.controller.zk.records import dump, parse
+from spark_ordered_kafka.controller.zk.records import dump, owned, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -35,16 +35,16 @@ from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.values import PartitionId
 
 THROTTLES = f"{ROOT}/admin/reassign_partitions_throttles"
-# While a list changes, both the old and the new one are held: what is added must leave room for that.
+# While a list changes, both the old and the new one are recorded: an addition must leave room for that.
 _MAX_ADDED = MAX_BYTES // 2
-# Set, and seen to be set; once more for what did not come through.
+# Rounds of setting and reading values; the third is for changes that failed at first.
 _ROUNDS = 3
 _POLL = 0.02
 _LOOK_INTERVAL = 1.0
-# Of the time, at most this part goes by with looking whether anything has changed, until that would be too rarely.
+# Share of the time for checks whether values have changed, unless the pause between checks would exceed the maximum.
 _LOOK_SHARE = 0.05
 _MAX_LOOK_INTERVAL = 30.0
-# A broker that hangs is fenced within its session's time; until then nothing else should have to wait long for it.
+# A broker that hangs must not delay others for long until Kafka fences it.
 _BROKER_TIMEOUT = 5.0
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a request limits; it only ever becomes less."""
+    """The throttles of a request and its partitions, which only become fewer."""
 
     rates: tuple[int | None, int | None]
     places: frozenset[PartitionId]
@@ -63,7 +63,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Seen:
-    """How things were when they were looked at last, by the controller of ``epoch``."""
+    """The result of the last check, by the controller of ``epoch``."""
 
     epoch: int
     asked: Mapping[int, _Asked]
@@ -73,11 +73,10 @@ class _Seen:
 
 
 class Throttles:
-    """Makes Kafka's configuration what requests need, and puts back what they need no more. For one thread at a time.
+    """Sets the throttles that requests need, and restores former values afterwards. For one thread at a time.
 
-    What a broker or a topic had before is put back exactly, and what somebody else sets meanwhile is left alone. Kafka
-    cannot be told to change a value only if it is what it was: what somebody else sets in the very moment between
-    look and change is overwritten.
+    Former values of brokers and topics are restored exactly, and values that other tools set meanwhile are left alone. Kafka
+    has no compare-and-set for configuration: a value that another tool sets between read and change is overwritten.
 
     Args:
         timeout: seconds for each call to Kafka.
@@ -96,36 +95,35 @@ class Throttles:
         self._brokers = BrokerConfigs(admin.requests, min(timeout, _BROKER_TIMEOUT))
         self._clock = clock
         self._seen: _Seen | None = None
-        # What Kafka was lately asked to replace, and when: a broker may show it for a moment after another one did not.
+        # Recently replaced values, and when: brokers may still show them for a moment.
         self._replaced: dict[Key, tuple[frozenset[str | None], float]] = {}
         self._unfinished = False
 
     @property
     def unfinished(self) -> bool:
-        """Whether something is left to do that could not be done (a broker is down, Kafka refused).
+        """Whether a change could not be made yet (a broker is down, Kafka refused).
 
-        Then :meth:`reconcile` is to be called again about every second, also when no request is active any more.
+        Then call :meth:`reconcile` again about every second, also without active requests.
         """
         return self._unfinished
 
     def reconcile(self, needs: Mapping[int, Need], stop: threading.Event) -> list[str]:
-        """Make the configuration what the needs of the active requests (by id) ask for, and put back everything else.
+        """Set the throttles that active requests (by id) need, and restore all others.
 
-        Idempotent, and to be called often: it asks Kafka when there are requests or rates it has not seen, or ones that it has
-        seen are gone, and otherwise every second or more rarely, as many topics there are, what has been moved or
-        changed meanwhile. Without needs it puts back what any controller has left; then the record is removed. To be called
-        before Kafka is asked to begin a move, with all moves of a request that have not ended. It returns soon once
-        ``stop`` is set.
+        Idempotent. Call it often, and before Kafka is asked to begin a move, with all moves of a request that have not ended.
+        It asks Kafka when requests or rates have changed, and otherwise every second, or less often with many topics.
+        Without needs it restores what any controller has replaced, and removes the record. It returns soon after ``stop``
+        is set.
 
         Returns:
-            Warnings: brokers that do not answer, values that somebody else has changed, what Kafka refused. The same ones as
-            long as nothing changes.
+            Warnings: brokers that do not answer, values that another tool has changed, errors of Kafka. They stay the same
+            while nothing changes.
 
         Raises:
             DeposedError: this process is not the controller.
-            RequestError: the needs are too many to be recorded (INVALID_REQUEST), or topics may not be described; nothing
-                was changed for them.
-            UnavailableError: ZooKeeper or Kafka does not answer; what has been begun is in the record.
+            RequestError: too many values to be recorded (INVALID_REQUEST), or topics may not be described; nothing was
+                changed for them.
+            UnavailableError: ZooKeeper or Kafka does not answer; changes that have begun are in the record.
         """
         epoch, _ = self._session.guard()
         asked = {request: limits for request, need in needs.items() if (limits := _asked(need)) is not None}
@@ -144,7 +142,7 @@ class Throttles:
         return list(warnings)
 
     def _holds(self, seen: _Seen, asked: Mapping[int, _Asked]) -> bool:
-        """Whether what was seen does for these, too, and need not be looked at again yet."""
+        """Whether the last check covers these requests, and the next one is not due yet."""
         if not asked and not seen.step.record.held():
             return True
         if self._clock() >= seen.next_look or asked.keys() != seen.asked.keys():
@@ -153,7 +151,9 @@ class Throttles:
 
     def _carry_out(self, wishes: Wanted, stop: threading.Event) -> tuple[Step, tuple[str, ...]]:
         read = self._session.read(THROTTLES)
-        record = ThrottlesRecord() if read is None else parse(ThrottlesRecord, read[0], THROTTLES)
+        record = ThrottlesRecord()
+        if read is not None:
+            record = owned(parse(ThrottlesRecord, read[0], THROTTLES), THROTTLES)
         version = None if read is None else read[1]
         refused: dict[Key, str] = {}
         for _ in range(_ROUNDS):
@@ -168,18 +168,18 @@ class Throttles:
             if not changes or stop.is_set():
                 break
             refused |= self._alter(changes, found)
-        told = dict.fromkeys(refused[key] for key in step.changes if key in refused)
+        failed = dict.fromkeys(refused[key] for key in step.changes if key in refused)
         absent = (
             f"broker {broker} does not answer ({errors.get(broker, 'UNKNOWN')}): its throttles are set, or put back, "
             "as soon as it does"
             for broker in step.absent
         )
-        return step, (*absent, *step.warnings, *told)
+        return step, (*absent, *step.warnings, *failed)
 
     # -- ZooKeeper ----------------------------------------------------------------------------------------------
 
     def _write(self, new: ThrottlesRecord, old: ThrottlesRecord, version: int | None) -> int | None:
-        """Store what is held from now on; the znode's version, None: there is none."""
+        """Store the record; the znode's new version, None: it is deleted."""
         transaction = self._session.transaction()
         if not new.held():
             transaction.delete(THROTTLES, version=version)
@@ -202,9 +202,9 @@ class Throttles:
     # -- Kafka --------------------------------------------------------------------------------------------------
 
     def _look(self, keys: Collection[Key], stop: threading.Event) -> tuple[Found, dict[str, str]]:
-        """What Kafka has, and the names of the errors of brokers that do not answer.
+        """The current values, and the names of the errors of brokers that do not answer.
 
-        Whoever still shows what was replaced a moment ago is asked again: soon it has heard of it, or somebody has put it back.
+        A value that was just replaced is read again: the broker shows the new one soon, or another tool has set the old one.
         """
         values: dict[Key, str | None] = {}
         gone: set[str] = set()
@@ -239,7 +239,7 @@ class Throttles:
         return values if self._clock() < asked_at + PROPAGATION else frozenset()
 
     def _alter(self, changes: Mapping[Key, str | None], found: Found) -> dict[Key, str]:
-        """Ask Kafka for all of them; why it did not do some."""
+        """Request the changes from Kafka; the errors of those that failed."""
         brokers: dict[int, dict[str, str | None]] = defaultdict(dict)
         topics: dict[str, dict[str, str | None]] = defaultdict(dict)
         for key, value in changes.items():
@@ -248,7 +248,7 @@ class Throttles:
             else:
                 topics[key.resource][key.name] = value
         _log.info("altering the throttles of brokers %s and of %d topics", sorted(brokers), len(topics))
-        # Whatever comes of it: an answer that got lost may have been a success.
+        # Before the requests: one may succeed although its answer is lost.
         self._replaced = {key: row for key, row in self._replaced.items() if self._lately_replaced(key)}
         for key, value in changes.items():
             stale = self._lately_replaced(key) | {found.values[key]}

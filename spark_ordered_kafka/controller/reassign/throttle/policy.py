@@ -1,9 +1,9 @@
-"""Which throttles brokers and topics are to have, how to get there, and what to put back. PURE.
+"""Decides which throttles brokers and topics need, how to set them, and what to restore. PURE.
 
 Kafka limits replication by configuration that changes while it runs (KIP-73, KIP-113): rates of single brokers, and lists
 of the replicas of a topic that the rates are for. Kafka's own tool deletes all of it at the end, the operator's values
-too. Here every value has its :class:`Held`, which says what was there before. It is stored before Kafka is asked, so that
-whoever finds it, at whatever step its writer died, can tell by what Kafka has now what is left to do.
+too. Here every value has a :class:`ConfigOverride` with the former value. It is stored before Kafka is asked, so that
+the next controller can compare it with Kafka's value and see what is left to do.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.filesize import decimal
 
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
-from spark_ordered_kafka.controller.zk.records import Record
+from spark_ordered_kafka.controller.zk.records import OPEN, Record
 from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.updates import updated
 
 # org.apache.kafka.server.config.QuotaConfig
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -51,41 +52,43 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Need:
-    """What a request needs: its rates in bytes per second (None: no limit), and its moves, in the order in which they are to
-    begin; ended ones count for nothing."""
+    """The throttles of a request in bytes per second (None: no limit), and its moves, in the order in which they begin; ended
+    ones are ignored."""
 
     throttle: int | None
     log_dir_throttle: int | None
     moves: tuple[Move, ...]
 
 
-class Held(BaseModel):
-    """One value that is, or is about to be, other than its owner's.
+class ConfigOverride(BaseModel):
+    """A value of Kafka's configuration that is, or is about to be, other than its owner's.
 
     Attributes:
-        prior: what its owner had set, None: nothing.
-        value: what Kafka was, or is about to be, asked to have; ``prior`` again when it is put back.
+        original: what its owner had set, None: nothing.
+        value: what Kafka was, or is about to be, asked to have; ``original`` again when it is put back.
         earlier: what Kafka may show while that has not been done; empty once it has shown ``value``.
-        foreign: somebody else has changed it meanwhile, so that it is theirs.
+        externally_modified: another tool has changed it since, which keeps it.
         requests: whose replicas the list of a topic was made for.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = OPEN | ConfigDict(validate_by_name=True, validate_by_alias=True)
 
-    prior: str | None
+    original: str | None = Field(validation_alias="prior", serialization_alias="prior")
     value: str | None
     earlier: tuple[str | None, ...] = ()
-    foreign: bool = False
+    externally_modified: bool = Field(
+        default=False, validation_alias="foreign", serialization_alias="foreign"
+    )
     requests: tuple[int, ...] = ()
 
 
 class ThrottlesRecord(Record):
     """``/admin/reassign_partitions_throttles``: by broker or topic, the values held there by name."""
 
-    brokers: dict[str, dict[str, Held]] = Field(default_factory=dict)
-    topics: dict[str, dict[str, Held]] = Field(default_factory=dict)
+    brokers: dict[str, dict[str, ConfigOverride]] = Field(default_factory=dict)
+    topics: dict[str, dict[str, ConfigOverride]] = Field(default_factory=dict)
 
-    def held(self) -> dict[Key, Held]:
+    def held(self) -> dict[Key, ConfigOverride]:
         """All of them."""
         found = {
             Key("broker", b, name): held
@@ -99,13 +102,12 @@ class ThrottlesRecord(Record):
         )
         return found
 
-    @classmethod
-    def of(cls, held: Mapping[Key, Held]) -> ThrottlesRecord:
-        """The record of these, the same one for the same."""
-        kinds: dict[str, dict[str, dict[str, Held]]] = {"broker": {}, "topic": {}}
+    def holding(self, held: Mapping[Key, ConfigOverride]) -> ThrottlesRecord:
+        """The record with these instead, the same one for the same."""
+        kinds: dict[str, dict[str, dict[str, ConfigOverride]]] = {"broker": {}, "topic": {}}
         for key in sorted(held):
             kinds[key.kind].setdefault(key.resource, {})[key.name] = held[key]
-        return cls(brokers=kinds["broker"], topics=kinds["topic"])
+        return updated(self, brokers=kinds["broker"], topics=kinds["topic"])
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Rate:
 
     rate: int
 
-    def value(self, _: Held) -> str:
+    def value(self, _: ConfigOverride) -> str:
         """As Kafka's configuration has it."""
         return str(self.rate)
 
@@ -126,15 +128,15 @@ class Replicas:
     places: frozenset[tuple[int, int]]
     requests: tuple[int, ...]
 
-    def value(self, held: Held) -> str:
+    def value(self, held: ConfigOverride) -> str:
         """Theirs and the owner's; ``*`` where the owner has that, or where the list would be too long for Kafka.
 
         It gets shorter when a request ends, and when half of it is done, not with every partition: changes cost the whole
         cluster a write.
         """
-        own = _listed(held.prior)
+        own = _listed(held.original)
         if own == [ALL_REPLICAS]:
-            return held.prior or ALL_REPLICAS
+            return held.original or ALL_REPLICAS
         ours = [text for text in _texts(self.places) if text not in set(own)]
         if held.requests == self.requests:
             there = set(_listed(held.value)) - set(own)
@@ -149,7 +151,7 @@ Wanted = Mapping[Key, "Rate | Replicas"]
 
 @dataclass(frozen=True)
 class Found:
-    """What Kafka has: the values of the keys that could be read (None: not set), and topics that are not there."""
+    """The values that could be read (None: not set), and topics that do not exist."""
 
     values: Mapping[Key, str | None]
     gone: Collection[str] = ()
@@ -157,13 +159,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Step:
-    """What comes next.
+    """The next step.
 
     Attributes:
         record: to be stored first.
-        changes: Kafka is to be asked for then (None: to delete); it may have been before.
-        absent: brokers that do not answer although a value of theirs is to be changed.
-        warnings: of values that requests need otherwise, but that somebody else has set.
+        changes: new values to be set in Kafka then (None: deleted); they may have been requested before.
+        absent: brokers that do not answer although a value of theirs must change.
+        warnings: of values that requests need, but that another tool has changed.
     """
 
     record: ThrottlesRecord
@@ -173,9 +175,9 @@ class Step:
 
 
 def wanted(needs: Mapping[int, Need]) -> dict[Key, Rate | Replicas]:
-    """What the configuration is to be for requests, by their ids: where several name a broker, the newest one's rate.
+    """The values that requests (by id) need: if several name a broker, the newest request's rate.
 
-    The rates are for all moves, the lists of replicas for those that have begun and the next 500 of each request.
+    Rates are for all moves, lists of replicas for those that have begun and the next 500 of each request.
     """
     rates: dict[tuple[int, str], int] = {}
     places: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
@@ -198,13 +200,13 @@ def wanted(needs: Mapping[int, Need]) -> dict[Key, Rate | Replicas]:
 
 
 def advance(record: ThrottlesRecord, wishes: Wanted, found: Found) -> Step:
-    """The next step from what is held and what Kafka has to what is wanted.
+    """The next step from the record and Kafka's values to the wanted values.
 
-    ``found`` has the keys of both, but for brokers and topics that did not answer. With nothing to change and nobody
-    absent it is done. What was not wanted any more leaves the record once Kafka shows the value of before.
+    ``found`` has the keys of both, but for brokers and topics that did not answer. Without changes and absent brokers all
+    is done. A value that is not wanted any more leaves the record once Kafka shows the former value.
     """
     held = record.held()
-    kept: dict[Key, Held] = {}
+    kept: dict[Key, ConfigOverride] = {}
     changes: dict[Key, str | None] = {}
     absent: set[str] = set()
     foreign: list[Key] = []
@@ -220,16 +222,18 @@ def advance(record: ThrottlesRecord, wishes: Wanted, found: Found) -> Step:
                 absent.add(key.resource)
             continue
         value = found.values[key]
-        after = _aimed(Held(prior=value, value=value) if before is None else _judged(before, value), wish)
+        after = _aimed(
+            ConfigOverride(original=value, value=value) if before is None else _judged(before, value), wish
+        )
         if after is None:
             continue
         kept[key] = after
         if after.earlier:
             changes[key] = after.value
-        if after.foreign:
+        if after.externally_modified:
             foreign.append(key)
     warnings = tuple(_told_foreign(foreign, found.values))
-    return Step(ThrottlesRecord.of(kept), changes, tuple(sorted(absent)), warnings)
+    return Step(record.holding(kept), changes, tuple(sorted(absent)), warnings)
 
 
 def too_slow(
@@ -239,10 +243,10 @@ def too_slow(
     after: Mapping[PartitionId, int],
     seconds: float,
 ) -> list[str]:
-    """Warnings for brokers whose throttle is not above what is written meanwhile to the partitions they are moving.
+    """Warnings for brokers whose throttle is not above the write rate of the partitions that they move.
 
-    A follower that gets no more than what is written never catches up, so that such a move never ends (Kafka's
-    documentation: the throttle must be above the write rate). To be called every few seconds with the needs that
+    A follower that receives no more than is written never catches up, so such a move never ends (Kafka's documentation:
+    the throttle must be above the write rate). Call it every few seconds with the needs that
     :meth:`~spark_ordered_kafka.controller.reassign.throttle.manager.Throttles.reconcile` gets.
 
     Args:
@@ -332,40 +336,40 @@ def _texts(places: Iterable[tuple[int, int]]) -> list[str]:
     return [f"{partition}:{broker}" for partition, broker in sorted(places)]
 
 
-def _judged(held: Held, value: str | None) -> Held:
+def _judged(held: ConfigOverride, value: str | None) -> ConfigOverride:
     """What is held, by what Kafka has."""
-    if held.foreign:
+    if held.externally_modified:
         return held
     if value == held.value:
-        return held.model_copy(update={"earlier": ()}) if held.earlier else held
+        return updated(held, earlier=()) if held.earlier else held
     if value in held.earlier:
         return held
-    return held.model_copy(update={"foreign": True, "earlier": ()})
+    return updated(held, externally_modified=True, earlier=())
 
 
-def _target(held: Held, wish: Rate | Replicas | None) -> str | None:
-    return held.prior if wish is None else wish.value(held)
+def _target(held: ConfigOverride, wish: Rate | Replicas | None) -> str | None:
+    return held.original if wish is None else wish.value(held)
 
 
-def _aimed(held: Held, wish: Rate | Replicas | None) -> Held | None:
-    """What is to be held next; None: nothing, its owner has it back."""
-    if held.foreign:
+def _aimed(held: ConfigOverride, wish: Rate | Replicas | None) -> ConfigOverride | None:
+    """The next override; None: the former value is restored."""
+    if held.externally_modified:
         return None if wish is None else held
     target = _target(held, wish)
     requests = wish.requests if isinstance(wish, Replicas) else ()
     if target != held.value:
         earlier = (*(value for value in held.earlier if value not in (target, held.value)), held.value)
-        return held.model_copy(update={"value": target, "earlier": earlier, "requests": requests})
+        return updated(held, value=target, earlier=earlier, requests=requests)
     if wish is None and not held.earlier:
         return None
-    return held if held.requests == requests else held.model_copy(update={"requests": requests})
+    return held if held.requests == requests else updated(held, requests=requests)
 
 
-def _is_late(held: Held | None, wish: Rate | Replicas | None) -> bool:
-    """Whether something is to be changed where nobody answers."""
+def _is_late(held: ConfigOverride | None, wish: Rate | Replicas | None) -> bool:
+    """Whether a value must change whose broker does not answer."""
     if held is None:
         return True
-    if held.foreign:
+    if held.externally_modified:
         return wish is None
     return bool(held.earlier) or wish is None or _target(held, wish) != held.value
 

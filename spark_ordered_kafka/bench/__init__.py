@@ -1,1 +1,0 @@
-"""Measurements of parts of the system; they return figures, the command line prints them."""

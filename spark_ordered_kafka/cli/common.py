@@ -1,0 +1,158 @@
+"""What the commands share: the controller's address, printing, and errors with their exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError, refusal
+from spark_ordered_kafka.parsing import printable
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.client.schemas import Result
+
+REFUSED, USAGE = 1, 2
+
+R = TypeVar("R", bound="Result")
+
+
+class OutputFormat(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ControllerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--controller",
+        envvar="ORDERED_KAFKA_CONTROLLER",
+        metavar="URL[,URL...]",
+        help="The controller's URL.",
+        show_default="controller.url of --command-config",
+    ),
+]
+CommandConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="ORDERED_KAFKA_COMMAND_CONFIG",
+        metavar="FILE",
+        help="Properties of the connection to the controller: controller.username, controller.password, "
+        "controller.token, controller.ssl.*",
+    ),
+]
+TopicOption = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Name of the topic.")]
+ReasonOption = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the controller's audit log.")
+]
+ValidateOption = Annotated[bool, typer.Option("--validate-only", help="Only check the request.")]
+OutputOption = Annotated[OutputFormat, typer.Option("--output", help="How to print the result on stdout.")]
+
+
+@contextmanager
+def connected(
+    controller: str | None, reason: str | None = None, *, command_config: Path | None = None
+) -> Iterator[ControllerClient]:
+    """A client of the controller; an error ends the command with its text and exit code."""
+    from spark_ordered_kafka.cli.command_config import connection
+    from spark_ordered_kafka.client.controller import ControllerClient
+
+    with exit_on_error():
+        urls, credentials = connection(controller, command_config)
+        with ControllerClient(urls, reason=reason, credentials=credentials) as client:
+            yield client
+
+
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """Print an error as one line on stderr and exit: 2 for wrong options, else 1."""
+    try:
+        yield
+    except ConfigError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+    except RequestError as error:
+        typer.echo(f"error: {error.name}: {error.message}", err=True)
+        raise typer.Exit(REFUSED) from error
+    except OrderedKafkaError as error:
+        named = "" if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else f"{error.name}: "
+        typer.echo(f"error: {named}{error}", err=True)
+        raise typer.Exit(REFUSED) from error
+
+
+def raise_if_refused(result: Result) -> None:
+    """Raises RequestError for a result that is not NONE."""
+    if result.error_code != ErrorCode.NONE:
+        raise refusal(result.error_code, result.error, result.error_message)
+
+
+def print_body(body: BaseModel) -> None:
+    """The API's answer as it is."""
+    typer.echo(body.model_dump_json(indent=2))
+
+
+def report(body: BaseModel, line: str, output: OutputFormat) -> None:
+    """The API's answer, or ``line`` about it."""
+    if output is OutputFormat.JSON:
+        print_body(body)
+    else:
+        typer.echo(line)
+
+
+def print_rows(
+    body: BaseModel, columns: Sequence[str], rows: Iterable[Sequence[object]], output: OutputFormat
+) -> None:
+    """The API's answer, or ``rows`` of it in a table."""
+    if output is OutputFormat.JSON:
+        print_body(body)
+    else:
+        print_table(columns, rows)
+
+
+def print_errors(results: Iterable[R], what: Callable[[R], str]) -> list[R]:
+    """The errors of results that are not NONE, on stderr after ``what`` each is about; returns these results."""
+    failed = [row for row in results if row.error_code != ErrorCode.NONE]
+    for row in failed:
+        typer.echo(f"error: {what(row)}{row.error}: {row.error_message}", err=True)
+    return failed
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, err: bool = False) -> None:
+    """Rows in columns, without lines around them; ``err``: to stderr.
+
+    A terminal that is too narrow wraps cells; other outputs get long lines.
+    """
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    table = Table(*[Column(name, overflow="fold") for name in columns], box=None, pad_edge=False)
+    for row in rows:
+        # As text, for names of groups may hold what rich takes for markup, or a terminal for commands.
+        table.add_row(*[Text("-" if cell is None else printable(str(cell))) for cell in row])
+    console = Console(stderr=err)
+    if not console.is_terminal:
+        console = Console(stderr=err, width=10_000)
+    console.print(table)
+
+
+def parse_configs(pairs: list[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of ``--config`` options; raises ConfigError for one that is not of that form, or given twice."""
+    configs: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise ConfigError("--config", pair, "NAME=VALUE is needed, for example retention.ms=60000")
+        if configs.setdefault(name, value) != value:
+            raise ConfigError("--config", pair, f"{name} was given before with another value")
+    return configs
