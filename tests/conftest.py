@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 import signal
@@ -23,6 +24,8 @@ from tests import servers
 SHARED_SERVERS = ("three_brokers", "secure_cluster", "spark")
 """Fixtures that cost a test process several JVMs for as long as it lives; tests that need two of them go by the first."""
 
+_EXIT_TIMEOUT = 120.0
+
 # A test is judged by what it finds, not by the clock of a busy machine; a failure prints how to run it again.
 hypothesis.settings.register_profile("default-without-clock", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("default-without-clock")
@@ -40,6 +43,13 @@ def pytest_configure() -> None:
     """
     signal.signal(signal.SIGTERM, _interrupt)
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let a process that does not end after its tests say what it waits for, and end; xdist ends its own."""
+    if not hasattr(config, "workerinput"):
+        faulthandler.dump_traceback_later(_EXIT_TIMEOUT, exit=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -36,6 +36,9 @@ _DEFAULTS = {
     # A full queue would stop fetching for a second.
     "fetch.queue.backoff.ms": "10",
     "isolation.level": "read_committed",
+    # confluent-kafka's own: a member may outlive all addresses of its cluster, and poll() empties its queues (D-228).
+    "metadata.recovery.strategy": "rebootstrap",
+    "reconnect.backoff.ms": "100",
 }
 
 

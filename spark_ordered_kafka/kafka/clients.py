@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
 from typing import Any
@@ -25,15 +27,42 @@ from spark_ordered_kafka.kafka.codes import KINDS, Kind, kind_of
 
 _LOG = logging.getLogger("spark_ordered_kafka.librdkafka")
 _FENCE_FACILITIES = frozenset({"TXNERR", "FATAL", "ADDPARTS", "ADDOFFSETS", "GETPID", "PRODUCE", "TERMINATE"})
+_REPEATED_WITHIN = 30.0
+"""Seconds within which librdkafka itself says the same of a connection only once."""
+_DURATION = re.compile(r"\(after .*")
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """False for what librdkafka logs of a fenced producer: every change fences some, and it is raised as well."""
-    facility = record.args[0] if isinstance(record.args, tuple) and record.args else None
-    return _LOG.isEnabledFor(logging.DEBUG) or facility not in _FENCE_FACILITIES
+class News(logging.Filter):
+    """Leaves out what librdkafka logs of a fenced producer, since every change fences some and it is raised as well, and
+    what a client has logged in the last 30 seconds: while no broker answers, every attempt has a connection of its own.
+
+    All is let through at DEBUG.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        # With the time of each, in this order.
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log the record; confluent-kafka's have librdkafka's facility as the first argument."""
+        if logging.getLogger(record.name).isEnabledFor(logging.DEBUG):
+            return True
+        facility = record.args[0] if isinstance(record.args, tuple) and record.args else None
+        return facility not in _FENCE_FACILITIES and self._is_new(_DURATION.sub("", record.getMessage()))
+
+    def _is_new(self, text: str) -> bool:
+        now = self._clock()
+        while self._said and now - next(iter(self._said.values())) >= _REPEATED_WITHIN:
+            del self._said[next(iter(self._said))]
+        is_new = text not in self._said
+        if is_new:
+            self._said[text] = now
+        return is_new
 
 
-_LOG.addFilter(_is_news)
+_LOG.addFilter(News())
 
 OUT_OF_RANGE = frozenset(code for code, kind in KINDS.items() if kind is Kind.LOSS)
 """What librdkafka says of a position that the log does not hold."""
@@ -54,14 +83,21 @@ NO_COORDINATOR = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 (D-122)."""
 
 
-# The first of growing pauses, 100 by default: a new client waits half of it before its second connection (D-066).
-_RECONNECT_BACKOFF = {"reconnect.backoff.ms": "20"}
+_DEFAULTS = {
+    # The first of growing pauses, 100 by default: a new client waits half of it before its second connection (D-066).
+    "reconnect.backoff.ms": "20",
+    # As Java's clients: librdkafka's 10 s would keep a query waiting after brokers have come back.
+    "reconnect.backoff.max.ms": "1000",
+    # By default librdkafka starts over with every failed connection while no broker answers, so that its pauses never
+    # grow, and queues a line for each, which only poll() takes out (D-228).
+    "metadata.recovery.strategy": "none",
+}
 
 
 def client_properties(kafka: Mapping[str, str], **own: str | int | bool) -> dict[str, Any]:
     """librdkafka properties: the user's, and ours (underscores become dots), which win."""
     return {
-        **_RECONNECT_BACKOFF,
+        **_DEFAULTS,
         **kafka,
         **{name.replace("_", "."): value for name, value in own.items()},
         "logger": _LOG,

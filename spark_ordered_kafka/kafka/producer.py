@@ -27,8 +27,6 @@ QUEUE_RECORDS = 500_000
 _DEFAULTS = {
     "linger.ms": "5",
     "compression.type": "lz4",
-    # librdkafka would forget brokers that are away for a moment, which a transaction does not survive (D-074).
-    "metadata.recovery.strategy": "none",
     # The first of growing pauses, 100 by default: brokers turn a transaction away while they end the last one (D-066).
     "retry.backoff.ms": "5",
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -19,7 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
@@ -67,8 +67,7 @@ class LogRanges:
         self._timeout = timeout
         self._servers = connection.bootstrap_servers
         self._kafka = connection.kafka
-        alone = {k: v for k, v in connection.kafka.items() if k not in ("group.id", "isolation.level")}
-        self._admin = AdminClient(client_properties(alone))
+        self._admin = self._new_admin()
         # The admin client's own list_offsets leaks, and corrupts its memory when brokers do not answer (D-121).
         self._consumer: Consumer | None = None
         # Two that ask one consumer at the same time may starve each other.
@@ -149,8 +148,21 @@ class LogRanges:
             wait=wait_exponential(0.05, max=1.0),
             retry=retry_if_exception_type(UnavailableError),
             before_sleep=lambda _: prepare(),
-            reraise=True,
+            retry_error_callback=self._give_up,
         )
+
+    def _give_up(self, state: RetryCallState) -> Any:
+        """Let the next question go to the bootstrap servers: all brokers that these clients know may have moved."""
+        self._admin = self._new_admin()
+        with self._asking:
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                consumer.close()
+        return cast("Future[Any]", state.outcome).result()
+
+    def _new_admin(self) -> AdminClient:
+        alone = {k: v for k, v in self._kafka.items() if k not in ("group.id", "isolation.level")}
+        return AdminClient(client_properties(alone))
 
     def _ask(self, topic: str, partitions: Collection[int], spare: Collection[int]) -> TopicLog:
         doing = f"asking {self._servers} for the offsets of topic {topic!r}"

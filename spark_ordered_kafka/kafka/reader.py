@@ -127,9 +127,11 @@ class _Readings:
             self._close_first()
 
     def close(self) -> None:
-        """Give up those that are open."""
+        """Give up those that are open, and their consumers, which may know only brokers that are gone."""
         while self._open:
-            self._close_first()
+            _, reading = self._open.popleft()
+            reading.close()
+            reading.consumer.close()
 
     def _may_open(self) -> bool:
         sizes = [one.end - one.start for one in (self._left[0], *(segment for segment, _ in self._open))]

@@ -252,12 +252,16 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         except KafkaException as error:
             # The query reads by its checkpoint, not by the group: a lag tool shows an older position for a while.
             _LOG.warning("%s", translate(error.args[0], f"committing offsets to group {group!r}"))
+            self._close_group()
 
     def stop(self) -> None:
         """Close connections."""
         if self._opened is not None:
             self._opened.close()
             self._opened = self._followed = self._guard = None
+        self._close_group()
+
+    def _close_group(self) -> None:
         if self._group is not None:
             self._group.close()
             self._group = None

@@ -60,7 +60,8 @@ class Shrunk:
     def delete(self) -> int:
         """Empty the removed partition and let the controller see it; the records that it had."""
         end = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
-        (rows,) = batch_rows(everything(self.cluster, self.name))
+        # What writers of a compacted topic put into the removed partition is a task of its own, without rows.
+        rows = [row for task in batch_rows(everything(self.cluster, self.name)) for row in task]
         held = len([row for row in rows if row["partition"] == 1])
         assert 0 < held < len(rows)
         end.delete_records([TopicPartition(self.name, 1, -1)])[TopicPartition(self.name, 1)].result(TIMEOUT)
