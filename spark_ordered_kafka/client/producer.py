@@ -212,9 +212,10 @@ class OrderedProducer:
         """
         if self._closed:
             return
+        begun = self._reads.requests()
         try:
             if self._is_unfinished():
-                self._await(self._reads.requests(), _FOREVER)
+                self._await(begun, _FOREVER)
                 self._abort()
             self._commit(_FOREVER, report_again=False)
         finally:
@@ -223,6 +224,7 @@ class OrderedProducer:
                 self._abort()
             self._end()
         self._outbox.serve()
+        _raise_first(begun)
 
     def __enter__(self) -> OrderedProducer:
         return self
@@ -324,9 +326,7 @@ class OrderedProducer:
         if self._reads.conclude():
             # What was produced meanwhile was made of what comes again.
             self._abort()
-        for request in requests:
-            if request.error is not None:
-                raise request.error
+        _raise_first(requests)
         return done
 
     def _request(self, sender: TopicSender, *, with_offsets: bool) -> CommitRequest:
@@ -383,3 +383,10 @@ class OrderedProducer:
         for name in self._names:
             return_name(self._controller, name)
         self._controller.close()
+
+
+def _raise_first(requests: list[CommitRequest]) -> None:
+    """Raise the first error of a commit, if one has failed."""
+    for request in requests:
+        if request.error is not None:
+            raise request.error

@@ -167,7 +167,10 @@ def test_a_commit_that_timed_out_takes_nothing_that_came_later(desk: Desk, then:
     desk.copy_rest(producer, member)
 
 
-def test_flush_raises_why_a_commit_that_timed_out_has_failed(desk: Desk) -> None:
+@pytest.mark.parametrize("end", [OrderedProducer.flush, OrderedProducer.close])
+def test_why_a_commit_that_timed_out_has_failed_is_raised(
+    desk: Desk, end: Callable[[OrderedProducer], object]
+) -> None:
     producer, first = desk.producer(), desk.member()
     desk.copy(first, producer)
     producer.send_offsets(first.consumer)
@@ -176,8 +179,11 @@ def test_flush_raises_why_a_commit_that_timed_out_has_failed(desk: Desk) -> None
     with pytest.raises(UnavailableError, match="were not committed within 0 s"):
         producer.commit(0)
     with pytest.raises(RebalancedError):
-        producer.flush()
+        end(producer)
     assert len(producer) == 0
+    if end is OrderedProducer.close:
+        producer.close()
+        producer = desk.producer()
     second.consumer.rewind()  # what settle() has read of it
     desk.copy_rest(producer, first, second)
 
