@@ -32,8 +32,10 @@ def test_a_leader_without_followers_answers_no_layout(ensemble: LocalCluster, pa
     leader = next(address for address in addresses if mode(address) == "leader")
     others = [f"zookeeper-{number}" for number, one in enumerate(addresses, 1) if one != leader]
     settings = ZooKeeperSettings(f"{leader}/{unique_name('quorum')}", session_timeout=20.0)
+    with in_process(ensemble, zookeeper=settings) as patient:
+        topic = patient.create(2)
+    # The leader learns after some seconds that it is alone.
     with in_process(ensemble, zookeeper=settings, request_timeout=1.0) as controller:
-        topic = controller.create(2)
         url = f"/v1/topics/{topic}/{path}"
         assert controller.http.get(url).status_code == 200
         for name in others:
