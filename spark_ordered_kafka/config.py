@@ -14,7 +14,7 @@ from spark_ordered_kafka.credentials import (
     ControllerCredentials,
     controller_credentials,
 )
-from spark_ordered_kafka.parsing import HIDDEN, Given, is_secret
+from spark_ordered_kafka.parsing import HIDDEN, Given, is_secret, together
 
 Misrouted = Literal["ignore", "warn", "fail"]
 """What a reader does about records outside the partition that their key belongs to."""
@@ -52,11 +52,17 @@ def connection(given: Given, servers: str, kafka: Mapping[str, Any], alias: str 
     Raises:
         ConfigError: an address is missing or malformed, or the credentials are wrong.
     """
-    brokers = given.require(servers, parsing.servers, parsing.SERVERS_HINT, alias)
-    url = given.require(URL, parsing.urls, parsing.URLS_HINT)
+    found = together(
+        {
+            "brokers": lambda: given.require(servers, parsing.servers, parsing.SERVERS_HINT, alias),
+            "url": lambda: given.require(URL, parsing.urls, parsing.URLS_HINT),
+        }
+    )
     own = {name: value for name in NAMES if (value := given.text(name)) is not None}
     return Connection(
-        {**kafka, "bootstrap.servers": brokers}, url, controller_credentials(own, url, given.label)
+        {**kafka, "bootstrap.servers": found["brokers"]},
+        found["url"],
+        controller_credentials(own, found["url"], given.label),
     )
 
 

@@ -4,6 +4,7 @@
 
     OrderedKafkaError                 root; ``code``, ``name``, ``retriable``
     ├── ConfigError                   an option, field or argument is wrong (also a ValueError)
+    │   └── ConfigErrors              several are
     ├── RequestError                  a request was refused, with an error code of the HTTP API
     │   └── ReviewPendingError        a request waits for a second principal; nothing was done yet
     ├── UnavailableError              a server did not answer in time (retriable)
@@ -121,6 +122,16 @@ class ConfigError(OrderedKafkaError, ValueError):
         shown = "is missing" if value is None else f"has the value {value!r}"
         super().__init__(f"{option} {shown}: {expected}")
         self.option = option
+
+
+class ConfigErrors(ConfigError):
+    """Several options are wrong; ``errors`` has one for each, and the message a line."""
+
+    def __init__(self, errors: tuple[ConfigError, ...]) -> None:
+        lines = "".join(f"\n  {error}" for error in errors)
+        OrderedKafkaError.__init__(self, f"{len(errors)} options are wrong:{lines}")
+        self.option = ", ".join(error.option for error in errors)
+        self.errors = errors
 
 
 class RequestError(OrderedKafkaError):

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.errors import ConfigError, ConfigErrors
 
 EARLIEST, LATEST = -2, -1
 """Kafka's own markers for the log start and the log end, as Spark's offset JSON has them."""
@@ -72,6 +72,36 @@ class Given:
         if found is None:
             raise ConfigError(f"{self.label}{name}", None, hint)
         return found
+
+
+def together(fields: Mapping[str, Callable[[], Any]], *checks: Callable[[], object]) -> dict[str, Any]:
+    """What the calls return, by field. Raises the ConfigErrors of all, and of the checks, as one: a user mends them at once."""
+    found: dict[str, Any] = {}
+    errors: list[ConfigError] = []
+
+    def attempt(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except ConfigErrors as several:
+            errors.extend(several.errors)
+        except ConfigError as error:
+            errors.append(error)
+
+    for check in checks:
+        attempt(check)
+    for name, call in fields.items():
+        found[name] = attempt(call)
+    raise_all(errors)
+    return found
+
+
+def raise_all(errors: Iterable[ConfigError]) -> None:
+    """Raise all errors as one, each once: a field that a check looks at may be refused by both."""
+    distinct = tuple({str(error): error for error in errors}.values())
+    if len(distinct) == 1:
+        raise distinct[0]
+    if distinct:
+        raise ConfigErrors(distinct)
 
 
 def check_together(given: Mapping[str, object], *pairs: tuple[str, str], label: str = "") -> None:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, Producer
 
 from spark_ordered_kafka import credentials, parsing
 from spark_ordered_kafka.config import Connection, connection
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.clients import client_properties
-from spark_ordered_kafka.parsing import HIDDEN, Given, shown, text
+from spark_ordered_kafka.kafka.clients import check_properties, client_properties
+from spark_ordered_kafka.parsing import HIDDEN, Given, text
 
 Reset = Literal["earliest", "latest", "error"]
 
@@ -166,25 +166,7 @@ def _connection(given: Given, own: tuple[str, ...]) -> Connection:
 
 
 def _judge(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) -> None:
-    """Let librdkafka itself judge its properties. Raises ConfigError with its words for a wrong one."""
-    said = _refusal(client, kafka)
-    if said is None:
-        return
-    # One by one, since librdkafka names an alias by the name it stands for.
-    for name, value in kafka.items():
-        if (own := _refusal(client, {"group.id": "judge", name: value})) is not None:
-            raise ConfigError(name, shown(name, value), f"librdkafka says: {own}")
-    raise ConfigError("conf", ", ".join(sorted(kafka)), f"librdkafka says: {said}")
-
-
-def _refusal(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) -> str | None:
-    try:
-        client(client_properties(kafka)).close()
-    except KafkaException as error:
-        return str(error.args[0].str()).strip()
-    except (TypeError, ValueError) as error:
-        return str(error)
-    return None
+    check_properties(lambda properties: client(client_properties(properties)), kafka)
 
 
 def _natural(option: str, value: str) -> int:

@@ -24,6 +24,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.codes import KINDS, Kind, kind_of
+from spark_ordered_kafka.parsing import raise_all, shown
 
 _LOG = logging.getLogger("spark_ordered_kafka.librdkafka")
 _FENCE_FACILITIES = frozenset({"TXNERR", "FATAL", "ADDPARTS", "ADDOFFSETS", "GETPID", "PRODUCE", "TERMINATE"})
@@ -128,14 +129,44 @@ def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -
     )
 
 
-def check_properties(connection: Connection) -> None:
-    """Let librdkafka itself judge the ``kafka.*`` options. Raises ConfigError with its words for a wrong one."""
+def check_properties(
+    client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any], label: str = ""
+) -> None:
+    """Let librdkafka itself judge properties. Raises ConfigError with its words for all wrong ones.
+
+    ``client`` makes a client with some of them; ``label`` stands before names in messages.
+    """
+    left, errors = dict(kafka), []
+    while (said := _refusal(client, left)) is not None:
+        # librdkafka stops at the first, and names an alias by the name it stands for.
+        culprit = next((name for name in left if _refusal(client, _without(left, name)) != said), None)
+        if culprit is None:
+            errors.append(ConfigError(f"{label}*", ", ".join(sorted(left)), f"librdkafka says: {said}"))
+            break
+        errors.append(
+            ConfigError(f"{label}{culprit}", shown(culprit, left[culprit]), f"librdkafka says: {said}")
+        )
+        left = _without(left, culprit)
+    raise_all(errors)
+
+
+def check_reader(connection: Connection) -> None:
+    """:func:`check_properties` of the options ``kafka.*`` of a source."""
+    check_properties(lambda kafka: Consumer(consumer_properties(kafka)), connection.kafka, "option kafka.")
+
+
+def _without(properties: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {one: value for one, value in properties.items() if one != name}
+
+
+def _refusal(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) -> str | None:
     try:
-        Consumer(consumer_properties(connection.kafka)).close()
+        client({"group.id": "judge", **kafka}).close()
     except KafkaException as error:
-        raise ConfigError(
-            "options kafka.*", ", ".join(sorted(connection.kafka)), f"librdkafka says: {error.args[0].str()}"
-        ) from error
+        return str(error.args[0].str()).strip()
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
 
 
 # Of codes that are librdkafka's own; a broker's are passed on as they are.

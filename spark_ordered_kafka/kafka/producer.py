@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypedDict
 
@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of
-from spark_ordered_kafka.kafka.clients import client_properties, translate
+from spark_ordered_kafka.kafka.clients import check_properties, client_properties, translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
@@ -38,6 +38,20 @@ _LITTLE_ROOM = 0.125
 _ROOM_PAUSE = 0.01
 
 Headers = list[tuple[str, str | bytes | None]]
+
+
+def check_writer(connection: Connection) -> None:
+    """:func:`check_properties` of the options ``kafka.*`` of a sink."""
+    check_properties(lambda kafka: Producer(_properties(kafka, "judge")), connection.kafka, "option kafka.")
+
+
+def _properties(kafka: Mapping[str, str], transactional_id: str) -> dict[str, Any]:
+    return client_properties(
+        {**_DEFAULTS, **kafka},
+        transactional_id=transactional_id,
+        enable_idempotence=True,
+        queue_buffering_max_messages=QUEUE_RECORDS,
+    )
 
 
 class Row(TypedDict, total=False):
@@ -127,12 +141,7 @@ class TransactionalProducer:
         self._watch = watch()
         self._undelivered_bytes = 0
         self._largest = 0
-        properties = client_properties(
-            {**_DEFAULTS, **connection.kafka},
-            transactional_id=transactional_id,
-            enable_idempotence=True,
-            queue_buffering_max_messages=QUEUE_RECORDS,
-        )
+        properties = _properties(connection.kafka, transactional_id)
         self._producer = Producer(self._watch.watching(properties))
         self.last: LedgerEntry | None = None
         if group is not None and not predecessors:

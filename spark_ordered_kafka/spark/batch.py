@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
-from spark_ordered_kafka.kafka.clients import check_properties
+from spark_ordered_kafka.kafka.clients import check_reader
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.ordering.offsets import TopicOffset
 from spark_ordered_kafka.parsing import EARLIEST
@@ -28,7 +28,7 @@ class OrderedBatchReader(TaskReader, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """As many tasks as order allows, or under ``ordering=none`` one per segment or piece of one."""
         options = self._options
-        check_properties(options.connection)
+        check_reader(options.connection)
         if options.limits != Limits():
             _LOG.warning(
                 "options of a trigger (maxOffsetsPerTrigger and the like) are ignored in batch queries"
@@ -59,8 +59,9 @@ class OrderedBatchReader(TaskReader, DataSourceReader):
         options, offsets_at = self._options, directory.ranges.offsets_at
         starting = Bound("startingOffsets", EARLIEST) if options.starting is None else options.starting
         directory.require(snapshot.layouts, snapshot.absent, {})
-        start = resolve(starting, snapshot, topics, offsets_at, options.no_match)
-        end = resolve(options.ending, snapshot, topics, offsets_at, "latest")
+        strict = options.fail_on_data_loss
+        start = resolve(starting, snapshot, topics, offsets_at, options.no_match, fail_on_data_loss=strict)
+        end = resolve(options.ending, snapshot, topics, offsets_at, "latest", fail_on_data_loss=strict)
         check_order(options.ending, starting, snapshot.topic, start, end)
         beginning = TopicOffset.of(snapshot.topic_id, 0, start)
         surviving, _, positions = losses.surviving(snapshot, beginning)

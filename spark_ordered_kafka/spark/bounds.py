@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
@@ -11,6 +12,8 @@ from spark_ordered_kafka.ordering import blockers, readable
 from spark_ordered_kafka.parsing import EARLIEST, LATEST
 from spark_ordered_kafka.spark.options import Bound, NoMatch
 
+_LOG = logging.getLogger(__name__)
+
 OffsetsAt = Callable[[str, Mapping[int, int]], Mapping[int, int | None]]
 """(topic, {partition: milliseconds}) -> per partition the first offset at or after that time, None without one."""
 
@@ -18,12 +21,19 @@ _SHOWN = 10
 
 
 def resolve(
-    bound: Bound, snapshot: TopicSnapshot, topics: Collection[str], offsets_at: OffsetsAt, no_match: NoMatch
+    bound: Bound,
+    snapshot: TopicSnapshot,
+    topics: Collection[str],
+    offsets_at: OffsetsAt,
+    no_match: NoMatch,
+    *,
+    fail_on_data_loss: bool = True,
 ) -> dict[int, int]:
     """The offsets that ``bound`` means for the partitions of one topic: those that ``snapshot`` has ends for.
 
     ``topics`` are all that are read. ``no_match``: where no record is as late as a time, raise an error or take the
-    end; Spark always takes the end for an end.
+    end; Spark always takes the end for an end. Without ``fail_on_data_loss`` an offset outside the log is taken for the
+    nearest one in it, with a warning, as in Spark.
 
     As in Spark, JSON must name every partition; a removed one may be left out once it is empty (D-056). Raises
     ConfigError for a topic or partition that is not read or not named, for an offset outside the log, and for a time
@@ -38,7 +48,7 @@ def resolve(
     found = (
         _at_times(bound, wanted, snapshot, offsets_at, no_match)
         if bound.by_time
-        else _at_offsets(bound, wanted, snapshot)
+        else _at_offsets(bound, wanted, snapshot, fail_on_data_loss)
     )
     return {**snapshot.ends, **found}
 
@@ -137,20 +147,25 @@ def _named(
     return given
 
 
-def _at_offsets(bound: Bound, wanted: Mapping[int, int], snapshot: TopicSnapshot) -> dict[int, int]:
+def _at_offsets(
+    bound: Bound, wanted: Mapping[int, int], snapshot: TopicSnapshot, fail_on_data_loss: bool
+) -> dict[int, int]:
     markers = _markers(snapshot)
     found = {}
     for partition, offset in wanted.items():
         value = markers[offset][partition] if offset in markers else offset
         low, high = snapshot.starts[partition], snapshot.ends[partition]
         # Without a leader it is not known where the log ends.
-        if value < low or (value > high and partition not in snapshot.absent):
-            raise ConfigError(
-                f"option {bound.option}",
+        nearest = max(low, value if partition in snapshot.absent else min(value, high))
+        if value != nearest:
+            place, holds = (
                 f"{snapshot.topic}-{partition}: {offset}",
                 f"the log holds the offsets {low} to {high}",
             )
-        found[partition] = value
+            if fail_on_data_loss:
+                raise ConfigError(f"option {bound.option}", place, holds)
+            _LOG.warning("option %s has %s: %s, so it is taken as %d", bound.option, place, holds, nearest)
+        found[partition] = nearest
     return found
 
 

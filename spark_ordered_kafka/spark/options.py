@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from spark_ordered_kafka import credentials, parsing
 from spark_ordered_kafka.config import Connection, Misrouted, connection
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.parsing import HIDDEN, KAFKA_PREFIX, LATEST, Given, Positions, shown
+from spark_ordered_kafka.kafka import java_names
+from spark_ordered_kafka.parsing import HIDDEN, KAFKA_PREFIX, LATEST, Given, Positions, shown, together
+from spark_ordered_kafka.spark import option_names
 
 Ordering = Literal["key", "none"]
 NoMatch = Literal["error", "latest"]
 
-_COMMON = (credentials.URL, *credentials.NAMES)
 _SUBSCRIPTION = ("subscribe", "subscribePattern", "assign")
 # In Spark's order of preference.
 _STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
@@ -28,50 +30,9 @@ _SPLITTING = ("minPartitions", "maxRecordsPerPartition")
 _MIN_RECORDS_OPTION = "minRecordsPerPartition"
 # A task of Python costs as much as reading some ten thousand records (D-046).
 _MIN_RECORDS = 5_000
-_SOURCE = (
-    *_COMMON,
-    *_SUBSCRIPTION,
-    *_STARTING,
-    "startingOffsetsByTimestampStrategy",
-    *_ENDING,
-    "failOnDataLoss",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    *_SPLITTING,
-    _MIN_RECORDS_OPTION,
-    "includeHeaders",
-    "ordering",
-    "misroutedRecords",
-)
-_SINK = (
-    *_COMMON,
-    "topic",
-    "writer",
-    "includeHeaders",
-    "replayBufferBytes",
-    "controllerTimeout",
-    "acceptReplayMismatch",
-)
-_EITHER_SIDE = tuple(dict.fromkeys((*_SOURCE, *_SINK)))
-_DOCUMENTED = {name.lower(): name for name in _EITHER_SIDE}
+_EITHER_SIDE = option_names.names()
+_DOCUMENTED = {name.lower(): name for name in (*_EITHER_SIDE, *option_names.REFUSED)}
 _SET_BY_SPARK = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
-_REFUSED_KAFKA = {
-    "auto.offset.reset": "startingOffsets of a read says where it begins; leave it out",
-    "enable.auto.commit": "positions are kept in the checkpoint; leave it out",
-    "enable.auto.offset.store": "positions are kept in the checkpoint; leave it out",
-    "enable.partition.eof": "it is needed to see the end of a range; leave it out",
-    "key.deserializer": "keys are read as binary; cast them in the DataFrame",
-    "value.deserializer": "values are read as binary; cast them in the DataFrame",
-    "key.serializer": "keys are written as binary or string; cast them in the DataFrame",
-    "value.serializer": "values are written as binary or string; cast them in the DataFrame",
-    "interceptor.classes": "interceptors are not supported; leave it out",
-    "transactional.id": "it is derived from topic, query and task; leave it out",
-    "enable.idempotence": "writers are transactional, hence idempotent; leave it out",
-    "acks": "transactions need acks=all; leave it out",
-    "partitioner": "the layout decides the partition of a key; leave it out",
-    "statistics.interval.ms": "statistics are not delivered; leave it out",
-}
 
 
 @dataclass(frozen=True)
@@ -141,7 +102,7 @@ class SourceOptions:
     """Options of ``spark.read`` and ``spark.readStream``.
 
     ``starting`` None means Spark's default: latest in a stream, earliest in a batch. ``no_match``: what to do where no
-    record is as late as a start timestamp.
+    record is as late as a start timestamp. ``poll_timeout``: seconds that a task waits for a broker that sends nothing.
     """
 
     connection: Connection
@@ -155,6 +116,7 @@ class SourceOptions:
     include_headers: bool = False
     ordering: Ordering = "key"
     misrouted: Misrouted = "warn"
+    poll_timeout: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -177,36 +139,37 @@ class SinkOptions:
 def source_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SourceOptions:
     """Parse and check the options of a read; ``defaults`` may hold options of the sink, too.
 
-    Raises ConfigError for the first wrong one.
+    Raises ConfigError for all wrong ones at once.
     """
     own = _documented(options)
-    given = _given(_without_rivals(_of_side(defaults, _SOURCE), own) | own, _SOURCE, "source")
-    ordering: Ordering = given.take("ordering", _one_of("key", "none"), "key")
-    starting, ending = _starting(given), _ending(given)
-    if starting is not None and starting.by_time and ending.by_time:
-        _check_times(starting, ending)
-    return SourceOptions(
-        connection=_connection(given),
-        subscription=_subscription(given),
-        starting=starting,
-        ending=ending,
-        no_match=given.take("startingOffsetsByTimestampStrategy", _no_match, "error"),
-        fail_on_data_loss=given.take("failOnDataLoss", parsing.boolean, True),
-        limits=_limits(given),
-        splitting=_splitting(given, ordering),
-        include_headers=given.take("includeHeaders", parsing.boolean, False),
-        ordering=ordering,
-        misrouted=given.take("misroutedRecords", _one_of("ignore", "warn", "fail"), "warn"),
-    )
+    return _source(_without_rivals(_of_side(defaults, "source"), own) | own)
 
 
 def stream_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SourceOptions:
     """:func:`source_options` of a stream, which has no end. An end among the defaults is for batches."""
     own = _documented(options)
-    for name in _ENDING:
-        if name in own:
-            raise ConfigError(f"option {name}", own[name], "only a batch read has an end; leave it out")
-    return source_options(options, defaults)
+    given = _without_rivals(_of_side(defaults, "source"), own) | own
+    return _source(given, lambda: _refuse_ends(own))
+
+
+def _source(options: Mapping[str, str], *checks: Callable[[], object]) -> SourceOptions:
+    given = Given(options, "option ")
+    fields: dict[str, Callable[[], Any]] = {
+        "connection": lambda: _connection(given),
+        "subscription": lambda: _subscription(given),
+        "starting": lambda: _starting(given),
+        "ending": lambda: _ending(given),
+        "no_match": lambda: given.take("startingOffsetsByTimestampStrategy", _no_match, "error"),
+        "fail_on_data_loss": lambda: given.take("failOnDataLoss", parsing.boolean, True),
+        "limits": lambda: _limits(given),
+        "splitting": lambda: _splitting(given),
+        "include_headers": lambda: given.take("includeHeaders", parsing.boolean, False),
+        "ordering": lambda: _ordering(given),
+        "misrouted": lambda: given.take("misroutedRecords", _one_of("ignore", "warn", "fail"), "warn"),
+        "poll_timeout": lambda: given.take("kafkaConsumer.pollTimeoutMs", parsing.positive, 60_000) / 1000,
+    }
+    names = partial(_check_names, options, option_names.names("source"), "source")
+    return SourceOptions(**together(fields, names, lambda: _check_times(given), *checks))
 
 
 def batch_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SourceOptions:
@@ -229,25 +192,30 @@ def batch_options(options: Mapping[str, str], defaults: Mapping[str, str] | None
 def sink_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SinkOptions:
     """Parse and check the options of a write; ``defaults`` may hold options of the source, too.
 
-    Raises ConfigError for the first wrong one.
+    Raises ConfigError for all wrong ones at once.
     """
-    given = _given(_of_side(defaults, _SINK) | _documented(options), _SINK, "sink")
-    given.take("includeHeaders", parsing.boolean, False)
-    return SinkOptions(
-        connection=_connection(given),
-        topic=given.take("topic", parsing.topic_name),
-        writer=given.take("writer", parsing.writer),
-        replay_buffer_bytes=given.take(
+    options = _of_side(defaults, "sink") | _documented(options)
+    given = Given(options, "option ")
+    fields: dict[str, Callable[[], Any]] = {
+        "connection": lambda: _connection(given),
+        "topic": lambda: given.take("topic", parsing.topic_name),
+        "writer": lambda: given.take("writer", parsing.writer),
+        "replay_buffer_bytes": lambda: given.take(
             "replayBufferBytes", parsing.positive, SinkOptions.replay_buffer_bytes
         ),
-        controller_timeout=given.take("controllerTimeout", parsing.duration, SinkOptions.controller_timeout),
-        accepted_mismatch=given.take("acceptReplayMismatch", parsing.writer_and_batch),
-    )
+        "controller_timeout": lambda: given.take(
+            "controllerTimeout", parsing.duration, SinkOptions.controller_timeout
+        ),
+        "accepted_mismatch": lambda: given.take("acceptReplayMismatch", parsing.writer_and_batch),
+    }
+    names = partial(_check_names, options, option_names.names("sink"), "sink")
+    headers = partial(given.take, "includeHeaders", parsing.boolean)
+    return SinkOptions(**together(fields, names, headers))
 
 
 def check_defaults(entries: Mapping[str, str]) -> None:
-    """Raises ConfigError for an entry that is an option of neither source nor sink."""
-    _given(_documented(entries), _EITHER_SIDE, "format")
+    """Raises ConfigError for entries that are options of neither source nor sink."""
+    _check_names(_documented(entries), _EITHER_SIDE, "format")
 
 
 def _documented(options: Mapping[str, str] | None) -> dict[str, str]:
@@ -256,7 +224,8 @@ def _documented(options: Mapping[str, str] | None) -> dict[str, str]:
     return {_DOCUMENTED.get(name, name): value for name, value in set_options.items()}
 
 
-def _of_side(defaults: Mapping[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:
+def _of_side(defaults: Mapping[str, str] | None, side: option_names.Side) -> dict[str, str]:
+    known = option_names.names(side)
     return {
         name: value
         for name, value in _documented(defaults).items()
@@ -271,21 +240,23 @@ def _without_rivals(defaults: dict[str, str], own: Mapping[str, str]) -> dict[st
     return {name: value for name, value in defaults.items() if name not in rivals}
 
 
-def _given(options: Mapping[str, str], known: tuple[str, ...], side: str) -> Given:
-    """The options by documented name; raises ConfigError for one that ``side`` does not take."""
-    for name, value in options.items():
-        if name.startswith(KAFKA_PREFIX):
-            if (hint := _REFUSED_KAFKA.get(name.removeprefix(KAFKA_PREFIX))) is not None:
-                raise ConfigError(f"option {name}", value, hint)
-        elif name not in known and name not in _SET_BY_SPARK:
-            hint = f"the {side} takes {', '.join(known)} and kafka.*"
-            # The JVM's sink has a column partition, so many users try it.
-            if known is not _EITHER_SIDE and name in (*_EITHER_SIDE, "partition"):
-                hint = f"it is not an option of the {side}; {hint}"
-            # Also a misspelt controller.password.
-            hidden = name.startswith(credentials.PREFIX)
-            raise ConfigError(f"unknown option {name}", HIDDEN if hidden else shown(name, value, known), hint)
-    return Given(options, "option ")
+def _check_names(options: Mapping[str, str], known: tuple[str, ...], side: str) -> None:
+    """Raises ConfigError for all options that ``side`` does not take."""
+    together({name: partial(_check_name, name, value, known, side) for name, value in options.items()})
+
+
+def _check_name(name: str, value: str, known: tuple[str, ...], side: str) -> None:
+    if name in known or name in _SET_BY_SPARK or name.startswith(KAFKA_PREFIX):
+        return
+    if (reason := option_names.REFUSED.get(name)) is not None:
+        raise ConfigError(f"option {name}", value, reason)
+    hint = f"the {side} takes {', '.join(known)} and kafka.*"
+    # The JVM's sink has a column partition, so many users try it.
+    if known is not _EITHER_SIDE and name in (*_EITHER_SIDE, "partition"):
+        hint = f"it is not an option of the {side}; {hint}"
+    # Also a misspelt controller.password.
+    hidden = name.startswith(credentials.PREFIX)
+    raise ConfigError(f"unknown option {name}", HIDDEN if hidden else shown(name, value, known), hint)
 
 
 def _connection(given: Given) -> Connection:
@@ -294,7 +265,15 @@ def _connection(given: Given) -> Connection:
         for name, value in given.options.items()
         if name.startswith(KAFKA_PREFIX)
     }
-    return connection(given, f"{KAFKA_PREFIX}bootstrap.servers", kafka)
+    label = f"{given.label}{KAFKA_PREFIX}"
+    found = together(
+        {
+            "connection": lambda: connection(given, f"{KAFKA_PREFIX}bootstrap.servers", {}),
+            "kafka": lambda: java_names.translated(kafka, label),
+        }
+    )
+    connected: Connection = found["connection"]
+    return replace(connected, kafka=found["kafka"] | connected.kafka)
 
 
 def _one_of(*names: str) -> Callable[[str, str], str]:
@@ -342,8 +321,17 @@ def _preferred(
     return found[0] if found else None
 
 
-def _check_times(starting: Bound, ending: Bound) -> None:
+def _refuse_ends(own: Mapping[str, str]) -> None:
+    for name in _ENDING:
+        if name in own:
+            raise ConfigError(f"option {name}", own[name], "only a batch read has an end; leave it out")
+
+
+def _check_times(given: Given) -> None:
     """Raises ConfigError where the end lies before the start; topics and partitions are checked with their logs."""
+    starting, ending = _starting(given), _ending(given)
+    if starting is None or not starting.by_time or not ending.by_time:
+        return
     if isinstance(starting.value, int) and isinstance(ending.value, int):
         if ending.value < starting.value:
             _refuse_end(ending, str(ending.value), starting, starting.value)
@@ -375,7 +363,13 @@ def _limits(given: Given) -> Limits:
     return limits
 
 
-def _splitting(given: Given, ordering: Ordering) -> Splitting:
+def _ordering(given: Given) -> Ordering:
+    found: Ordering = given.take("ordering", _one_of("key", "none"), "key")
+    return found
+
+
+def _splitting(given: Given) -> Splitting:
+    ordering = _ordering(given)
     for name in _SPLITTING:
         if ordering != "none" and given.text(name) is not None:
             hint = (

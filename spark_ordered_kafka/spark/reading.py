@@ -37,7 +37,11 @@ class TaskReader:
             return iter(())
         options = self._options
         settings = ReadSettings(
-            options.connection, options.include_headers, options.fail_on_data_loss, options.misrouted
+            options.connection,
+            options.include_headers,
+            options.fail_on_data_loss,
+            options.misrouted,
+            options.poll_timeout,
         )
         return read_segments(
             settings,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from functools import partial
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -9,12 +12,15 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
+    StructField,
     StructType,
     TimestampType,
 )
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.parsing import together
 
+_LOG = logging.getLogger(__name__)
 HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
 _SINK_TYPES: dict[str, tuple[type[DataType], ...]] = {
     "key": (BinaryType, StringType),
@@ -42,33 +48,42 @@ def source_schema(include_headers: bool) -> StructType:
 
 
 def check_sink_schema(schema: StructType, topic: str | None) -> None:
-    """Raises ConfigError for a column the sink does not take, one of a wrong type, or one that is missing."""
+    """Raises ConfigError for all columns of a wrong type and all that are missing.
+
+    Other columns are ignored, as by Spark's own sink: what the source reads can be written back. So is ``partition``, with
+    a warning, since there it names the partition.
+    """
     names = schema.fieldNames()
     if "partition" in names:
-        raise ConfigError(
-            "column partition",
-            schema["partition"].dataType.simpleString(),
-            "the layout decides the partition of a key; drop the column",
+        _LOG.warning("the column partition is ignored: the layout decides the partition of a key")
+    together(
+        {field.name: partial(_check_type, field) for field in schema.fields if field.name in _SINK_TYPES},
+        partial(
+            _check_there, "value" in names, "column value", "the sink needs it, of type binary or string"
+        ),
+        partial(
+            _check_there,
+            topic is not None or "topic" in names,
+            "option topic",
+            "set it, or give every row a column topic",
+        ),
+    )
+
+
+def _check_there(is_there: bool, name: str, hint: str) -> None:
+    if not is_there:
+        raise ConfigError(name, None, hint)
+
+
+def _check_type(field: StructField) -> None:
+    found = field.dataType.simpleString()
+    if field.name == "headers":
+        is_right, right = found == HEADERS.simpleString(), HEADERS.simpleString()
+    else:
+        kinds = _SINK_TYPES[field.name]
+        is_right, right = (
+            isinstance(field.dataType, kinds),
+            " or ".join(kind().simpleString() for kind in kinds),
         )
-    for field in schema.fields:
-        if field.name not in _SINK_TYPES:
-            raise ConfigError(
-                f"column {field.name}",
-                field.dataType.simpleString(),
-                f"the sink takes the columns {', '.join(_SINK_TYPES)}; drop or rename it",
-            )
-        if not isinstance(field.dataType, _SINK_TYPES[field.name]) or (
-            field.name == "headers" and field.dataType.simpleString() != HEADERS.simpleString()
-        ):
-            right = " or ".join(
-                kind().simpleString() for kind in _SINK_TYPES[field.name] if kind is not ArrayType
-            )
-            raise ConfigError(
-                f"column {field.name}",
-                field.dataType.simpleString(),
-                f"must be {right or HEADERS.simpleString()}",
-            )
-    if "value" not in names:
-        raise ConfigError("column value", None, "the sink needs a column value of type binary or string")
-    if topic is None and "topic" not in names:
-        raise ConfigError("option topic", None, "set it, or give every row a column topic")
+    if not is_right:
+        raise ConfigError(f"column {field.name}", found, f"must be {right}")

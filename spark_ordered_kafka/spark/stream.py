@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties, translate, unknown_topic
+from spark_ordered_kafka.kafka.clients import check_reader, consumer_properties, translate, unknown_topic
 from spark_ordered_kafka.ordering import readable
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.parsing import EARLIEST, LATEST
@@ -113,7 +113,14 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
             if bound.value != LATEST:
                 self._directory().require(snapshot.layouts, snapshot.absent, {})
             offsets_at = self._directory().ranges.offsets_at
-            start = resolve(bound, snapshot, topics, offsets_at, self._options.no_match)
+            start = resolve(
+                bound,
+                snapshot,
+                topics,
+                offsets_at,
+                self._options.no_match,
+                fail_on_data_loss=self._options.fail_on_data_loss,
+            )
             if bound.value != EARLIEST:
                 start = behind_removed(snapshot, start)
             offset[topic] = TopicOffset.of(
@@ -268,7 +275,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
 
     def _directory(self) -> TopicDirectory:
         if self._opened is None:
-            check_properties(self._options.connection)
+            check_reader(self._options.connection)
             self._opened = TopicDirectory(self._options.connection)
         return self._opened
 

@@ -8,7 +8,7 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.kafka.clients import check_properties
+from spark_ordered_kafka.kafka.producer import check_writer
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.spark.options import SinkOptions
 
@@ -51,5 +51,5 @@ _ask_once = lru_cache(maxsize=64)(_ask)
 
 @lru_cache(maxsize=64)
 def _cluster_id(connection: Connection) -> str:
-    check_properties(connection)
+    check_writer(connection)
     return LogRanges(connection).cluster_id()

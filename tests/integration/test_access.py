@@ -514,20 +514,24 @@ def write_once(conf: dict[str, str], topic: str) -> None:
         producer.commit()
 
 
-@pytest.mark.long
+# "client" is the file that Kafka's own tools take, in the names of Java's clients.
+@pytest.mark.parametrize("names", [pytest.param("librdkafka", marks=pytest.mark.long), "client"])
 def test_a_spark_job_needs_only_the_rights_it_uses(
-    secure_cluster: LocalCluster, managed: Managed, spark: SparkSession
+    secure_cluster: LocalCluster, managed: Managed, spark: SparkSession, names: str
 ) -> None:
     def options(user: str) -> dict[str, str]:
-        kafka = {f"kafka.{name}": value for name, value in secure_cluster.kafka_properties(user).items()}
-        return kafka | secure_cluster.controller_options(user)
+        lines = secure_cluster.secrets.properties_file(user, names).read_text().splitlines()
+        kafka = dict(line.split("=", 1) for line in lines)
+        return {f"kafka.{name}": value for name, value in kafka.items()} | secure_cluster.controller_options(
+            user
+        )
 
-    rows = spark.range(50).selectExpr("concat('spark-', id % 5) AS key", "CAST(id AS STRING) AS value")
+    rows = spark.range(50).selectExpr(f"concat('{names}-', id % 5) AS key", "CAST(id AS STRING) AS value")
     frame = rows.repartition(2, "key").write.format("ordered-kafka").options(**options(managed.writer))
     frame.option("topic", managed.topic).mode("append").save()
     read = spark.read.format("ordered-kafka").options(**options(managed.reader))
     found = read.option("subscribe", managed.topic).load().selectExpr("CAST(key AS STRING) AS key").collect()
-    assert sum(row.key.startswith("spark-") for row in found) == 50
+    assert sum(row.key.startswith(names) for row in found) == 50
     wrong = options(managed.reader) | {"controller.password": "wrong"}
     refused = spark.read.format("ordered-kafka").options(**wrong).option("subscribe", managed.topic).load()
     with pytest.raises(Exception, match="SASL_AUTHENTICATION_FAILED"):

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from spark_ordered_kafka.checker import Report
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
-from spark_ordered_kafka.errors import DataLossError
+from spark_ordered_kafka.errors import ConfigError, DataLossError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
 from tests.consumers import consumer_of, taken
@@ -93,6 +93,15 @@ def test_a_batch_read_starts_where_the_log_starts(cluster: LocalCluster, topic_n
     delete_records(cluster, topic_name, {0: 10})
     (rows,) = batch_rows(everything(cluster, topic_name))
     assert judged(rows, writer.written).lost == 10
+    # An offset that was right once.
+    left = everything(cluster, topic_name) | {"startingOffsets": f'{{"{topic_name}":{{"0":5,"1":0}}}}'}
+    with pytest.raises(ConfigError, match=f"{topic_name}-0: 5': the log holds the offsets 10 to"):
+        batch_rows(left)
+    (rows,) = batch_rows(left | {"failOnDataLoss": "false"})
+    assert judged(rows, writer.written).lost == 10
+    with Query(left | {"failOnDataLoss": "false"}) as query:
+        # The first micro-batch fixes the start.
+        assert judged(query.next_rows() + query.all_rows(), writer.written).lost == 10
 
 
 def test_a_topic_that_was_created_again(

@@ -226,6 +226,18 @@ def test_foreach_batch_with_a_writer_name_is_exactly_once(
     assert collected(spark, cluster, target).report(200).violations == 0
 
 
+def test_what_the_source_reads_is_written_back(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    source, target = create(cluster, f"{topic_name}-in", 2), create(cluster, f"{topic_name}-out", 3)
+    writer = NumberedWriter(cluster, source)
+    writer.write()
+    rows = read(spark, cluster, source)
+    rows.write.format(FORMAT).options(**options(cluster, topic=target)).mode("append").save()
+    assert misrouted(cluster, target) == []
+    assert collected(spark, cluster, target).report(writer.written).violations == 0
+
+
 def test_writes_without_a_name_do_not_take_each_other_for_a_replay(
     cluster: LocalCluster, spark: SparkSession, topic_name: str
 ) -> None:
@@ -272,7 +284,13 @@ def test_a_stream_writes_while_its_target_changes(
 @pytest.mark.parametrize(
     ("columns", "changes", "message"),
     [
-        ("'v' AS value, 1 AS partition", {}, "column partition.*the layout decides"),
+        (
+            "1 AS value, 'k' AS key",
+            {"kafka.acks": "1", "kafka.retries": "0", "writer": "a:b"},
+            "option kafka.acks.*option writer|option writer.*option kafka.acks",
+        ),
+        ("'v' AS value", {"kafka.max.in.flight.requests.per.connection": "9"}, "option kafka.max.in.flight"),
+        ("'v' AS value", {"kafka.retries": "0"}, "option kafka.retries has the value '0': librdkafka says"),
         ("1.5D AS key, 'v' AS value", {}, "column key has the value 'double'.*binary or string"),
         ("'k' AS key", {}, "column value is missing"),
         ("'v' AS value", {"topic": None}, "option topic is missing"),

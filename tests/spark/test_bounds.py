@@ -49,6 +49,20 @@ def test_wrong_offsets_are_refused(wanted: dict[str, dict[int, int]], message: s
         start(wanted)
 
 
+def test_offsets_outside_the_log_are_moved_into_it_where_losses_are_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bound = Bound("startingOffsets", {"t": {0: 31, 1: 3, 2: 5}})
+    assert resolve(bound, SNAPSHOT, ["t"], at, "error", fail_on_data_loss=False) == {0: 30, 1: 4, 2: 5, 3: 9}
+    assert (
+        "option startingOffsets has t-1: 3: the log holds the offsets 4 to 20, so it is taken as 4"
+        in caplog.text
+    )
+    # Where a log without a leader ends is not known.
+    absent = replace(SNAPSHOT, absent=frozenset({0}))
+    assert resolve(bound, absent, ["t"], at, "error", fail_on_data_loss=False)[0] == 31
+
+
 def test_every_topic_must_be_named() -> None:
     with pytest.raises(
         ConfigError, match=r"has the value '\{\"t\": \{\}\}': must name every .*: t-0, t-1, t-2"

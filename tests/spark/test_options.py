@@ -1,12 +1,15 @@
 """Options: right ones parse, wrong ones are refused by name, with value and remedy."""
 
+import pickle
 import re
+from pathlib import Path
 
 import pytest
 
 from spark_ordered_kafka.config import Connection, masked
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.errors import ConfigError, ConfigErrors
 from spark_ordered_kafka.parsing import EARLIEST, LATEST
+from spark_ordered_kafka.spark.option_names import REFUSED
 from spark_ordered_kafka.spark.options import (
     Assignment,
     Bound,
@@ -21,6 +24,7 @@ from spark_ordered_kafka.spark.options import (
     source_options,
     stream_options,
 )
+from tests.spark import option_table
 
 BASE = {"kafka.bootstrap.servers": "h1:9092, h2:9093", "controller.url": "http://c:8090"}
 SOURCE = BASE | {"subscribe": "orders"}
@@ -373,3 +377,55 @@ def test_secrets_are_masked() -> None:
     assert masked({"sasl.password": "p", "client.id": "c"}) == {"sasl.password": "********", "client.id": "c"}
     connection = Connection({"bootstrap.servers": "h:1", "ssl.key.password": "hush"}, "http://c")
     assert "hush" not in str(connection) + repr(connection)
+
+
+def test_the_documentation_is_made_of_the_options() -> None:
+    documented = Path(__file__).parents[2] / "docs" / "options.md"
+    assert documented.read_text() == option_table.page(), option_table.__doc__
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    wrong = {
+        "subscribe": "orders",
+        "subscribePattern": "a",
+        "startingOffsets": "first",
+        "failOnDataLoss": "maybe",
+        "minPartitions": "4",
+        "groupIdPrefix": "mine",
+        "kafka.acks": "1",
+        "kafka.group.protocol": "consumer",
+        "endingTimestamp": "5",
+        "offsets": "1",
+    }
+    with pytest.raises(ConfigErrors) as caught:
+        stream_options(wrong)
+    assert {error.option for error in caught.value.errors} == {
+        "options subscribe and subscribePattern",
+        "option startingOffsets",
+        "option failOnDataLoss",
+        "option minPartitions",
+        "option groupIdPrefix",
+        "option kafka.acks",
+        "option kafka.group.protocol",
+        "option kafka.bootstrap.servers",
+        "option controller.url",
+        "option endingTimestamp",
+        "unknown option offsets",
+    }
+    assert pickle.loads(pickle.dumps(caught.value)).errors[0].option == caught.value.errors[0].option
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_options_of_spark_that_mean_nothing_here_say_what_to_do(name: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"option {name} has the value '3': {REFUSED[name]}")):
+        source_options(SOURCE | {name: "3"})
+
+
+def test_the_wait_for_a_broker_is_sparks_option() -> None:
+    assert given().poll_timeout == 60.0
+    assert source_options(SOURCE | {"kafkaconsumer.polltimeoutms": "1500"}).poll_timeout == 1.5
+
+
+def test_properties_of_java_are_translated() -> None:
+    kafka = source_options(SOURCE | {"kafka.fetch.max.wait.ms": "7", "kafka.acks": "all"}).connection.kafka
+    assert kafka == {"bootstrap.servers": "h1:9092,h2:9093", "fetch.wait.max.ms": "7"}

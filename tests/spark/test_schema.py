@@ -2,18 +2,30 @@
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, DoubleType, IntegerType, StringType, StructType
+from pyspark.sql.types import ArrayType, DoubleType, StringType, StructType
 
-from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.spark.schema import HEADERS, check_sink_schema, source_schema
+from spark_ordered_kafka.errors import ConfigError, ConfigErrors
+from spark_ordered_kafka.spark.schema import check_sink_schema, source_schema
 from spark_ordered_kafka.spark.sink import by_topic
 
-GOOD = StructType().add("key", "binary").add("value", "string")
 
-
-def test_the_sources_own_columns_but_the_position() -> None:
+def test_what_the_source_reads_can_be_written_back(caplog: pytest.LogCaptureFixture) -> None:
     assert source_schema(include_headers=True).fieldNames()[-2:] == ["headers", "layout_epoch"]
-    check_sink_schema(GOOD.add("headers", HEADERS).add("topic", StringType()), None)
+    check_sink_schema(source_schema(include_headers=True), None)
+    assert "the column partition is ignored" in caplog.text
+    batch = pa.RecordBatch.from_pydict({"value": ["1"], "partition": [7], "offset": [3], "more": [1.5]})
+    assert [rows.schema.names for _, rows in by_topic(batch, "t")] == [["key", "value"]]
+
+
+def test_all_wrong_columns_are_named_at_once() -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        check_sink_schema(StructType().add("key", "integer").add("headers", "string"), None)
+    assert [error.option for error in caught.value.errors] == [
+        "column value",
+        "option topic",
+        "column key",
+        "column headers",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -26,16 +38,6 @@ def test_the_sources_own_columns_but_the_position() -> None:
         ),
         (StructType().add("key", "string"), "t", "column value is missing"),
         (StructType().add("value", "string"), None, "option topic is missing"),
-        (
-            StructType().add("value", "string").add("partition", IntegerType()),
-            "t",
-            "the layout decides the partition",
-        ),
-        (
-            StructType().add("value", "string").add("offset", "long"),
-            "t",
-            "column offset .* drop or rename it",
-        ),
         (
             StructType().add("value", "string").add("headers", ArrayType(StringType())),
             "t",
