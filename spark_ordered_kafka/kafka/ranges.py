@@ -65,6 +65,8 @@ class LogRanges:
 
     def __init__(self, connection: Connection, *, timeout: float = 10.0) -> None:
         self._timeout = timeout
+        # A new client may be needed for another attempt (D-230).
+        self._describing = timeout / 3
         self._servers = connection.bootstrap_servers
         self._kafka = connection.kafka
         self._admin = self._new_admin()
@@ -78,7 +80,7 @@ class LogRanges:
         doing = f"asking {self._servers} for the cluster id"
 
         def ask() -> str:
-            described = self._admin.describe_cluster(request_timeout=self._timeout)
+            described = self._admin.describe_cluster(request_timeout=self._describing)
             result: str = wait_for(described, self._timeout, doing).cluster_id
             return result
 
@@ -147,9 +149,14 @@ class LogRanges:
             stop=stop_after_delay(patience),
             wait=wait_exponential(0.05, max=1.0),
             retry=retry_if_exception_type(UnavailableError),
-            before_sleep=lambda _: prepare(),
+            before_sleep=lambda _: self._begin_anew(prepare),
             retry_error_callback=self._give_up,
         )
+
+    def _begin_anew(self, prepare: Callable[[], None]) -> None:
+        # librdkafka asks one broker for descriptions, and goes on waiting for it for minutes when it is down (D-230).
+        self._admin = self._new_admin()
+        prepare()
 
     def _give_up(self, state: RetryCallState) -> Any:
         """Let the next question go to the bootstrap servers: all brokers that these clients know may have moved."""
@@ -183,18 +190,18 @@ class LogRanges:
         )
 
     def _describe(self, topic: str) -> Future[Any]:
-        return self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)[topic]
+        return self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._describing)[topic]
 
     def _is_known(self, topic: str) -> bool:
         try:
-            self._describe(topic).result(self._timeout + 5.0)
+            self._describe(topic).result(self._describing + 5.0)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return False
             raise translate(error.args[0], f"asking {self._servers} for topic {topic!r}") from error
         except FutureTimeoutError as error:
             raise UnavailableError(
-                f"{self._servers} did not say within {self._timeout:g} s whether topic {topic!r} exists"
+                f"{self._servers} did not say within {self._describing:g} s whether topic {topic!r} exists"
             ) from error
         return True
 
