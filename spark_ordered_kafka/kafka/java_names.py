@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka import java_security
@@ -228,31 +228,21 @@ def translated(properties: Mapping[str, str], label: str) -> dict[str, str]:
 
     Raises ConfigError for all that are refused at once, logins and stores included.
     """
-    rows: dict[str, Callable[[], Any]] = {
-        name: _row(name, value, label)
-        for name, value in properties.items()
-        if name not in java_security.NAMES
-    }
-    found = together(rows | {java_security.JAAS: lambda: java_security.translated(properties, label)})
-    secured: dict[str, str] = found.pop(java_security.JAAS)
-    kept = {name: value for name, value in properties.items() if found.get(name) == (name, value)}
-    return secured | dict(pair for pair in found.values() if pair is not None) | kept
+    plain = {name: value for name, value in properties.items() if name not in java_security.MEANING}
+    calls = {name: partial(_translated, name, value, label) for name, value in plain.items()}
+    parts = together({**calls, "security": partial(java_security.translated, properties, label)})
+    made: dict[str, str] = {name: value for part in parts.values() for name, value in part.items()}
+    return made | {name: value for name, value in plain.items() if name in made}
 
 
-def _row(name: str, value: str, label: str) -> Callable[[], tuple[str, str] | None]:
+def _translated(name: str, value: str, label: str) -> dict[str, str]:
     option = f"{label}{name}"
-
-    def translate() -> tuple[str, str] | None:
-        if (reason := REFUSED.get(name)) is not None:
-            raise ConfigError(option, shown(name, value), reason)
-        fixed = FIXED.get(name)
-        if fixed is not None and value.strip().lower() not in fixed.values:
-            raise ConfigError(
-                option, value, f"{fixed.reason}; set {' or '.join(fixed.values)}, or leave it out"
-            )
-        if fixed is not None:
-            return None
-        to = RENAMED.get(name)
-        return (name, value) if to is None else (to.name, to.convert(option, value))
-
-    return translate
+    if (reason := REFUSED.get(name)) is not None:
+        raise ConfigError(option, shown(name, value), reason)
+    if (fixed := FIXED.get(name)) is not None:
+        if value.strip().lower() not in fixed.values:
+            hint = f"{fixed.reason}; set {' or '.join(fixed.values)}, or leave it out"
+            raise ConfigError(option, value, hint)
+        return {}
+    to = RENAMED.get(name)
+    return {name: value} if to is None else {to.name: to.convert(option, value)}

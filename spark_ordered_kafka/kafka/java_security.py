@@ -28,8 +28,24 @@ KEYSTORE = (
     "ssl.keystore.location",
     "ssl.keystore.type",
 )
-NAMES = (JAAS, HANDLER, ALGORITHM, *TRUSTSTORE, *KEYSTORE)
-"""What :func:`translated` looks at."""
+MEANING: Mapping[str, str] = {
+    JAAS: "`PlainLoginModule`: `sasl.username` and `sasl.password`; `ScramLoginModule`: the same;"
+    " `OAuthBearerLoginModule`: `sasl.oauthbearer.client.id`, `.client.secret`, `.scope` and `.extensions`, or, with"
+    " `unsecuredLoginStringClaim_sub`, an unsecured token",
+    HANDLER: "Java's `OAuthBearerLoginCallbackHandler`: `sasl.oauthbearer.method=oidc`; any other class is refused",
+    ALGORITHM: "the same; empty becomes `none`",
+    "ssl.truststore.certificates": "`ssl.ca.pem`",
+    "ssl.truststore.location": "`ssl.ca.pem`: PEM or PKCS#12, read where the query is planned, so that executors need no"
+    " file; JKS is refused with the command that converts it",
+    "ssl.truststore.password": "opens the PKCS#12",
+    "ssl.truststore.type": "what the file is shows by itself",
+    "ssl.keystore.certificate.chain": "`ssl.certificate.pem`",
+    "ssl.keystore.key": "`ssl.key.pem`",
+    "ssl.keystore.location": "PEM: `ssl.key.location` and `ssl.certificate.location`; PKCS#12: the same name. Every"
+    " executor needs the file. JKS is refused with the command that converts it",
+    "ssl.keystore.type": "what the file is shows by itself",
+}
+"""The properties that :func:`translated` looks at, with what becomes of each, in Markdown."""
 
 _MODULES = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
@@ -52,7 +68,7 @@ _MAGIC = ((b"\xfe\xed\xfe\xed", "JKS"), (b"-----BEGIN", "PEM"), (b"\x30", "PKCS1
 
 
 def translated(properties: Mapping[str, str], label: str) -> dict[str, str]:
-    """What librdkafka needs in place of :data:`NAMES`; other properties are left out. ``label`` stands before names in
+    """What librdkafka needs in place of :data:`MEANING`; other properties are left out. ``label`` stands before names in
     messages.
 
     Raises ConfigError for all that are wrong at once.
@@ -141,14 +157,11 @@ def _trust(properties: Mapping[str, str], label: str) -> dict[str, str]:
 
 def _keys(properties: Mapping[str, str], label: str) -> dict[str, str]:
     chain, key, location, kind = (properties.get(name) for name in KEYSTORE)
+    if key is not None and chain is not None:
+        return {"ssl.key.pem": key, "ssl.certificate.pem": chain}
     if key is not None or chain is not None:
-        given = {"ssl.key.pem": key, "ssl.certificate.pem": chain}
-        for name, value in zip(KEYSTORE[1::-1], given.values(), strict=True):
-            if value is None:
-                raise ConfigError(
-                    f"{label}{name}", None, "a key needs its certificate, and a certificate its key"
-                )
-        return {name: value for name, value in given.items() if value is not None}
+        missing = "ssl.keystore.key" if key is None else "ssl.keystore.certificate.chain"
+        raise ConfigError(f"{label}{missing}", None, "a key needs its certificate, and a certificate its key")
     if location is None:
         return {}
     option = f"{label}ssl.keystore.location"

@@ -149,18 +149,17 @@ class LogRanges:
             stop=stop_after_delay(patience),
             wait=wait_exponential(0.05, max=1.0),
             retry=retry_if_exception_type(UnavailableError),
-            before_sleep=lambda _: self._begin_anew(prepare),
+            after=self._replace_admin,
+            before_sleep=lambda _: prepare(),
             retry_error_callback=self._give_up,
         )
 
-    def _begin_anew(self, prepare: Callable[[], None]) -> None:
-        # librdkafka asks one broker for descriptions, and goes on waiting for it for minutes when it is down (D-230).
+    def _replace_admin(self, _: RetryCallState) -> None:
+        # librdkafka asks one broker for descriptions, and waits for it for minutes when it is down (D-230).
         self._admin = self._new_admin()
-        prepare()
 
     def _give_up(self, state: RetryCallState) -> Any:
-        """Let the next question go to the bootstrap servers: all brokers that these clients know may have moved."""
-        self._admin = self._new_admin()
+        """Let the next question go to the bootstrap servers: all brokers that the consumer knows may have moved."""
         with self._asking:
             consumer, self._consumer = self._consumer, None
             if consumer is not None:

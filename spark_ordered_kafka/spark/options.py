@@ -15,7 +15,6 @@ from typing import Any, Literal
 from spark_ordered_kafka import credentials, parsing
 from spark_ordered_kafka.config import Connection, Misrouted, connection
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka import java_names
 from spark_ordered_kafka.parsing import HIDDEN, KAFKA_PREFIX, LATEST, Given, Positions, shown, together
 from spark_ordered_kafka.spark import option_names
 
@@ -141,19 +140,19 @@ def source_options(options: Mapping[str, str], defaults: Mapping[str, str] | Non
 
     Raises ConfigError for all wrong ones at once.
     """
-    own = _documented(options)
-    return _source(_without_rivals(_of_side(defaults, "source"), own) | own)
+    return _source(options, defaults)
 
 
 def stream_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SourceOptions:
     """:func:`source_options` of a stream, which has no end. An end among the defaults is for batches."""
+    return _source(options, defaults, lambda: _refuse_ends(_documented(options)))
+
+
+def _source(
+    options: Mapping[str, str], defaults: Mapping[str, str] | None, *checks: Callable[[], object]
+) -> SourceOptions:
     own = _documented(options)
-    given = _without_rivals(_of_side(defaults, "source"), own) | own
-    return _source(given, lambda: _refuse_ends(own))
-
-
-def _source(options: Mapping[str, str], *checks: Callable[[], object]) -> SourceOptions:
-    given = Given(options, "option ")
+    given = Given(_without_rivals(_of_side(defaults, "source"), own) | own, "option ")
     fields: dict[str, Callable[[], Any]] = {
         "connection": lambda: _connection(given),
         "subscription": lambda: _subscription(given),
@@ -166,9 +165,12 @@ def _source(options: Mapping[str, str], *checks: Callable[[], object]) -> Source
         "include_headers": lambda: given.take("includeHeaders", parsing.boolean, False),
         "ordering": lambda: _ordering(given),
         "misrouted": lambda: given.take("misroutedRecords", _one_of("ignore", "warn", "fail"), "warn"),
-        "poll_timeout": lambda: given.take("kafkaConsumer.pollTimeoutMs", parsing.positive, 60_000) / 1000,
+        "poll_timeout": lambda: (
+            given.take("kafkaConsumer.pollTimeoutMs", parsing.positive, 1000 * SourceOptions.poll_timeout)
+            / 1000
+        ),
     }
-    names = partial(_check_names, options, option_names.names("source"), "source")
+    names = partial(_check_names, given.options, option_names.names("source"), "source")
     return SourceOptions(**together(fields, names, lambda: _check_times(given), *checks))
 
 
@@ -260,6 +262,9 @@ def _check_name(name: str, value: str, known: tuple[str, ...], side: str) -> Non
 
 
 def _connection(given: Given) -> Connection:
+    # Imported here: tasks have the options, too, and translate nothing.
+    from spark_ordered_kafka.kafka import java_names
+
     kafka = {
         name.removeprefix(KAFKA_PREFIX): value
         for name, value in given.options.items()

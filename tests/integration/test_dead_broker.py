@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -18,8 +19,10 @@ from spark_ordered_kafka.client.schemas import (
     PartitionCountsRequest,
     TopicPartitionCount,
 )
+from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
@@ -93,6 +96,24 @@ def dead(cluster: LocalCluster, *topics: Shrunk) -> Iterator[None]:
 def judged(rows: Rows) -> None:
     report = verdict(rows)
     assert (report.out_of_order, report.duplicated) == (0, 0), report
+
+
+def test_a_broker_that_died_keeps_no_other_ones_from_being_asked(three_brokers: LocalCluster) -> None:
+    name = unique_name("asked")
+    with ControllerClient(three_brokers.controller_url) as controller:
+        controller.create_topic(CreateTopicRequest(topic=name, assignments={0: [1]}))
+    connection = Connection(
+        {"bootstrap.servers": three_brokers.bootstrap_servers}, three_brokers.controller_url
+    )
+    # Each takes another broker for the one to ask for descriptions.
+    asking = [LogRanges(connection) for _ in range(12)]
+    assert [one.log(name, [0]).ends for one in asking] == [{0: 0}] * 12
+    three_brokers.kill(f"broker-{DEAD}")
+    try:
+        with ThreadPoolExecutor(len(asking)) as pool:
+            assert list(pool.map(lambda one: one.log(name, [0]).ends, asking)) == [{0: 0}] * 12
+    finally:
+        three_brokers.start(f"broker-{DEAD}")
 
 
 @pytest.mark.long

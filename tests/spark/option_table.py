@@ -22,30 +22,9 @@ Of two names for one property librdkafka's wins. Spark's own settings of its Kaf
 delegation tokens) have no meaning here.
 """
 
-SECURITY = {
-    "sasl.jaas.config": "`PlainLoginModule`: `sasl.username` and `sasl.password`; `ScramLoginModule`: the same;"
-    " `OAuthBearerLoginModule`: `sasl.oauthbearer.client.id`, `.client.secret`, `.scope` and `.extensions`, or, with"
-    " `unsecuredLoginStringClaim_sub`, an unsecured token",
-    "sasl.login.callback.handler.class": "Java's `OAuthBearerLoginCallbackHandler`: `sasl.oauthbearer.method=oidc`; any"
-    " other class is refused",
-    "ssl.endpoint.identification.algorithm": "the same; empty becomes `none`",
-    "ssl.truststore.certificates": "`ssl.ca.pem`",
-    "ssl.truststore.location": "`ssl.ca.pem`: PEM or PKCS#12, read where the query is planned, so that executors need no"
-    " file; JKS is refused with the command that converts it",
-    "ssl.truststore.password": "opens the PKCS#12",
-    "ssl.truststore.type": "what the file is shows by itself",
-    "ssl.keystore.certificate.chain": "`ssl.certificate.pem`",
-    "ssl.keystore.key": "`ssl.key.pem`",
-    "ssl.keystore.location": "PEM: `ssl.key.location` and `ssl.certificate.location`; PKCS#12: the same name. Every"
-    " executor needs the file. JKS is refused with the command that converts it",
-    "ssl.keystore.type": "what the file is shows by itself",
-}
-"""Of each of :data:`java_security.NAMES`, what it becomes."""
-
 
 def page() -> str:
     """docs/options.md."""
-    assert set(SECURITY) == set(java_security.NAMES)
     options = [
         (
             f"`{option.name}`",
@@ -74,7 +53,7 @@ def _properties() -> Iterable[tuple[str, str, str]]:
         yield f"`{name}`", "honoured", java_names.NOTES.get(name, "")
     for name, to in java_names.RENAMED.items():
         yield f"`{name}`", "translated", f"`{to.name}`" + (f"; {to.note}" if to.note else "")
-    for name, to_what in SECURITY.items():
+    for name, to_what in java_security.MEANING.items():
         yield f"`{name}`", "translated", to_what
     for name, fixed in java_names.FIXED.items():
         values = " or ".join(f"`{value}`" for value in fixed.values)
