@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from spark_ordered_kafka import credentials, parsing
 from spark_ordered_kafka.config import Connection, connection
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.clients import check_properties, client_properties
+from spark_ordered_kafka.kafka.clients import check_properties
 from spark_ordered_kafka.parsing import HIDDEN, Given, text
 
 Reset = Literal["earliest", "latest", "error"]
@@ -116,7 +116,7 @@ def producer_options(conf: Mapping[str, Any]) -> ProducerOptions:
         / 1000,
         connection=_connection(given, _OF_PRODUCER),
     )
-    _judge(Producer, options.connection.kafka)
+    check_properties(Producer, options.connection.kafka)
     return options
 
 
@@ -136,7 +136,7 @@ def consumer_options(conf: Mapping[str, Any]) -> ConsumerOptions:
         show_ends=given.take("enable.partition.eof", parsing.boolean, False),
         connection=_connection(given, _OF_CONSUMER),
     )
-    _judge(Consumer, options.connection.kafka)
+    check_properties(Consumer, options.connection.kafka)
     return options
 
 
@@ -163,10 +163,6 @@ def _connection(given: Given, own: tuple[str, ...]) -> Connection:
         if name not in (*own, *_CONTROLLER, _BROKER_LIST)
     }
     return connection(given, "bootstrap.servers", kafka, alias=_BROKER_LIST)
-
-
-def _judge(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) -> None:
-    check_properties(lambda properties: client(client_properties(properties)), kafka)
 
 
 def _natural(option: str, value: str) -> int:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import (
@@ -31,6 +31,9 @@ _FENCE_FACILITIES = frozenset({"TXNERR", "FATAL", "ADDPARTS", "ADDOFFSETS", "GET
 _REPEATED_WITHIN = 30.0
 """Seconds within which librdkafka itself says the same of a connection only once."""
 _DURATION = re.compile(r"\(after .*")
+# Of clients that only judge properties: what they log, the clients that follow log as well.
+_SILENT = logging.getLogger("spark_ordered_kafka.librdkafka.judge")
+_SILENT.disabled = True
 
 
 class News(logging.Filter):
@@ -130,16 +133,21 @@ def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -
 
 
 def check_properties(
-    client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any], label: str = ""
+    client: type[Consumer] | type[Producer],
+    kafka: Mapping[str, Any],
+    label: str = "",
+    complete: Callable[[Mapping[str, Any]], dict[str, Any]] = client_properties,
 ) -> None:
     """Let librdkafka itself judge properties. Raises ConfigError with its words for all wrong ones.
 
-    ``client`` makes a client with some of them; ``label`` stands before names in messages.
+    ``complete`` adds those that are not the user's; ``label`` stands before names in messages.
     """
     left, errors = dict(kafka), []
-    while (said := _refusal(client, left)) is not None:
+    while (said := _refusal(client, complete(left))) is not None:
         # librdkafka stops at the first, and names an alias by the name it stands for.
-        culprit = next((name for name in left if _refusal(client, _without(left, name)) != said), None)
+        culprit = next(
+            (name for name in left if _refusal(client, complete(_without(left, name))) != said), None
+        )
         if culprit is None:
             errors.append(ConfigError(f"{label}*", ", ".join(sorted(left)), f"librdkafka says: {said}"))
             break
@@ -152,16 +160,17 @@ def check_properties(
 
 def check_reader(connection: Connection) -> None:
     """:func:`check_properties` of the options ``kafka.*`` of a source."""
-    check_properties(lambda kafka: Consumer(consumer_properties(kafka)), connection.kafka, "option kafka.")
+    check_properties(Consumer, connection.kafka, "option kafka.", consumer_properties)
 
 
 def _without(properties: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {one: value for one, value in properties.items() if one != name}
 
 
-def _refusal(client: Callable[[dict[str, Any]], Any], kafka: Mapping[str, Any]) -> str | None:
+def _refusal(client: type[Consumer] | type[Producer], properties: Mapping[str, Any]) -> str | None:
+    needed = {"group.id": "judge"} if client is Consumer else {}
     try:
-        client({"group.id": "judge", **kafka}).close()
+        client({**needed, **properties, "logger": _SILENT}).close()
     except KafkaException as error:
         return str(error.args[0].str()).strip()
     except (TypeError, ValueError) as error:

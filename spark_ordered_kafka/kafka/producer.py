@@ -42,7 +42,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 def check_writer(connection: Connection) -> None:
     """:func:`check_properties` of the options ``kafka.*`` of a sink."""
-    check_properties(lambda kafka: Producer(_properties(kafka, "judge")), connection.kafka, "option kafka.")
+    check_properties(Producer, connection.kafka, "option kafka.", lambda kafka: _properties(kafka, "judge"))
 
 
 def _properties(kafka: Mapping[str, str], transactional_id: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from spark_ordered_kafka.errors import ConfigError, ConfigErrors
-from spark_ordered_kafka.kafka.clients import check_properties, consumer_properties
+from spark_ordered_kafka.kafka.clients import check_properties, client_properties, consumer_properties
 from spark_ordered_kafka.kafka.java_names import FIXED, NOTES, REFUSED, RENAMED, SAME, translated
 from spark_ordered_kafka.kafka.java_security import MEANING as OF_SECURITY
 from spark_ordered_kafka.local.jars import KAFKA_VERSIONS, kafka_jars
@@ -231,15 +231,23 @@ def test_librdkafka_judges_all_that_is_left() -> None:
         "fetch.min.bytes": "7",
         "ssl.keystore.location": "/x",
     }
-    for client in (lambda kafka: Consumer(consumer_properties(kafka)), Producer):
+    for client, complete in ((Consumer, consumer_properties), (Producer, client_properties)):
         with pytest.raises(ConfigErrors) as caught:
-            check_properties(client, wrong, "option kafka.")
+            check_properties(client, wrong, "option kafka.", complete)
         assert [error.option.removeprefix("option kafka.") for error in caught.value.errors] == [
             "linger.ms",
             "compression.type",
             "ssl.keystore.location",
         ]
         assert "ssl.keystore.password" in str(caught.value)
+
+
+def test_a_client_that_only_judges_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    nowhere = {"bootstrap.servers": "127.0.0.1:1"}
+    for client in (Consumer, Producer):
+        for _ in range(20):
+            check_properties(client, nowhere)
+    assert caplog.records == []
 
 
 @pytest.fixture(scope="module")
