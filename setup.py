@@ -5,16 +5,22 @@ from glob import glob
 from setuptools import Extension, find_packages, setup
 
 SOURCES = "spark_ordered_kafka/native/src"
+SHARE = "share/spark-ordered-kafka"
 
 setup(
     packages=find_packages(include=["spark_ordered_kafka", "spark_ordered_kafka.*"]),
     py_modules=["pyspark_ordered_kafka"],
+    # An editable installation puts this directory on sys.path, where Spark looks for pyspark_* modules; without this line
+    # setuptools would install a finder, which Spark does not ask.
+    package_dir={"": "."},
     package_data={
         "spark_ordered_kafka": ["py.typed"],
         "spark_ordered_kafka.controller.api": ["examples.json"],
     },
     # Source distributions have the kernel's sources (MANIFEST.in), wheels what is made of them.
     include_package_data=False,
+    # What users copy or run as it is.
+    data_files=[(f"{SHARE}/{name}", sorted(glob(f"{name}/*.*"))) for name in ("conf", "jobs")],
     ext_modules=[
         Extension(
             "spark_ordered_kafka.native._kernel",

@@ -5,14 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from spark_ordered_kafka.version import __version__
+
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from spark_ordered_kafka.client.consumer import OrderedConsumer
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
     from spark_ordered_kafka.client.producer import OrderedProducer
     from spark_ordered_kafka.credentials import ControllerCredentials
     from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, PolicyViolationError
-    from spark_ordered_kafka.spark.datasource import register
 
 __all__ = [
     "ControllerClient",
@@ -23,10 +26,11 @@ __all__ = [
     "OrderedProducer",
     "PartitionKeyRebalanceListener",
     "PolicyViolationError",
+    "__version__",
     "register",
 ]
 
-# Imported on first use (PEP 562): Spark and httpx take a second, which the command line need not pay.
+# Imported on first use (PEP 562): the clients take a quarter of a second, which the command line need not pay.
 _LAZY_EXPORTS = {
     "ControllerClient": "spark_ordered_kafka.client.controller",
     "ControllerCredentials": "spark_ordered_kafka.credentials",
@@ -36,8 +40,21 @@ _LAZY_EXPORTS = {
     "OrderedProducer": "spark_ordered_kafka.client.producer",
     "PartitionKeyRebalanceListener": "spark_ordered_kafka.client.listener",
     "PolicyViolationError": "spark_ordered_kafka.errors",
-    "register": "spark_ordered_kafka.spark.datasource",
 }
+
+
+def register(spark: SparkSession) -> None:
+    """Register ``format("ordered-kafka")`` with defaults from the session's conf: ``spark.ordered-kafka.<option>``.
+
+    An option given to a read or a write wins.
+
+    Raises:
+        ConfigError: a conf entry is no option.
+        MissingExtraError: the extra ``spark`` is not installed.
+    """
+    from spark_ordered_kafka.spark import datasource
+
+    datasource.register(spark)
 
 
 def __getattr__(name: str) -> Any:

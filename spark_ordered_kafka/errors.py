@@ -18,7 +18,8 @@
     ├── PolicyViolationError          a topic policy refuses a request
     ├── ReplayMismatchError           a replayed Spark task has other rows than the first time
     ├── TransitionError               a state machine was handed an event it has no row for
-    └── LocalClusterError             an embedded server did not start or stop
+    ├── LocalClusterError             an embedded server did not start or stop
+    └── MissingExtraError             a library of an extra of this package is not installed (also an ImportError)
 
 Codes and names are Kafka's own where Kafka has them (``org.apache.kafka.common.protocol.Errors``); the numbers from 88
 and 1001 on are this system's.
@@ -242,3 +243,7 @@ class TransitionError(OrderedKafkaError):
 
 class LocalClusterError(OrderedKafkaError):
     """An embedded ZooKeeper, Kafka or controller process did not start, stop or answer in time."""
+
+
+class MissingExtraError(OrderedKafkaError, ImportError):
+    """A library is missing that an extra of this package installs; the message has the command."""

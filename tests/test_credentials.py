@@ -97,7 +97,7 @@ WRONG: list[tuple[dict[str, str], str]] = [
         r"controller\.url .*unencrypted",
     ),
     (TLS | {"controller.url": "http://localhost:1"}, r"controller\.url .*https is needed"),
-    # httpx would send these instead of the token.
+    # A client of HTTP would send these instead of the token.
     (
         {"controller.token": "t", "controller.url": "https://alice:hunter2@c1:1"},
         r"controller\.url .*//\*+@c1",

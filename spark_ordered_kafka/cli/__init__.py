@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from spark_ordered_kafka.cli.grouping import command_group
+from spark_ordered_kafka.version import __version__
 
 app = command_group("ordered-kafka")
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ordered-kafka {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def ordered_kafka() -> None:
-    """The options of all commands: none."""
+def ordered_kafka(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """The options of all commands."""
 
 
 def main() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from configparser import ConfigParser
-from configparser import Error as ConfigParserError
 from pathlib import Path
 
 from spark_ordered_kafka.credentials import NAMES, URL, ControllerCredentials, controller_credentials
@@ -11,7 +9,8 @@ from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.parsing import HIDDEN, urls
 
 _OPTION = "--command-config"
-_SECTION = "properties"
+# Without the value, which may be a secret.
+_FORM = "lines of the form name=value are needed"
 
 
 def connection(controller: str | None, path: Path | None) -> tuple[str, ControllerCredentials]:
@@ -34,28 +33,28 @@ def connection(controller: str | None, path: Path | None) -> tuple[str, Controll
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The properties of a file: ``name=value`` lines, values as they are, ``#`` before comments.
+    """The properties of a file as ``java.util.Properties`` has them: ``name=value`` lines, ``#`` before comments.
 
     Raises:
         ConfigError: it cannot be read, or a property is none of the connection to a controller.
     """
-    parser = ConfigParser(
-        delimiters=("=", ":"),
-        comment_prefixes=("#", "!"),
-        interpolation=None,
-        default_section="",
-        strict=True,
-    )
-    parser.optionxform = str  # type: ignore[assignment,method-assign] # names keep their case
+    # Here, since few commands are given a file.
+    import javaproperties
+
     try:
-        parser.read_string(f"[{_SECTION}]\n{path.read_text(encoding='utf-8')}", source=str(path))
+        text = path.read_text(encoding="utf-8")
+        pairs = [line for line in javaproperties.parse(text) if isinstance(line, javaproperties.KeyValue)]
     except OSError as error:
         raise ConfigError(_OPTION, str(path), f"the file cannot be read: {error.strerror}") from error
-    except (ConfigParserError, UnicodeDecodeError) as error:
-        # Without the value, which may be a secret.
-        hint = f"lines of the form name=value are needed ({type(error).__name__})"
-        raise ConfigError(_OPTION, str(path), hint) from None
-    found = dict(parser[_SECTION])
+    except ValueError as error:
+        raise ConfigError(_OPTION, str(path), f"{_FORM} ({type(error).__name__})") from None
+    found: dict[str, str] = {}
+    for number, pair in enumerate(pairs, 1):
+        # Java takes a blank as a delimiter, too; such a line is likelier a secret without its name. Nothing of it is shown.
+        if pair.key in found or not {"=", ":"} & set(pair.source):
+            problem = "twice" if pair.key in found else "without = or :"
+            raise ConfigError(_OPTION, str(path), f"{_FORM} (property {number} is there {problem})")
+        found[pair.key] = pair.value
     for name in found:
         if name != URL and name not in NAMES:
             # Without its value: it may be a misspelt password.

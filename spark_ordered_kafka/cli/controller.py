@@ -13,6 +13,7 @@ import typer
 
 from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
+from spark_ordered_kafka.extras import require
 
 app = command_group("controller")
 
@@ -60,6 +61,9 @@ def run(
     Of several controllers one leads; the others answer reads, redirect writes to the leader, and take over when it fails.
     Options override the file.
     """
+    with common.exit_on_error():
+        require("controller", "ordered-kafka controller run")
+
     from spark_ordered_kafka.controller.config import controller_config, read_file
     from spark_ordered_kafka.controller.monitoring.logs import configure_logging
     from spark_ordered_kafka.controller.server import bind, check_tls, serve

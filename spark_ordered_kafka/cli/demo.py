@@ -15,6 +15,7 @@ from rich.table import Table
 
 from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
+from spark_ordered_kafka.extras import require
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.demo import DemoReport, Progress
@@ -40,6 +41,8 @@ def demo(
     """
     console = Console()
     with common.exit_on_error():
+        require("spark", "ordered-kafka demo")
+        require("local", "ordered-kafka demo")
         if directory is None:
             with tempfile.TemporaryDirectory(prefix="ordered-kafka-demo-") as temporary:
                 violations = _run(console, Path(temporary), brokers, kafka_version, secure)

@@ -51,7 +51,13 @@ class _Imported(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in _ABOUT:
             raise KeyError(name)
-        return typer.main.get_command(import_module(f"{__package__}.{name.replace('-', '_')}").app)
+        # Here, since help of all commands needs none of it.
+        from spark_ordered_kafka.cli.common import exit_on_error
+
+        # Of an extra that is not installed.
+        with exit_on_error():
+            module = import_module(f"{__package__}.{name.replace('-', '_')}")
+        return typer.main.get_command(module.app)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_ABOUT)

@@ -1,6 +1,6 @@
 """Requests to whichever of several controllers answers.
 
-Over httpcore, the engine of httpx: httpx itself takes a tenth of a second to import (D-214).
+Over httpcore: httpcore2, httpx2 and urllib3 take longer to import (D-214, D-233).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.extras import command, missing
 from spark_ordered_kafka.parsing import check_together
 
 ALLOWED_HOSTS = "allowed.hosts"
@@ -61,6 +62,9 @@ class ZooKeeperSettings:
             ("zookeeper.digest.username", "zookeeper.digest.password"),
             ("zookeeper.ssl.certificate.location", "zookeeper.ssl.key.location"),
         )
+        if self.sasl_username is not None and missing("zookeeper-sasl"):
+            hint = f"it needs a further library: {command('zookeeper-sasl')}; or set zookeeper.digest.username instead"
+            raise ConfigError("zookeeper.sasl.username", self.sasl_username, hint)
         if self.sasl_username is not None and self.digest_username is not None:
             hint = "zookeeper.sasl.username is set too: one of them owns the znodes"
             raise ConfigError("zookeeper.digest.username", self.digest_username, hint)

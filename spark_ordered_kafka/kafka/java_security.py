@@ -196,7 +196,7 @@ def _kind(option: str, location: str, content: bytes, given: str | None, label: 
 
 
 def _certificates(option: str, location: str, content: bytes, password: str | None) -> str:
-    # Not needed by those who have no such store.
+    # Not needed by those who have no such store, and installed with the extra `spark` for it.
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from confluent_kafka import Message
 
 from spark_ordered_kafka.config import Misrouted
@@ -16,6 +16,10 @@ from spark_ordered_kafka.kafka.segments import Segment, offset_of
 from spark_ordered_kafka.native.keys import partitions
 from spark_ordered_kafka.native.messages import misrouted
 from spark_ordered_kafka.ordering.routing import NO_PARTITION, Routing
+
+if TYPE_CHECKING:
+    # The plain clients do without it.
+    import pyarrow as pa
 
 
 @dataclass
@@ -52,7 +56,7 @@ class MisroutedFilter:
         offsets = batch.column("offset").to_numpy()
         dropped = found[values.is_null().to_numpy(zero_copy_only=False)[found] & (segment.epoch > 0)]
         self._count(offsets[np.setdiff1d(found, dropped)].tolist(), segment)
-        return batch.take(pa.array(np.delete(np.arange(len(batch)), dropped))) if dropped.size else batch
+        return batch.take(np.delete(np.arange(len(batch)), dropped)) if dropped.size else batch
 
     def judge_messages(self, messages: list[Message], segment: Segment) -> list[Message]:
         """As :meth:`judge`."""

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
+from spark_ordered_kafka.extras import require
 from spark_ordered_kafka.local import processes, secured
 from spark_ordered_kafka.local.launcher import START_TIMEOUT, Launcher, stop_servers
 from spark_ordered_kafka.local.locking import file_lock
@@ -113,6 +114,7 @@ class LocalCluster:
             self._end_orphans(state)
             self._resize_controllers(state, ports)
             if state.secure:
+                require("zookeeper-sasl", "a secured local cluster")
                 secrets_of(self.directory).create()
             with Launcher(self.directory, state, self._progress) as launcher:
                 kafka = state.of("broker", "kraft")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+from filelock import FileLock, Timeout
 
 from spark_ordered_kafka.errors import LocalClusterError
+
+_POLL_INTERVAL = 0.1
 
 
 @contextmanager
 def file_lock(path: Path, *, timeout: float, what: str) -> Iterator[None]:
-    """Hold an exclusive ``flock`` on ``path`` while the block runs; the kernel frees it when the process dies.
+    """Hold an exclusive lock on ``path`` while the block runs; the kernel frees it when the process dies.
 
     Args:
-        path: the lock file; it is made, with its parents, and stays.
+        path: the lock file; it is made, with its parents.
         timeout: seconds to wait for another holder.
         what: what the lock guards, for the error message.
 
@@ -25,16 +26,14 @@ def file_lock(path: Path, *, timeout: float, what: str) -> Iterator[None]:
         LocalClusterError: another process still holds the lock after ``timeout`` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        acquire = Retrying(
-            retry=retry_if_exception_type(BlockingIOError),
-            stop=stop_after_delay(timeout),
-            wait=wait_fixed(0.1),
-        )
-        try:
-            acquire(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except RetryError:
-            raise LocalClusterError(
-                f"{what} is in use by another process, which did not finish within {timeout:g} s (lock {path})"
-            ) from None
+    lock = FileLock(path, timeout=timeout)
+    try:
+        lock.acquire(poll_interval=_POLL_INTERVAL)
+    except Timeout:
+        raise LocalClusterError(
+            f"{what} is in use by another process, which did not finish within {timeout:g} s (lock {path})"
+        ) from None
+    try:
         yield
+    finally:
+        lock.release()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
@@ -110,13 +110,13 @@ def http_ready(url: str, ca: Path | None) -> Iterator[Condition]:
     """
     verify = True if ca is None else ssl.create_default_context(cafile=ca)
     # Environment proxies are of no use on the loopback interface.
-    with httpx.Client(trust_env=False, timeout=2, verify=verify) as client:
+    with httpx2.Client(trust_env=False, timeout=2, verify=verify) as client:
 
         def condition() -> bool:
             try:
                 answer = client.get(url)
-                return answer.status_code == httpx.codes.OK and answer.json()["leader"] is not None
-            except httpx.TransportError:
+                return answer.status_code == httpx2.codes.OK and answer.json()["leader"] is not None
+            except httpx2.TransportError:
                 return False
 
         yield condition

@@ -23,6 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import javaproperties
+
 from spark_ordered_kafka.local.ports import HOST
 
 USERS = ("admin", "alice", "bob")
@@ -98,13 +100,11 @@ class Secrets:
         for user in USERS:
             kafka = self.kafka(bootstrap_servers, user)
             self.properties_file(user, "client").parent.mkdir(mode=0o700, exist_ok=True)
-            files = {
-                "client": self._java_client(kafka),
-                "librdkafka": kafka,
-                "controller": self.controller(controller_url, user),
-            }
-            for name, properties in files.items():
-                text = "".join(f"{key}={value}\n" for key, value in properties.items())
+            java = {"client": self._java_client(kafka), "controller": self.controller(controller_url, user)}
+            files = {name: javaproperties.dumps(found, timestamp=False) for name, found in java.items()}
+            # Its clients know no escapes.
+            files["librdkafka"] = "".join(f"{key}={value}\n" for key, value in kafka.items())
+            for name, text in files.items():
                 write_private(self.properties_file(user, name), text)
 
     def kafka(self, bootstrap_servers: str, user: str, mechanism: str = MECHANISM) -> dict[str, str]:

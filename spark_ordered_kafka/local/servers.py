@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import javaproperties
+
 from spark_ordered_kafka.local import secured
 from spark_ordered_kafka.local.java import SMALL_JVM, classpath, pyspark_jars
 from spark_ordered_kafka.local.ports import HOST
@@ -228,13 +230,5 @@ def _write_config(directory: Path, server: Server, name: str, properties: Mappin
     home.mkdir(parents=True, exist_ok=True)
     (home / "log4j2.properties").write_text(_LOG4J2)
     path = home / name
-    write_private(path, "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()))
+    write_private(path, javaproperties.dumps(properties, timestamp=False))
     return path
-
-
-def _escaped(value: str) -> str:
-    """A value as ``java.util.Properties`` reads it from ISO 8859-1: a backslash starts an escape."""
-    text = value.replace("\\", "\\\\").replace("\n", "\\n")
-    units = text.encode("utf-16-be")
-    codes = [int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2)]
-    return "".join(chr(code) if code < 0x80 else f"\\u{code:04x}" for code in codes)

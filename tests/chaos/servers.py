@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import psutil
 
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -60,8 +60,8 @@ class ControllerProcess:
     def is_active(self) -> bool:
         """Whether it answers as the leader."""
         try:
-            answer = httpx.get(f"{self.url}/readyz", timeout=2.0, trust_env=False)
-        except httpx.TransportError:
+            answer = httpx2.get(f"{self.url}/readyz", timeout=2.0, trust_env=False)
+        except httpx2.TransportError:
             return False
         return answer.is_success and answer.json()["role"] == "leader"
 

@@ -20,8 +20,9 @@ json.dump(sorted(sys.modules), sys.stderr)
 HEAVY = {
     "rich",
     "pydantic",
-    "httpx",
+    "httpx2",
     "httpcore",
+    "javaproperties",
     "kafka",
     "confluent_kafka",
     "pyspark",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 
@@ -72,8 +72,8 @@ def test_millions_of_wrong_fields_are_counted_and_not_listed() -> None:
     add_handlers(app)
     app.post("/")(_delete)
 
-    async def ask() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://c") as client:
+    async def ask() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://c") as client:
             return await client.post("/", json={"topics": [0] * 20_000})
 
     answer = asyncio.run(ask())

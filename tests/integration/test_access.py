@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
+import javaproperties
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -70,8 +71,8 @@ class Service:
                 file.write(entry)
         return {"Authorization": f"Bearer {token}"}
 
-    def ask(self, principal: str, method: str, path: str, **more: Any) -> httpx.Response:
-        answer: httpx.Response = self.http.request(method, path, headers=self.token(principal), **more)
+    def ask(self, principal: str, method: str, path: str, **more: Any) -> httpx2.Response:
+        answer: httpx2.Response = self.http.request(method, path, headers=self.token(principal), **more)
         return answer
 
 
@@ -124,7 +125,7 @@ def filled(path: str, name: str) -> str:
     return re.sub(r"\{\w+\}", "999999", named)
 
 
-def is_denied(answer: httpx.Response) -> bool:
+def is_denied(answer: httpx2.Response) -> bool:
     """As a whole, or each of its items."""
     body = answer.json() if answer.headers.get("content-type", "").startswith("application/json") else {}
     rows = body.get("topics")
@@ -260,7 +261,7 @@ def test_routes_that_check_by_item(service: Service, acls: Acls) -> None:
     for number, case in enumerate(CASES):
         topic, enough, less = names(number)
 
-        def asked(principal: str, case: Case = case, topic: str = topic) -> httpx.Response:
+        def asked(principal: str, case: Case = case, topic: str = topic) -> httpx2.Response:
             return service.ask(principal, case.method, filled(case.path, topic), json=case.body(topic))
 
         await_true(lambda asked=asked, enough=enough: not is_denied(asked(enough)), f"{case} is allowed")  # type: ignore[misc]
@@ -520,8 +521,7 @@ def test_a_spark_job_needs_only_the_rights_it_uses(
     secure_cluster: LocalCluster, managed: Managed, spark: SparkSession, names: str
 ) -> None:
     def options(user: str) -> dict[str, str]:
-        lines = secure_cluster.secrets.properties_file(user, names).read_text().splitlines()
-        kafka = dict(line.split("=", 1) for line in lines)
+        kafka = javaproperties.loads(secure_cluster.secrets.properties_file(user, names).read_text())
         return {f"kafka.{name}": value for name, value in kafka.items()} | secure_cluster.controller_options(
             user
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -42,9 +42,9 @@ def records(first: int, count: int, keys: int = 40) -> list[Record]:
     return [(b"key-%d" % (number % keys), b"%d" % number) for number in range(first, first + count)]
 
 
-def adopt(controller: InProcess, topic: str, hash_name: str = "murmur2", **fields: Any) -> httpx.Response:
+def adopt(controller: InProcess, topic: str, hash_name: str = "murmur2", **fields: Any) -> httpx2.Response:
     body = {"hash": hash_name, **fields}
-    answer: httpx.Response = controller.http.post(f"/v1/topics/{topic}/adopt", json=body)
+    answer: httpx2.Response = controller.http.post(f"/v1/topics/{topic}/adopt", json=body)
     return answer
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -471,7 +471,7 @@ def test_a_body_of_100_mb_is_refused_without_being_read(port: int) -> None:
             sent += 65536
             yield b"x" * 65536
 
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as http:
+    with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as http:
         announced = {**JSON, "content-length": str(100 * 1024 * 1024)}
         answer = http.post("/v1/topics", content=body(), headers=announced)
         assert (answer.status_code, answer.json()["error"]) == (413, "INVALID_REQUEST")

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -74,7 +74,7 @@ def test_boundaries_are_the_log_ends(controller: InProcess, kafka_cluster: Local
 def test_live_writers_through_changes(cluster: LocalCluster) -> None:
     topic = unique_name("live")
     with ControllerClient(cluster.controller_url) as client:
-        httpx.post(
+        httpx2.post(
             f"{cluster.controller_url}/v1/topics", json={"topic": topic, "partitions": 2}
         ).raise_for_status()
         with live_writers(cluster.bootstrap_servers, cluster.controller_url, topic) as writers:
@@ -435,9 +435,9 @@ class CrashingController:
         deadline = time.monotonic() + TIMEOUT
         while True:
             try:
-                if httpx.get(f"{self.url}/readyz").is_success:
+                if httpx2.get(f"{self.url}/readyz").is_success:
                     return
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 pass
             assert self._process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline, self._log.read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBinding, AdminClient
@@ -79,8 +79,8 @@ def test_they_are_enough(secure_cluster: LocalCluster, bob_may: None) -> None:
         assert controller.change(topic).last_change is not None
         assert controller.alter(topic, 2).error_message is None
 
-        def ok(method: str, path: str, **body: Any) -> httpx.Response:
-            answer: httpx.Response = controller.http.request(
+        def ok(method: str, path: str, **body: Any) -> httpx2.Response:
+            answer: httpx2.Response = controller.http.request(
                 method, path, json=None if method in ("GET", "DELETE") else body
             )
             assert answer.status_code == 200, answer.text

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import psutil
 import pytest
 import uvicorn
@@ -166,9 +166,9 @@ def full(beginning: bytes, item: Callable[[int], bytes], end: bytes, size: int =
     return beginning + b",".join(map(item, range((size - 100) // (width + 1)))) + end
 
 
-def post(port: int, token: str, method: str, path: str, body: bytes) -> httpx.Response:
+def post(port: int, token: str, method: str, path: str, body: bytes) -> httpx2.Response:
     headers = {**bearer(token), **JSON}
-    return httpx.request(
+    return httpx2.request(
         method, f"http://127.0.0.1:{port}{path}", content=body, headers=headers, timeout=TIMEOUT
     )
 
@@ -206,8 +206,8 @@ def test_a_caller_with_a_right_to_something_is_answered_item_by_item(guarded: In
     """So is who has none, if the body is small; that leaves nothing in the audit log."""
     body = {"topics": [{"topic": name, "partition_count": 3} for name in ("orders", "others")]}
 
-    def answer(token: str) -> httpx.Response:
-        found: httpx.Response = guarded.http.post("/v1/partition-counts", json=body, headers=bearer(token))
+    def answer(token: str) -> httpx2.Response:
+        found: httpx2.Response = guarded.http.post("/v1/partition-counts", json=body, headers=bearer(token))
         return found
 
     rows = answer(OPERATOR).json()["topics"]
@@ -337,7 +337,7 @@ def test_probes_of_a_hung_broker_keep_nobody_waiting(kafka_cluster: LocalCluster
         # All of them wait for Kafka, and meanwhile:
         with Writer(port, topic) as writer:
             for _ in range(3):
-                assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=TIMEOUT).status_code == 200
+                assert httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=TIMEOUT).status_code == 200
                 writer.await_answers(1)
         assert [thread for thread in threading.enumerate() if thread.name.startswith("probe")]
         first = probes[0]
@@ -346,7 +346,7 @@ def test_probes_of_a_hung_broker_keep_nobody_waiting(kafka_cluster: LocalCluster
             first.recv(1)  # else they had not waited, and this had shown nothing
         kafka_cluster.resume(broker.name)
         await_true(
-            lambda: httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=TIMEOUT).status_code == 200,
+            lambda: httpx2.get(f"http://127.0.0.1:{port}/readyz", timeout=TIMEOUT).status_code == 200,
             "the controller is ready again",
         )
 
@@ -400,7 +400,7 @@ def test_waiting_requests_leave_room_for_others(
             connection = ends.enter_context(socket.create_connection(("127.0.0.1", port), TIMEOUT))
             connection.sendall(begun)
 
-        def answer() -> httpx.Response:
+        def answer() -> httpx2.Response:
             return post(port, ADMIN, "POST", "/v1/partition-counts", b'{"topics":[]}')
 
         await_true(lambda: answer().status_code == 503, "there are as many as may be")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-import httpx
+import httpx2
 import psutil
 import pytest
 from confluent_kafka import Producer
@@ -205,7 +205,7 @@ def test_answers_of_the_leader_come_through_a_follower_as_they_are(trio: Trio) -
     ]
     for method, path, body, params in requests:
         answers = [
-            httpx.request(
+            httpx2.request(
                 method, url + path, json=body, params=params, trust_env=False, follow_redirects=True
             )
             for url in (leader, follower)
@@ -259,18 +259,18 @@ def test_a_leader_that_wakes_up_after_its_session_does_nothing(trio: Trio) -> No
                 # These wait in its sockets, and are the first that it sees when it wakes up.
                 unwanted = unique_name("unwanted")
                 body = {"topic": unwanted, "partitions": 1, "replication_factor": 1}
-                write = pool.submit(httpx.post, f"{old}/v1/topics", json=body, timeout=LONG, trust_env=False)
+                write = pool.submit(httpx2.post, f"{old}/v1/topics", json=body, timeout=LONG, trust_env=False)
                 path = f"{old}/v1/topics/{topic}/layout"
-                read = pool.submit(httpx.get, path, timeout=LONG, trust_env=False)
+                read = pool.submit(httpx2.get, path, timeout=LONG, trust_env=False)
                 _await_connections(old, 2)
             finally:
                 trio.cluster.resume(trio.name(old))
             # It has sent the client to the new leader, or has refused it: as a leader that was deposed it does nothing.
-            done = write.result(LONG).status_code == httpx.codes.CREATED
+            done = write.result(LONG).status_code == httpx2.codes.CREATED
             assert write.result().status_code in (201, 307, 503, 504), write.result().text
             assert (unwanted in [one.topic for one in trio.single(new).topics().topics]) == done
             answer = read.result(LONG)
-            assert answer.status_code == httpx.codes.GATEWAY_TIMEOUT or answer.json() == asdict(layouts)
+            assert answer.status_code == httpx2.codes.GATEWAY_TIMEOUT or answer.json() == asdict(layouts)
             result.exception(LONG)
         await_true(lambda: _role(trio.single(old)) == "follower", "follower", LONG)
         now = trio.client.controllers()
@@ -353,7 +353,7 @@ def test_zookeeper_goes_and_comes_back_in_mid_change(trio: Trio, end: str) -> No
         with changing(trio, topic, 4) as result:
             change = trio.await_step(topic, "closing", "fencing")
             getattr(trio.cluster, end)("zookeeper-1")
-            assert httpx.get(f"{trio.urls[0]}/healthz", trust_env=False).is_success
+            assert httpx2.get(f"{trio.urls[0]}/healthz", trust_env=False).is_success
             trio.cluster.start("zookeeper-1")
             # Whoever waits may be told that it is not known; the change itself ends, once.
             result.exception(LONG)

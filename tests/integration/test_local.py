@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -342,4 +342,4 @@ def test_the_controller_is_killed_and_started_alone(cluster: LocalCluster) -> No
     pid = cluster.start("controller-1", env={"ORDERED_KAFKA_TESTED": "yes"})
     assert psutil.Process(pid).environ()["ORDERED_KAFKA_TESTED"] == "yes"
     assert pids(cluster) == {**before, "controller-1": pid}
-    assert httpx.get(f"{described['controller']}/readyz", timeout=TIMEOUT).status_code == 200
+    assert httpx2.get(f"{described['controller']}/readyz", timeout=TIMEOUT).status_code == 200

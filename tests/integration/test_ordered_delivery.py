@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import KafkaException, Producer
 
@@ -181,7 +181,7 @@ def test_switch_ends_right_when_the_controller_dies_in_the_middle(
     crashing = CrashingController(kafka_cluster, tmp_path)
     topic = unique_name("switch")
     with crashing.running(), ControllerClient(crashing.url) as client:
-        httpx.post(f"{crashing.url}/v1/topics", json={"topic": topic, "partitions": 2}).raise_for_status()
+        httpx2.post(f"{crashing.url}/v1/topics", json={"topic": topic, "partitions": 2}).raise_for_status()
         with live_writers(kafka_cluster.bootstrap_servers, crashing.url, topic) as writers:
             for epoch, (ordered, crash) in enumerate(
                 [(False, "ListTransactions"), (True, "ReadBoundaries"), (False, "CommitLayout")], 1

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
+import httpx2
 import pytest
 from kazoo.client import KazooClient
 
@@ -65,11 +65,11 @@ class Follower:
         leader = self.controller.service.leader
         await_true(lambda: leader.record is not None and leader.record.url == url, f"it hears of {url}")
 
-    def post(self, target: str = "/v1/topics") -> httpx.Response:
+    def post(self, target: str = "/v1/topics") -> httpx2.Response:
         headers = {"Authorization": f"Bearer {SECRET}", "X-Request-Id": "r-1"}
         body = {"topic": "t", "partitions": 1}
         url = self.url + target
-        return httpx.post(url, json=body, headers=headers, trust_env=False, timeout=TIMEOUT)
+        return httpx2.post(url, json=body, headers=headers, trust_env=False, timeout=TIMEOUT)
 
     def client(self, **more: float) -> ControllerClient:
         """Knows the follower alone."""
@@ -127,13 +127,13 @@ def test_a_large_body_is_read_before_it_is_redirected(follower: Follower) -> Non
     follower.follow(NOBODY)
     headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": "application/json"}
     body = b'{"topic": "' + b"x" * 6_000_000 + b'"}'
-    answer = httpx.post(f"{follower.url}/v1/topics", content=body, headers=headers, trust_env=False)
+    answer = httpx2.post(f"{follower.url}/v1/topics", content=body, headers=headers, trust_env=False)
     assert answer.status_code == 307
 
 
 def test_who_is_not_let_in_does_not_learn_who_leads(follower: Follower) -> None:
     follower.follow(NOBODY)
-    answer = httpx.post(f"{follower.url}/v1/topics", json={}, trust_env=False)
+    answer = httpx2.post(f"{follower.url}/v1/topics", json={}, trust_env=False)
     assert (answer.status_code, "location" in answer.headers) == (401, False)
 
 

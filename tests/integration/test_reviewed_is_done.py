@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from spark_ordered_kafka.controller.service import ControllerService
@@ -40,7 +40,7 @@ def reviewed(kafka_cluster: LocalCluster, directory: Path) -> Iterator[InProcess
         yield running
 
 
-def sent(controller: InProcess, method: str, path: str, body: str, **more: Any) -> httpx.Response:
+def sent(controller: InProcess, method: str, path: str, body: str, **more: Any) -> httpx2.Response:
     return ask(controller, "alice", method, path, content=body.encode(), headers=JSON, **more)
 
 
@@ -48,7 +48,7 @@ def audited(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (directory / "audit.log").read_text().splitlines()]
 
 
-def refused(answer: httpx.Response, told: str) -> None:
+def refused(answer: httpx2.Response, told: str) -> None:
     assert (answer.status_code, answer.json()["error"]) == (400, "INVALID_REQUEST"), answer.text
     assert told in answer.json()["error_message"], answer.text
 
@@ -198,7 +198,7 @@ def test_a_query_says_one_thing(
 # -- between the asking and the approval --------------------------------------------------------------------------
 
 
-def carried_out(controller: InProcess, asked: httpx.Response) -> dict[str, Any]:
+def carried_out(controller: InProcess, asked: httpx2.Response) -> dict[str, Any]:
     """What became of a request of alice that bob has approved."""
     assert asked.status_code == 202, asked.text
     done = decide(controller, "bob", asked.json()["review_id"])
@@ -221,7 +221,7 @@ def expand(controller: InProcess, topic: str, count: int) -> None:
     await_true(ended, "the expansion has ended")
 
 
-def is_outdated(controller: InProcess, asked: httpx.Response, told: str) -> None:
+def is_outdated(controller: InProcess, asked: httpx2.Response, told: str) -> None:
     review_id = asked.json()["review_id"]
     refused(decide(controller, "bob", review_id), told)
     assert shown(controller, review_id)["status"] == "pending"

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -59,9 +59,9 @@ def reviewed(kafka_cluster: LocalCluster, directory: Path) -> Iterator[InProcess
         yield running
 
 
-def ask(controller: InProcess, who: str, method: str, path: str, **more: Any) -> httpx.Response:
+def ask(controller: InProcess, who: str, method: str, path: str, **more: Any) -> httpx2.Response:
     headers = {"authorization": f"Bearer {TOKENS[who]}", **more.pop("headers", {})}
-    answer: httpx.Response = controller.http.request(method, path, headers=headers, **more)
+    answer: httpx2.Response = controller.http.request(method, path, headers=headers, **more)
     return answer
 
 
@@ -73,7 +73,7 @@ def request_creation(controller: InProcess, topic: str, who: str = "alice", **fi
     return review_id
 
 
-def decide(controller: InProcess, who: str, review_id: int, what: str = "approve") -> httpx.Response:
+def decide(controller: InProcess, who: str, review_id: int, what: str = "approve") -> httpx2.Response:
     return ask(controller, who, "POST", f"/v1/reviews/{review_id}/{what}")
 
 

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import trustme
 from confluent_kafka import Producer
@@ -270,10 +270,10 @@ def test_kafkas_java_client_takes_the_client_properties(secure_cluster: LocalClu
 def test_the_controller_speaks_tls_only(secure_cluster: LocalCluster) -> None:
     url = secure_cluster.controller_url
     assert url.startswith("https://")
-    with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(f"{url.replace('https', 'http')}/readyz")
-    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-        httpx.get(f"{url}/readyz")
+    with pytest.raises(httpx2.RemoteProtocolError):
+        httpx2.get(f"{url.replace('https', 'http')}/readyz")
+    with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx2.get(f"{url}/readyz")
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from pyspark.sql import SparkSession
 
@@ -30,7 +30,7 @@ class Gateway:
                 if not gateway.takes():
                     self.close_connection = True
                     return
-                answer = httpx.get(controller + self.path, timeout=10)
+                answer = httpx2.get(controller + self.path, timeout=10)
                 self.send_response(answer.status_code)
                 self.send_header("Content-Length", str(len(answer.content)))
                 self.end_headers()

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import uvicorn
 
@@ -123,7 +123,7 @@ def test_simple_requests_of_old_browsers_change_nothing(controller: InProcess, p
             said(port, f"POST /v1/topic-deletions HTTP/1.1\r\nHost: localhost\r\n{kind}".rstrip(), body)
             == 415
         )
-    preflight = httpx.options(
+    preflight = httpx2.options(
         f"http://localhost:{port}/v1/topic-deletions",
         headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"},
     )

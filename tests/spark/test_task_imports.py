@@ -26,7 +26,7 @@ from tests.client.test_controller_client import Answer, played
 
 # Libraries, and parts of this package, that no task needs unless something goes wrong.
 UNNEEDED = {
-    "kafka", "httpx", "pydantic", "pydantic_core", "fastapi", "starlette", "uvicorn", "kazoo", "psutil", "structlog",
+    "kafka", "httpx2", "pydantic", "pydantic_core", "fastapi", "starlette", "uvicorn", "kazoo", "psutil", "structlog",
     "typer", "click", "rich", "pygments", "cryptography", "prometheus_client",
     "spark_ordered_kafka.client.controller", "spark_ordered_kafka.client.schemas", "spark_ordered_kafka.client.topics",
     "spark_ordered_kafka.json_options", "spark_ordered_kafka.local", "spark_ordered_kafka.controller",

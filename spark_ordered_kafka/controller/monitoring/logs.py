@@ -15,7 +15,7 @@ from structlog.typing import EventDict, ExcInfo, Processor
 
 from spark_ordered_kafka.parsing import printable
 
-_LIBRARY_LOGGERS = ("kazoo", "kafka", "httpx", "httpcore", "asyncio")
+_LIBRARY_LOGGERS = ("kazoo", "kafka", "httpx2", "httpcore2", "httpcore", "asyncio")
 """Logged from WARNING on, at every level: kazoo's details contain its passwords."""
 
 

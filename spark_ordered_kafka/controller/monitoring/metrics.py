@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import version
 
 from prometheus_client import (
     CollectorRegistry,
@@ -18,6 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from spark_ordered_kafka.controller.state.change import FinishedChange
+from spark_ordered_kafka.version import __version__
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 PREFIX = "ordered_kafka"
@@ -38,7 +38,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
         build = Info(f"{PREFIX}_build", "What runs.", registry=self._registry)
-        build.info({"version": version("spark-ordered-kafka"), "python": platform.python_version()})
+        build.info({"version": __version__, "python": platform.python_version()})
         self._misrouted = self._counter(
             "misrouted_records",
             "Records that readers found in a partition their key does not belong to; read again, they count again.",

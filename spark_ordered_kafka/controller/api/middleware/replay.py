@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-import httpx
+import httpx2
 from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -40,13 +40,13 @@ class Replay:
         """The answer of ``app`` to the request, sent as its caller's, with ``state``."""
 
         async def replay_app(scope: Scope, receive: Receive, send: Send) -> None:
-            # The path as it was received, not as httpx would encode it.
+            # The path as it was received, not as httpx2 would encode it.
             own = self._scope(mutation.method, mutation.path, mutation.query, mutation.key)
             inside = {**scope, **own, "state": {**state, "caller": mutation.caller}}
             await app(inside, receive, send)
 
-        transport = httpx.ASGITransport(replay_app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://controller") as client:
+        transport = httpx2.ASGITransport(replay_app, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://controller") as client:
             answer = await client.request(mutation.method, "/", content=mutation.body)
         return Outcome(answer.status_code, answer.content)
 
