@@ -41,7 +41,6 @@ def demo(
     """
     console = Console()
     with common.exit_on_error():
-        require("spark", "ordered-kafka demo")
         require("local", "ordered-kafka demo")
         if directory is None:
             with tempfile.TemporaryDirectory(prefix="ordered-kafka-demo-") as temporary:
