@@ -245,5 +245,5 @@ class LocalClusterError(OrderedKafkaError):
     """An embedded ZooKeeper, Kafka or controller process did not start, stop or answer in time."""
 
 
-class MissingExtraError(OrderedKafkaError, ImportError):
+class MissingExtraError(OrderedKafkaError, ImportError):  # type: ignore[misc] # `name` is Kafka's, as for all errors here
     """A library is missing that an extra of this package installs; the message has the command."""

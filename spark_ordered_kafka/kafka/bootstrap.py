@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -29,8 +30,8 @@ _FIRST_PATIENCE = 1.0
 _NO_MECHANISM = "NONE"
 
 
-def connect(properties: Mapping[str, str], timeout: float) -> KafkaAdminClient:
-    """A client that has reached one of the servers.
+def connect(properties: Mapping[str, str], timeout: float) -> tuple[KafkaAdminClient, Manager]:
+    """A client that has reached one of the servers, and its connections.
 
     They are tried one after another, in rounds that leave each more time: given several, kafka-python picks one at
     random and may wait the whole timeout for a host that is down.
@@ -60,11 +61,12 @@ def connect(properties: Mapping[str, str], timeout: float) -> KafkaAdminClient:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise UnavailableError(_no_answer(properties, timeout, failures))
-            started: list[KafkaNetClient] = []
+            started: list[_Started] = []
             try:
-                return _client(server, min(patience, remaining), properties, options, started)
+                client = _client(server, min(patience, remaining), properties, options, started)
+                return client, started[0].manager
             except kafka_errors.KafkaTimeoutError:
-                manager = started[0]._manager
+                manager = started[0].manager
                 if server not in failures:
                     _check_protocol(server, properties, options, manager)
                 failures[server] = manager.failure
@@ -73,14 +75,16 @@ def connect(properties: Mapping[str, str], timeout: float) -> KafkaAdminClient:
         patience *= 2
 
 
-class _Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is not typed
+class Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is not typed
     """Ends a bootstrap at the first error that no retry can mend, where kafka-python would retry until the time is up.
 
-    ``failure`` is why the last connection was not made; ``greeted``: a broker has answered over one.
+    ``net`` is the network loop; ``failure`` is why the last connection was not made; ``greeted``: a broker has answered
+    over one.
     """
 
     def __init__(self, net: NetworkSelector, properties: Mapping[str, str], **config: Any) -> None:
         super().__init__(net, **config)
+        self.net = net
         self._properties = properties
         self.failure: BaseException | None = None
         self.greeted = False
@@ -115,6 +119,12 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is 
         self.failure = failure
 
 
+@dataclass(frozen=True)
+class _Started:
+    client: KafkaNetClient
+    manager: Manager
+
+
 def _complete(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
     """``receive``, but what came before the end of a connection is taken first.
 
@@ -135,7 +145,7 @@ def _complete(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[by
 
 
 def _check_protocol(
-    server: str, properties: Mapping[str, str], options: Mapping[str, Any], manager: _Manager
+    server: str, properties: Mapping[str, str], options: Mapping[str, Any], manager: Manager
 ) -> None:
     """Raises ConfigError if the server turns out to speak another ``security.protocol`` than the one that was tried.
 
@@ -158,14 +168,13 @@ def _check_protocol(
         raise ConfigError("kafka.security.protocol", protocol, f"the listener at {server} speaks {found}")
 
 
-def _probe(server: str, properties: Mapping[str, str], options: Mapping[str, Any]) -> _Manager:
+def _probe(server: str, properties: Mapping[str, str], options: Mapping[str, Any]) -> Manager:
     """How far a connection with other options gets, which carry no user's name or password."""
-    started: list[KafkaNetClient] = []
+    started: list[_Started] = []
     # It is expected to fail; the manager has the reason.
     with suppress(kafka_errors.KafkaError, OrderedKafkaError):
         _client(server, _FIRST_PATIENCE, properties, options, started).close()
-    manager: _Manager = started[0]._manager
-    return manager
+    return started[0].manager
 
 
 def _no_answer(
@@ -181,14 +190,15 @@ def _client(
     bootstrap_timeout: float,
     properties: Mapping[str, str],
     options: Mapping[str, Any],
-    started: list[KafkaNetClient],
+    started: list[_Started],
 ) -> KafkaAdminClient:
     """A client of one server; its connections are put into ``started``, also when it does not answer."""
 
     def net_client(**config: Any) -> KafkaNetClient:
         net = NetworkSelector(**config)
-        started.append(KafkaNetClient(net=net, manager=_Manager(net, properties, **config)))
-        return started[0]
+        manager = Manager(net, properties, **config)
+        started.append(_Started(KafkaNetClient(net=net, manager=manager), manager))
+        return started[0].client
 
     try:
         return KafkaAdminClient(
@@ -203,6 +213,6 @@ def _client(
         )
     except BaseException:
         # The constructor has started the loop's thread by now, and leaves it running when no broker answers.
-        for client in started:
-            client.close()
+        for one in started:
+            one.client.close()
         raise

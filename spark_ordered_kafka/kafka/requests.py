@@ -112,9 +112,7 @@ class BrokerRequests:
     def __init__(self, kafka: Mapping[str, str] | str, timeout: float) -> None:
         self.properties = checked(kafka)
         self.servers = self.properties["bootstrap.servers"]
-        client = connect(self.properties, min(timeout, _BOOTSTRAP_TIMEOUT))
-        self._client = client
-        self._manager = client._manager
+        self._client, self._manager = connect(self.properties, min(timeout, _BOOTSTRAP_TIMEOUT))
         self._closed = False
 
     def retry(
@@ -188,7 +186,7 @@ class BrokerRequests:
 
     async def sleep(self, seconds: float) -> None:
         """Let the network loop do other things for a while."""
-        await self._manager._net.sleep(seconds)
+        await self._manager.net.sleep(seconds)
 
     async def metadata(self, topics: Iterable[str] | None, node: int | None, deadline: float) -> Any:
         """``MetadataResponse`` of broker ``node`` (None: of any) for ``topics`` (None: all)."""

@@ -72,7 +72,7 @@ def test_a_request_id_is_taken_over(controller: InProcess, given: str) -> None:
 
 @pytest.mark.parametrize("given", ["", "a b", "x" * 129, "tab\tbed", "ü".encode().decode("latin-1")])
 def test_a_request_id_that_is_none_is_replaced(controller: InProcess, given: str) -> None:
-    headers = {"x-request-id": given.encode("latin-1")}
+    headers = {b"x-request-id": given.encode("latin-1")}
     made = {controller.http.get("/healthz", headers=headers).headers["x-request-id"] for _ in range(2)}
     assert len(made) == 2
     assert all(len(one) == 32 for one in made)
@@ -95,7 +95,8 @@ def test_each_request_has_a_line_and_its_change_logs_its_id(
     try:
         with caplog.at_level(logging.INFO, logger="spark_ordered_kafka"):
             body = {"topics": [{"topic": topic, "partition_count": 2}]}
-            headers, params = {"x-request-id": "grow-1"}, {"wait": TIMEOUT, "reason": "hidden-from-the-log"}
+            headers = {"x-request-id": "grow-1"}
+            params: dict[str, float | str] = {"wait": TIMEOUT, "reason": "hidden-from-the-log"}
             assert controller.http.post(
                 "/v1/partition-counts", json=body, headers=headers, params=params
             ).is_success

@@ -173,7 +173,14 @@ def test_the_types_of_an_installed_wheel_are_seen(built: dict[str, Path], tmp_pa
     environment = Environment.made(tmp_path)
     environment.install("--no-deps", str(built["wheel"]))
     (tmp_path / "typed.py").write_text(TYPED)
-    command = [sys.executable, "-m", "mypy", "--python-executable", str(environment.bin("python")), "typed.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--python-executable",
+        str(environment.bin("python")),
+        "typed.py",
+    ]
     done = subprocess.run(
         command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
