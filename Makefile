@@ -19,7 +19,11 @@ TWIN := $(addprefix tests/integration/, \
   test_misrouted.py::test_foreign_records_are_counted_named_or_ignored \
   test_ordered_consumer.py::test_one_consumer_behind_several_changes)
 
-.PHONY: demo test test-twin test-openapi test-all sanitize bench chaos soak lint kernel venv prerequisites clean
+LOWEST := build/lowest
+LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
+  integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
+
+.PHONY: demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -33,10 +37,9 @@ prerequisites:
 
 venv: $(VENV)/.installed
 
-# Spark looks for pyspark_* modules along sys.path; setuptools' default editable mode would hide them there.
-$(VENV)/.installed: pyproject.toml setup.py $(KERNEL_SOURCES) | prerequisites
+$(VENV)/.installed: pyproject.toml setup.py spark_ordered_kafka/version.py $(KERNEL_SOURCES) | prerequisites
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' --config-settings editable_mode=compat
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
 demo: venv
@@ -64,6 +67,14 @@ test-twin: venv
 test-openapi: venv
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
 
+# The lowest versions of what is depended on; $(VENV) has the highest. Starlette's client for tests needs httpx there.
+test-lowest: kernel
+	@rm -rf $(LOWEST)
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --constraint tests/constraints/lowest.txt --editable '.[all]' \
+	  pytest pytest-timeout pytest-xdist hypothesis httpx
+	$(LOWEST)/bin/python -m pytest -m "not long" $(LOWEST_TESTS)
+
 # All of it in both ways.
 test-all: lint kernel
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
@@ -86,7 +97,7 @@ sanitize: venv
 
 # Where kafkarrow cannot be had, its row says so.
 bench: venv
-	-$(BIN)/python -m pip install --quiet --editable '.[bench]' --config-settings editable_mode=compat
+	-$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks run --scale $(SCALE) $(BENCH)
 
 chaos: venv
