@@ -111,10 +111,11 @@ class LocalCluster:
             if state is None:
                 state = new_state(self._parameters, ports)
             check_agreement(self._parameters, state, self.directory)
+            if state.secure:
+                require("zookeeper-sasl", "a secured local cluster")
             self._end_orphans(state)
             self._resize_controllers(state, ports)
             if state.secure:
-                require("zookeeper-sasl", "a secured local cluster")
                 secrets_of(self.directory).create()
             with Launcher(self.directory, state, self._progress) as launcher:
                 kafka = state.of("broker", "kraft")

@@ -20,7 +20,7 @@ from tests.packaging.requirements import ROOT
 from tests.servers import unique_name
 from tests.streams import create
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.timeout(1200)
 
 SHARE = "share/spark-ordered-kafka"
 SHIPPED = {
@@ -136,6 +136,7 @@ def topic(cluster: LocalCluster) -> list[str]:
     return [cluster.bootstrap_servers, cluster.controller_url, name]
 
 
+@pytest.mark.long
 def test_what_is_in_them(built: dict[str, Path]) -> None:
     with zipfile.ZipFile(built["wheel"]) as wheel:
         packed = set(wheel.namelist())
@@ -150,6 +151,7 @@ def test_what_is_in_them(built: dict[str, Path]) -> None:
     assert {"spark_ordered_kafka/native/src/kernel.h", "setup.py", "CHANGELOG.md"} <= names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_an_installation_without_and_with_extras(
     kind: str, built: dict[str, Path], topic: list[str], tmp_path: Path
@@ -169,6 +171,7 @@ def test_an_installation_without_and_with_extras(
     assert "local status" in found
 
 
+@pytest.mark.long
 def test_the_types_of_an_installed_wheel_are_seen(built: dict[str, Path], tmp_path: Path) -> None:
     environment = Environment.made(tmp_path)
     environment.install("--no-deps", str(built["wheel"]))
@@ -188,6 +191,7 @@ def test_the_types_of_an_installed_wheel_are_seen(built: dict[str, Path], tmp_pa
     assert 'Argument 1 to "produce" of "OrderedProducer" has incompatible type "int"' in error
 
 
+@pytest.mark.long
 def test_spark_finds_the_format_of_an_editable_installation(
     tree: Path, topic: list[str], tmp_path: Path
 ) -> None:

@@ -18,9 +18,13 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with this package and what it is installed with when no extra is asked for, and nothing else."""
-    directory = tmp_path_factory.mktemp("plain")
+    return installed(tmp_path_factory.mktemp("plain"))
+
+
+def installed(directory: Path, *extras: str) -> Path:
+    """``directory``, with links to this package and to what it is installed with when some extras are asked for."""
     (directory / "spark_ordered_kafka").symlink_to(ROOT / "spark_ordered_kafka")
-    for name in with_dependencies(required()):
+    for name in with_dependencies(required(*extras)):
         for file in metadata.distribution(name).files or ():
             top = file.parts[0]
             if top not in ("..", "__pycache__") and not (directory / top).exists():
@@ -122,3 +126,16 @@ ZooKeeperSettings("zk:2181", sasl_username="controller", sasl_password="hunter2"
     assert "ConfigError: zookeeper.sasl.username has the value 'controller'" in last
     assert "pip install 'spark-ordered-kafka[zookeeper-sasl]'; or set zookeeper.digest.username" in last
     assert "hunter2" not in done.stderr
+
+
+def test_a_secured_local_cluster_says_which_extra_it_needs(tmp_path: Path) -> None:
+    """And nothing of it has begun: the directory may be that of another cluster."""
+    local = installed(tmp_path, "local")
+    words = ["local", "up", "--dir", str(tmp_path / "cluster")]
+    done = run(local, "-m", "spark_ordered_kafka.cli", *words, "--secure")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: a secured local cluster needs puresasl, which is not installed: "
+        "pip install 'spark-ordered-kafka[zookeeper-sasl]'\n"
+    )
+    assert {path.name for path in (tmp_path / "cluster").iterdir()} <= {".lock"}
