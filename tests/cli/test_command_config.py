@@ -96,3 +96,16 @@ def test_a_token_is_made_with_its_entry() -> None:
     )
     assert again.stdout == f"entry: {entry}\n"
     assert token not in again.output
+
+
+def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    text = "controller.url = https://c:1\ncontroller.username=al\\\n    ice\ncontroller.password=a\\u00e9\\\\b\\=c \\\n"
+    _, credentials = connection(None, written(tmp_path, text))
+    assert (credentials.username, credentials.password) == ("alice", "a\u00e9\\b=c ")
+
+
+@pytest.mark.parametrize("text", ["controller.token=a\\u00zz", "hunter2 hunter2", "controller.token hunter2"])
+def test_what_is_no_property_is_refused_without_being_shown(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="lines of the form name=value are needed") as found:
+        connection("https://c:1", written(tmp_path, text))
+    assert "hunter2" not in str(found.value)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from spark_ordered_kafka.version import __version__
+
 PROBE = """
 import json, sys
 from spark_ordered_kafka.cli import app
@@ -50,3 +52,17 @@ def test_help_needs_no_more_than_the_command_that_is_asked_about(
     assert not modules & (HEAVY - {"pydantic", "rich"} if words else HEAVY)
     groups = {"topics", "reassign", "local", "controller", "demo"}
     assert {name for name in groups if f"spark_ordered_kafka.cli.{name}" in modules} == imported
+
+
+def test_the_version_needs_no_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, "--version"], capture_output=True, timeout=60, text=True
+    )
+    assert done.stdout == f"ordered-kafka {__version__}\n"
+    modules = set(json.loads(done.stderr))
+    assert not modules & (HEAVY | {"importlib.metadata"})
+    assert not {name for name in modules if name.startswith("spark_ordered_kafka.")} - {
+        "spark_ordered_kafka.cli",
+        "spark_ordered_kafka.cli.grouping",
+        "spark_ordered_kafka.version",
+    }

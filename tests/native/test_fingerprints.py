@@ -66,7 +66,10 @@ REVERSED = pa.struct({"value": pa.binary(), "key": pa.string()})
     [
         (pa.array([[b"a"]]), "list<struct<key: utf8, value: binary>>"),
         (pa.array([[{"key": "a"}]]), "list<struct<key: utf8, value: binary>>"),
-        (pa.array([[{"value": b"a", "key": "a"}]], pa.list_(REVERSED)), "list<struct<key: utf8, value: binary>>"),
+        (
+            pa.array([[{"value": b"a", "key": "a"}]], pa.list_(REVERSED)),
+            "list<struct<key: utf8, value: binary>>",
+        ),
         (pa.array([[{"key": b"a", "value": b"a"}]]), "headers' key must be of Arrow's format u or U, not z"),
         (pa.array([[{"key": "a", "value": "a"}]]), "headers' value must be of Arrow's format z or Z, not u"),
         ([[]], "headers must be an Arrow array"),
