@@ -17,6 +17,7 @@ from spark_ordered_kafka.controller.state.records import (
     DeletionRecord,
     LayoutRecord,
     PartitionRecord,
+    ReleaseRecord,
     TopicRecord,
 )
 from spark_ordered_kafka.controller.state.reviews import ReviewRecord
@@ -37,6 +38,7 @@ RECORDS: dict[str, type[Record]] = {
     "/topics/<t>/partitions/<p>": PartitionRecord,
     "/admin/create_topics/<t>": CreationRecord,
     "/admin/delete_topics/<t>": DeletionRecord,
+    "/admin/release_topics/<t>": ReleaseRecord,
     "/admin/reassign_partitions": PlanRecord,
     "/admin/reassign_partitions_status/<id>": RequestRecord,
     "/admin/reassign_partitions_status/<id>/moves": MovesRecord,

@@ -11,6 +11,7 @@ from spark_ordered_kafka.cli.alter import alter
 from spark_ordered_kafka.cli.deletion import delete
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.partitions import delete_records, describe
+from spark_ordered_kafka.cli.release import release
 from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, parse_assignment
 from spark_ordered_kafka.errors import ConfigError
 
@@ -137,5 +138,6 @@ def list_topics(
 
 app.command()(describe)
 app.command()(alter)
+app.command()(release)
 app.command()(delete)
 app.command("delete-records")(delete_records)

@@ -155,6 +155,16 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
         """Take a topic that exists in Kafka under management."""
         return self._call(schemas.TopicResult, "POST", topic_path(topic, "adopt"), body=request)
 
+    def release_topic(self, topic: str, request: schemas.ReleaseTopicRequest) -> schemas.TopicResult:
+        """Release a topic from management: Kafka keeps it with its records, ordered writers and readers end with an error."""
+        return self._call(
+            schemas.TopicResult,
+            "POST",
+            topic_path(topic, "release"),
+            body=request,
+            extra_timeout=patience_of(request.timeout_ms),
+        )
+
     def alter_topic(
         self, topic: str, request: schemas.AlterTopicRequest, *, wait: float | None = None
     ) -> schemas.TopicResult:

@@ -29,13 +29,20 @@ _KEY = "topic.policy.class"
 _log = logging.getLogger(__name__)
 
 Operation = Literal[
-    "create", "partition_count", "replication_factor", "reassignment", "ordered_delivery", "config", "delete"
+    "create",
+    "partition_count",
+    "replication_factor",
+    "reassignment",
+    "ordered_delivery",
+    "config",
+    "delete",
+    "release",
 ]
 
 
 @dataclass(frozen=True)
 class TopicRequest:
-    """The topic as it would be after a request; for a deletion, as it is before.
+    """The topic as it would be after a request; for a deletion or release, as it is before.
 
     Attributes:
         operation: the kind of request. A request for several operations gets one call of ``validate`` for each.

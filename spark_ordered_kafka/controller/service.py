@@ -45,6 +45,7 @@ from spark_ordered_kafka.controller.topics.folding import Folding
 from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
 from spark_ordered_kafka.controller.topics.positions import GroupPositions
 from spark_ordered_kafka.controller.topics.queries import Topics
+from spark_ordered_kafka.controller.topics.release import TopicReleaser
 from spark_ordered_kafka.controller.topics.retirement import Retirement
 from spark_ordered_kafka.controller.topics.truncation import TruncationCheck
 from spark_ordered_kafka.controller.topics.writer_names import WriterNames
@@ -180,6 +181,17 @@ class ControllerService:
             self._clock,
             read_timeout,
         )
+        self.releaser = TopicReleaser(
+            self.admin,
+            znodes,
+            self.topics,
+            pending,
+            self._policy,
+            lambda topic, logs: self.drain.waiting_groups(topic, logs),
+            self.changes.starting,
+            self._clock,
+            settings.request_timeout,
+        )
         self.alteration = TopicAlteration(
             self.admin, self.topics, self.changes, self._policy, settings.request_timeout
         )
@@ -251,6 +263,7 @@ class ControllerService:
             thread.join(_STOP_TIMEOUT)
             self.workers.shutdown(wait=False, cancel_futures=True)
             self.deleter.close()
+            self.releaser.close()
             self.authenticator.close()
             for query in self._queries:
                 query.close()
@@ -328,6 +341,7 @@ class ControllerService:
         try:
             self.changes.resume_all()
             self.deleter.resume_all()
+            self.releaser.resume_all()
             self.reassignments.resume_all()
             self.reassigner.resume_all()
             creations.start()
@@ -343,10 +357,12 @@ class ControllerService:
             self._active.clear()
             self.changes.begin_stop()
             self.deleter.begin_stop()
+            self.releaser.begin_stop()
             self.reassigner.begin_stop()
             self._retirement.stop(_STOP_TIMEOUT)
             self.changes.stop_all(_STOP_TIMEOUT)
             self.deleter.stop_all(_STOP_TIMEOUT)
+            self.releaser.stop_all(_STOP_TIMEOUT)
             self.reassigner.stop_all(_STOP_TIMEOUT)
             self._await_registration()
             self.metrics.count_leadership("lost")

@@ -84,7 +84,16 @@ class LossGuard:
 
     def _same_topic(self, snapshot: TopicSnapshot, offset: TopicOffset) -> TopicOffset:
         if offset.topic_id == snapshot.topic_id:
-            return offset
+            newest = snapshot.history.current.epoch
+            if offset.layout_epoch <= newest:
+                return offset
+            # Layout epochs of an adoption begin at 0 (D-256).
+            self.report(
+                f"topic {snapshot.topic!r} was released from management and adopted again: the checkpoint knows layout epoch"
+                f" {offset.layout_epoch}, and the topic is at {newest}. What was not read by then is in no order, and"
+                " (layout_epoch, offset) does not go on from there"
+            )
+            return replace(offset, layout_epoch=newest)
         self.report(
             f"topic {snapshot.topic!r} was deleted and created again: the checkpoint knows id {offset.topic_id},"
             f" the topic has {snapshot.topic_id}; it would be read from its start"

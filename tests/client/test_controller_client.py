@@ -50,6 +50,7 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("GET", "/v1/topics/{topic}"): lambda c: c.topic("t", details=True),
     ("PATCH", "/v1/topics/{topic}"): lambda c: c.alter_topic("t", schemas.AlterTopicRequest(), wait=1),
     ("POST", "/v1/topics/{topic}/adopt"): lambda c: c.adopt_topic("t", schemas.AdoptTopicRequest()),
+    ("POST", "/v1/topics/{topic}/release"): lambda c: c.release_topic("t", schemas.ReleaseTopicRequest()),
     ("GET", "/v1/topics/{topic}/layout"): lambda c: c.layout("t", 3),
     ("GET", "/v1/topics/{topic}/leader-epochs"): lambda c: c.leader_epochs("t", [0, 1]),
     ("POST", "/v1/topics/{topic}/delete-records"): lambda c: c.delete_records("t", schemas.DeleteRecordsRequest()),

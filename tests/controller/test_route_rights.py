@@ -55,6 +55,7 @@ def test_the_openapi_document_says_what_right_an_operation_needs(app: FastAPI) -
     operations = {
         (path, method): operation for path, methods in paths.items() for method, operation in methods.items()
     }
-    assert operations[("/v1/topics/{topic}/adopt", "post")][EXTENSION] == ["ALTER on the topic"]
+    for route in ("adopt", "release"):
+        assert operations[(f"/v1/topics/{{topic}}/{route}", "post")][EXTENSION] == ["ALTER on the topic"]
     assert operations[("/v1/brokers", "get")][EXTENSION] == ["DESCRIBE on the cluster"]
     assert {path for (path, _), operation in operations.items() if not operation[EXTENSION]} <= OPEN_PATHS

@@ -1,6 +1,7 @@
 """A controller process that dies, as by ``kill -9``, before the instruction that a file names.
 
-The file holds the label of an instruction (see :func:`label`); it is removed when the process dies of it.
+The file holds the label of an instruction (see :func:`label`), or one of ``RELEASE_STEPS``; it is removed when the process
+dies of it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -16,6 +20,13 @@ from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.change.protocol import Instruction, Persist
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, ZooKeeperSettings
+
+RELEASE_STEPS = {
+    "release:record": ("_znodes", "record_release"),
+    "release:fence": (None, "_fence"),
+    "release:end": ("_znodes", "end_release"),
+}
+"""Calls of the releaser before which the process may die: attribute of the releaser (None: itself) and method."""
 
 
 def label(instruction: Instruction) -> str:
@@ -35,10 +46,13 @@ def main(
     """Serve until killed; times in seconds."""
     logging.basicConfig(level=logging.INFO)
 
-    def before(instruction: Instruction) -> None:
-        if armed.exists() and armed.read_text() == label(instruction):
+    def die_of(name: str) -> None:
+        if armed.exists() and armed.read_text() == name:
             armed.unlink()
             os._exit(137)
+
+    def before(instruction: Instruction) -> None:
+        die_of(label(instruction))
 
     url = f"http://127.0.0.1:{port}"
     service = ControllerService(
@@ -51,8 +65,16 @@ def main(
         before=before,
     )
     service.start()
+    for name, (owner, method) in RELEASE_STEPS.items():
+        target = service.releaser if owner is None else getattr(service.releaser, owner)
+        setattr(target, method, partial(_after, partial(die_of, name), getattr(target, method)))
     uvicorn.run(create_app(service), host="127.0.0.1", port=port, log_config=None, access_log=False)
     service.stop()
+
+
+def _after(first: Callable[[], None], call: Callable[..., Any], *args: Any) -> Any:
+    first()
+    return call(*args)
 
 
 if __name__ == "__main__":

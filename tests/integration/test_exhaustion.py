@@ -183,6 +183,7 @@ MUTATING = [
     ("POST", "/v1/replica-log-dirs"),
     ("PATCH", "/v1/topics/{topic}"),
     ("POST", "/v1/topics/{topic}/adopt"),
+    ("POST", "/v1/topics/{topic}/release"),
     ("POST", "/v1/topics/{topic}/truncations"),
     ("PUT", "/v1/brokers/1/guard-rails"),
 ]

@@ -66,6 +66,15 @@ class AdoptTopicRequest(Request):
     validate_only: bool = False
 
 
+class ReleaseTopicRequest(Request):
+    """``POST /v1/topics/{t}/release``. ``force`` releases the topic though consumer groups have not read all that was written
+    before its last partition change."""
+
+    force: bool = False
+    validate_only: bool = False
+    timeout_ms: TimeoutMs | None = None
+
+
 class AlterTopicRequest(Request):
     """``PATCH /v1/topics/{t}``. What is None stays as it is; a config of None goes back to Kafka's default."""
 

@@ -7,7 +7,8 @@ from spark_ordered_kafka.controller.zk.session import ROOT
 TOPICS = f"{ROOT}/topics"
 CREATIONS = f"{ROOT}/admin/create_topics"
 DELETIONS = f"{ROOT}/admin/delete_topics"
-FIXED_PATHS = (TOPICS, CREATIONS, DELETIONS)
+RELEASES = f"{ROOT}/admin/release_topics"
+FIXED_PATHS = (TOPICS, CREATIONS, DELETIONS, RELEASES)
 """Made at the start of every controller."""
 
 

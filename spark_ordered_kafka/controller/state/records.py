@@ -22,7 +22,8 @@ class TopicRecord(Record):
     """``/topics/<t>``. Layouts before ``first_layout_epoch`` were folded: no records of their epochs exist.
 
     ``ended_changes`` has the ids of the last changes, ``created_by`` the id of the request that created the topic: requests
-    that are sent again are recognized by them.
+    that are sent again are recognized by them. ``deleting_since``: the topic is about to leave management, and no other module
+    may use it any more; ``releasing``: Kafka keeps it, which a version that does not know this leaves to one that does.
     """
 
     topic_id: str
@@ -37,6 +38,7 @@ class TopicRecord(Record):
     ended_changes: tuple[str, ...] = ()
     created_by: str | None = None
     deleting_since: float | None = None
+    releasing: bool = False
 
     @property
     def is_newer(self) -> bool:
@@ -122,5 +124,11 @@ class CreationRecord(Record):
 
 class DeletionRecord(Record):
     """``/admin/delete_topics/<t>``: a deletion that has begun and not ended; the topic's record has ``deleting_since``."""
+
+    topic_id: str
+
+
+class ReleaseRecord(Record):
+    """``/admin/release_topics/<t>``: a release that has begun and not ended; the topic's record is ``releasing``."""
 
     topic_id: str

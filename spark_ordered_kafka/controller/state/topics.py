@@ -13,6 +13,7 @@ from spark_ordered_kafka.client.schemas import Open
 from spark_ordered_kafka.controller.state.paths import (
     CREATIONS,
     DELETIONS,
+    RELEASES,
     TOPICS,
     layout_path,
     partition_path,
@@ -23,6 +24,7 @@ from spark_ordered_kafka.controller.state.records import (
     DeletionRecord,
     LayoutRecord,
     PartitionRecord,
+    ReleaseRecord,
     RemovedStatus,
     TopicRecord,
     owned_topic,
@@ -33,6 +35,7 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.updates import updated
 
 _ItemT = TypeVar("_ItemT")
+_IntentT = TypeVar("_IntentT", DeletionRecord, ReleaseRecord)
 # A ZooKeeper packet may have 1 MB (jute.maxbuffer). An operation has 300 to 450 bytes with the longest name of a topic, and a
 # layout of 10,000 partitions may go with them.
 _OPERATIONS_PER_TRANSACTION = 500
@@ -314,23 +317,40 @@ class Znodes:
         transaction.delete(f"{CREATIONS}/{topic}")
         self._session.commit(transaction, f"{CREATIONS}/{topic}")
 
-    # -- deletions ----------------------------------------------------------------------------------------------
+    # -- deletions and releases ---------------------------------------------------------------------------------
 
     def deletions(self) -> dict[str, str]:
         """Topics whose deletion has begun and not ended, with the ids of the topics to delete."""
-        intents = self._session.children(DELETIONS)
-        return {
-            topic: parse(DeletionRecord, intents[topic], f"{DELETIONS}/{topic}").topic_id
-            for topic in sorted(intents)
-        }
+        return self._leaving(DELETIONS, DeletionRecord)
+
+    def releases(self) -> dict[str, str]:
+        """Topics whose release has begun and not ended, with their ids."""
+        return self._leaving(RELEASES, ReleaseRecord)
+
+    def _leaving(self, parent: str, kind: type[_IntentT]) -> dict[str, str]:
+        intents = self._session.children(parent)
+        return {topic: parse(kind, intents[topic], f"{parent}/{topic}").topic_id for topic in sorted(intents)}
 
     def record_deletion(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
         """Write the topic's record, which ``transform`` marks for deletion, and the intent to delete it."""
-        path = f"{DELETIONS}/{topic}"
+        return self._record_leaving(topic, transform, DELETIONS, DeletionRecord)
+
+    def record_release(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
+        """Write the topic's record, which ``transform`` marks as ``releasing``, and the intent to release it."""
+        return self._record_leaving(topic, transform, RELEASES, ReleaseRecord)
+
+    def _record_leaving(
+        self,
+        topic: str,
+        transform: Callable[[TopicRecord], TopicRecord],
+        parent: str,
+        kind: type[DeletionRecord | ReleaseRecord],
+    ) -> TopicRecord:
+        path = f"{parent}/{topic}"
         there = self._exists(path)
 
         def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
-            _put(transaction, path, dump(DeletionRecord(topic_id=new.topic_id)), there)
+            _put(transaction, path, dump(kind(topic_id=new.topic_id)), there)
 
         return self.update_topic(topic, transform, extend)
 
@@ -346,14 +366,21 @@ class Znodes:
 
     def end_deletion(self, topic: str, topic_id: str) -> None:
         """Delete the record of the topic of that id, and the intent; a topic that has replaced it stays."""
+        self._end_leaving(topic, topic_id, DELETIONS)
+
+    def end_release(self, topic: str, topic_id: str) -> None:
+        """As :meth:`end_deletion`, of a release."""
+        self._end_leaving(topic, topic_id, RELEASES)
+
+    def _end_leaving(self, topic: str, topic_id: str, parent: str) -> None:
         path = topic_path(topic)
         transaction = self._session.transaction()
         read = self._read_topic(topic)
         if read is not None and read[0].topic_id == topic_id:
             transaction.check(path, read[1])  # read again below, when it may have been replaced
             self._delete_namesake(transaction, topic, "")
-        if self._exists(f"{DELETIONS}/{topic}"):
-            transaction.delete(f"{DELETIONS}/{topic}")
+        if self._exists(f"{parent}/{topic}"):
+            transaction.delete(f"{parent}/{topic}")
         self._session.commit(transaction, path)
         for key in list(self._layouts):
             if key[:2] == (topic, topic_id):

@@ -329,7 +329,7 @@ def register(
 
 def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
     """Raises RequestError TOPIC_ALREADY_EXISTS when the topic that Kafka has under that name is managed, or when a topic of
-    that name is being deleted.
+    that name is being deleted or released.
 
     Ignores the record of a topic that was deleted outside of this system (D-031).
     """
@@ -337,9 +337,12 @@ def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
     if record is None:
         return
     if record.deleting_since is not None:
-        raise RequestError(
-            ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is being deleted: wait until it is gone"
+        how = (
+            "released from management: wait until it has ended"
+            if record.releasing
+            else "deleted: wait until it is gone"
         )
+        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is being {how}")
     description = admin.describe_topics([topic]).get(topic)
     if description is not None and description.topic_id == record.topic_id:
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is under management already")

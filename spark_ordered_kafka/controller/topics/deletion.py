@@ -6,12 +6,10 @@ completes a deletion that was cut off. Every step may be repeated.
 
 from __future__ import annotations
 
-import contextvars
 import logging
 import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.policy import PolicyCheck, present
@@ -20,9 +18,10 @@ from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.topics.creation import check_name
+from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
 from spark_ordered_kafka.controller.topics.queries import Topics
-from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, ZooKeeperError
-from spark_ordered_kafka.errors import OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
+from spark_ordered_kafka.errors import RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.deletions import TopicDeletions
@@ -32,11 +31,9 @@ from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
-_THREADS = 4
-_FIRST_RETRY, _LAST_RETRY = 0.2, 5.0
 
 
-class TopicDeleter:
+class TopicDeleter(LeavingTopics):
     """Deletes topics; continues each deletion until it is done or this process is deposed.
 
     ``clock`` gives seconds since the epoch; ``timeout`` (seconds) bounds each step.
@@ -52,6 +49,7 @@ class TopicDeleter:
         clock: Callable[[], float],
         timeout: float,
     ) -> None:
+        super().__init__("deletion", Fencer(admin), timeout)
         self._admin = admin
         self._configs = TopicConfigs(admin.requests, timeout)
         self._znodes = znodes
@@ -59,15 +57,8 @@ class TopicDeleter:
         self._capacities = capacities
         self._policy = policy
         self._clock = clock
-        self._timeout = timeout
-        self._fencer = Fencer(admin)
         self._kafka = TopicDeletions(admin.requests, timeout=timeout)
         self._groups = ConsumerGroups(admin.requests, timeout=timeout)
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="delete-topic")
-        # Each with the event that stops it.
-        self._jobs: dict[tuple[str, str], tuple[Future[None], threading.Event]] = {}
 
     def begin(
         self, topic: str, *, principal: str, validate_only: bool
@@ -81,7 +72,7 @@ class TopicDeleter:
         result = schemas.TopicResult(topic=topic)
         check_name(topic)
         pending = self._znodes.topic(topic)
-        if pending is not None and pending.deleting_since is not None:
+        if pending is not None and pending.deleting_since is not None and not pending.releasing:
             return result, None if validate_only else self._job(topic, pending.topic_id)
         record, _ = self._topics.record(topic)
         refuse_second(topic, record.change)
@@ -112,70 +103,8 @@ class TopicDeleter:
             raise
         return result, self._job(topic, record.topic_id)
 
-    def resume_all(self) -> None:
-        """Resume every deletion recorded in ZooKeeper."""
-        self._stop = threading.Event()
-        for topic, topic_id in self._znodes.deletions().items():
-            _log.info("topic %s: resuming its deletion", topic)
-            self._job(topic, topic_id)
-
-    def begin_stop(self) -> None:
-        """Begin no further step."""
-        self._stop.set()
-
-    def stop_all(self, timeout: float) -> None:
-        """Stop between two steps; waits ``timeout`` seconds in all."""
-        self._stop.set()
-        with self._lock:
-            jobs = {key: job for key, (job, _) in self._jobs.items()}
-        late = wait(jobs.values(), timeout).not_done
-        for (topic, _), job in jobs.items():
-            if job in late:
-                _log.warning("topic %s: its deletion did not stop within %g s", topic, timeout)
-
-    def close(self) -> None:
-        """End the threads; after :meth:`stop_all`."""
-        self._threads.shutdown(wait=False)
-
-    def _job(self, topic: str, topic_id: str) -> Future[None]:
-        with self._lock:
-            known, stop = self._jobs.get((topic, topic_id), (None, None))
-            # A stopped job that waits for Kafka will not complete the deletion when this process leads again.
-            if known is not None and stop is self._stop and not known.done():
-                return known
-            context = contextvars.copy_context()
-            job = self._threads.submit(context.run, self._run, topic, topic_id, self._stop)
-            self._jobs[topic, topic_id] = job, self._stop
-        job.add_done_callback(lambda _: self._forget(topic, topic_id))
-        return job
-
-    def _forget(self, topic: str, topic_id: str) -> None:
-        with self._lock:
-            job, _ = self._jobs.get((topic, topic_id), (None, None))
-            if job is not None and job.done():
-                del self._jobs[topic, topic_id]
-
-    def _run(self, topic: str, topic_id: str, stop: threading.Event) -> None:
-        pause = _FIRST_RETRY
-        while not stop.is_set():
-            try:
-                self._attempt(topic, topic_id, stop)
-            except DeposedError:
-                break
-            except OrderedKafkaError as error:
-                # The topic's layouts may be folded at the same time.
-                if not error.retriable and not isinstance(error, ConflictError):
-                    _log.warning("topic %s: its deletion ends: %s", topic, error)
-                    raise
-                _log.warning("topic %s: its deletion is tried again in %g s: %s", topic, pause, error)
-            except Exception:
-                _log.exception("topic %s: its deletion met a bug", topic)
-                raise
-            else:
-                return
-            stop.wait(pause)
-            pause = min(2 * pause, _LAST_RETRY)
-        raise DeposedError
+    def _recorded(self) -> Mapping[str, str]:
+        return self._znodes.deletions()
 
     def _attempt(self, topic: str, topic_id: str, stop: threading.Event) -> None:
         unfenced: UnavailableError | None = None
@@ -207,12 +136,6 @@ class TopicDeleter:
         self._znodes.end_deletion(topic, topic_id)
         self._capacities.forget(topic)
         _log.info("topic %s: deleted", topic)
-
-    def _fence(self, topic: str) -> None:
-        deadline = time.monotonic() + self._timeout
-        writers = self._fencer.list_writers(id_prefix(topic), deadline)
-        unfenced = tuple(name for name, writer in writers.items() if not writer.is_left)
-        self._fencer.fence(unfenced, deadline, lambda _: None)
 
     def _forget_ledgers(self, topic: str) -> None:
         """Else a writer of the same name would take its first batches in a new topic of that name for written (D-035).

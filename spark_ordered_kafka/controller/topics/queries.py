@@ -41,7 +41,7 @@ class Topics:
         if record is not None and record.deleting_since is None:
             return record, version
         if record is not None:
-            reason = "is being deleted"
+            reason = "is being released from management" if record.releasing else "is being deleted"
         elif topic in self._admin.describe_topics([topic]):
             reason = "is not under management: adopt it (ordered-kafka topics adopt)"
         else:

@@ -38,16 +38,18 @@ async def await_changes(
     return [_ended(item, future, wait) for item, future in zip(results, wrapped, strict=True)]
 
 
-async def await_deletions(
+async def await_leaving(
+    what: str,
     begun: Sequence[tuple[schemas.TopicResult, Future[None] | None] | OrderedKafkaError],
-    left: float,
+    deadline: float,
     timeout: float,
 ) -> list[schemas.TopicResult | OrderedKafkaError]:
-    """Results of deletions after at most ``left`` seconds; ``timeout`` is the whole time they had, for messages."""
+    """Results of deletions or releases, at the latest at ``deadline`` (monotonic seconds). For messages: ``what`` they are, and
+    the whole time they had."""
     going = [None if isinstance(one, OrderedKafkaError) or one[1] is None else one[1] for one in begun]
     pending = [asyncio.wrap_future(future) for future in going if future is not None]
     if pending:
-        await asyncio.wait(pending, timeout=left)
+        await asyncio.wait(pending, timeout=max(0.0, deadline - time.monotonic()))
     for one in pending:
         one.add_done_callback(retrieve_exception)
     found: list[schemas.TopicResult | OrderedKafkaError] = []
@@ -59,13 +61,13 @@ async def await_deletions(
         elif not future.done():
             found.append(
                 UnavailableError(
-                    f"the deletion is not done within {timeout:g} s: it continues in the background"
+                    f"the {what} is not done within {timeout:g} s: it continues in the background"
                 )
             )
         elif (error := future.exception()) is None:
             found.append(item[0])
         elif isinstance(error, DeposedError):
-            found.append(UnavailableError(f"the next controller completes the deletion: {error}"))
+            found.append(UnavailableError(f"the next controller completes the {what}: {error}"))
         elif isinstance(error, OrderedKafkaError):
             found.append(error)
         else:

@@ -13,7 +13,9 @@ from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.parsing import is_topic_name
 
-_ABOUT_LAYOUTS: Final = frozenset({"/v1/partition-counts", "/v1/topics/{topic}/delete-records"})
+_ABOUT_LAYOUTS: Final = frozenset(
+    {"/v1/partition-counts", "/v1/topics/{topic}/delete-records", "/v1/topics/{topic}/release"}
+)
 _ABOUT_REPLICAS: Final = frozenset({"/v1/reassignments", "/v1/replication-factors", "/v1/replica-log-dirs"})
 _LENGTH: Final = 16
 

@@ -1,4 +1,4 @@
-"""Routes by which topics are deleted."""
+"""Routes by which topics leave management: deleted, or released."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.items import each, only, seconds, topic_results
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_topic
-from spark_ordered_kafka.controller.api.http.waiting import await_deletions
+from spark_ordered_kafka.controller.api.http.waiting import await_leaving
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import OrderedKafkaError
 
@@ -29,7 +29,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         begin = partial(service.deleter.begin, principal=caller.principal, validate_only=validate_only)
         work = [(topic, partial(begin, topic)) for topic in topics]
         begun = await each(service, caller, operation, work, timeout)
-        return await await_deletions(begun, max(0.0, deadline - time.monotonic()), timeout)
+        return await await_leaving(service.deleter.what, begun, deadline, timeout)
 
     @app.delete("/v1/topics/{topic}", dependencies=[*active, on_topic(service, Operation.DELETE)])
     async def delete_topic(
@@ -56,3 +56,16 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         timeout = seconds(request.timeout_ms)
         found = await delete(request.topics, caller, Operation.DELETE, request.validate_only, timeout)
         return topic_results(request.topics, found)
+
+    @app.post("/v1/topics/{topic}/release", dependencies=[*active, on_topic(service, Operation.ALTER)])
+    async def release_topic(
+        topic: str,
+        request: schemas.ReleaseTopicRequest,
+        caller: Annotated[Caller, Depends(caller_of)],
+    ) -> schemas.TopicResult:
+        """Release a topic from management; Kafka keeps it with its records and configuration."""
+        timeout = seconds(request.timeout_ms)
+        deadline = time.monotonic() + timeout
+        work = partial(service.releaser.begin, topic, request, principal=caller.principal)
+        begun = await each(service, caller, None, [(topic, work)], timeout)
+        return only(await await_leaving(service.releaser.what, begun, deadline, timeout))

@@ -1,0 +1,117 @@
+"""Background work by which topics leave management: one job per topic, repeated until it is done or this process is deposed."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final
+
+from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError
+from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.ids import id_prefix
+
+_log = logging.getLogger(__name__)
+_THREADS = 4
+_FIRST_RETRY, _LAST_RETRY = 0.2, 5.0
+
+
+class LeavingTopics(ABC):
+    """Runs the jobs. Subclasses have the steps, of which each may be repeated. ``timeout`` (seconds) bounds a step."""
+
+    what: Final[str]
+    """For messages: ``deletion``."""
+
+    def __init__(self, what: str, fencer: Fencer, timeout: float) -> None:
+        self.what = what
+        self._fencer = fencer
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=what)
+        # Each with the event that stops it.
+        self._jobs: dict[tuple[str, str], tuple[Future[None], threading.Event]] = {}
+
+    @abstractmethod
+    def _recorded(self) -> Mapping[str, str]:
+        """What has begun and not ended, by ZooKeeper: topic -> topic id."""
+
+    @abstractmethod
+    def _attempt(self, topic: str, topic_id: str, stop: threading.Event) -> None:
+        """All steps; an error that is retriable, or a ConflictError, has them repeated."""
+
+    def resume_all(self) -> None:
+        """Resume all that is recorded in ZooKeeper."""
+        self._stop = threading.Event()
+        for topic, topic_id in self._recorded().items():
+            _log.info("topic %s: resuming its %s", topic, self.what)
+            self._job(topic, topic_id)
+
+    def begin_stop(self) -> None:
+        """Begin no further step."""
+        self._stop.set()
+
+    def stop_all(self, timeout: float) -> None:
+        """Stop between two steps; waits ``timeout`` seconds in all."""
+        self._stop.set()
+        with self._lock:
+            jobs = {key: job for key, (job, _) in self._jobs.items()}
+        late = wait(jobs.values(), timeout).not_done
+        for (topic, _), job in jobs.items():
+            if job in late:
+                _log.warning("topic %s: its %s did not stop within %g s", topic, self.what, timeout)
+
+    def close(self) -> None:
+        """End the threads; after :meth:`stop_all`."""
+        self._threads.shutdown(wait=False)
+
+    def _job(self, topic: str, topic_id: str) -> Future[None]:
+        with self._lock:
+            known, stop = self._jobs.get((topic, topic_id), (None, None))
+            # A stopped job that waits for Kafka will not complete it when this process leads again.
+            if known is not None and stop is self._stop and not known.done():
+                return known
+            context = contextvars.copy_context()
+            job = self._threads.submit(context.run, self._run, topic, topic_id, self._stop)
+            self._jobs[topic, topic_id] = job, self._stop
+        job.add_done_callback(lambda _: self._forget(topic, topic_id))
+        return job
+
+    def _forget(self, topic: str, topic_id: str) -> None:
+        with self._lock:
+            job, _ = self._jobs.get((topic, topic_id), (None, None))
+            if job is not None and job.done():
+                del self._jobs[topic, topic_id]
+
+    def _run(self, topic: str, topic_id: str, stop: threading.Event) -> None:
+        pause = _FIRST_RETRY
+        while not stop.is_set():
+            try:
+                self._attempt(topic, topic_id, stop)
+            except DeposedError:
+                break
+            except OrderedKafkaError as error:
+                # The topic's layouts may be folded at the same time.
+                if not error.retriable and not isinstance(error, ConflictError):
+                    _log.warning("topic %s: its %s ends: %s", topic, self.what, error)
+                    raise
+                _log.warning("topic %s: its %s is tried again in %g s: %s", topic, self.what, pause, error)
+            except Exception:
+                _log.exception("topic %s: its %s met a bug", topic, self.what)
+                raise
+            else:
+                return
+            stop.wait(pause)
+            pause = min(2 * pause, _LAST_RETRY)
+        raise DeposedError
+
+    def _fence(self, topic: str) -> None:
+        deadline = time.monotonic() + self._timeout
+        writers = self._fencer.list_writers(id_prefix(topic), deadline)
+        unfenced = tuple(name for name, writer in writers.items() if not writer.is_left)
+        self._fencer.fence(unfenced, deadline, lambda _: None)

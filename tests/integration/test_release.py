@@ -1,0 +1,331 @@
+"""Topics released from management: refused while something needs them, cut off anywhere, adopted again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from typer.testing import CliRunner
+
+from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer
+from spark_ordered_kafka.cli import app
+from spark_ordered_kafka.client.schemas import AdoptTopicRequest, ReleaseTopicRequest
+from spark_ordered_kafka.controller.change import protocol as p
+from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.controller.state import topics as znodes_module
+from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
+from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
+from spark_ordered_kafka.errors import DataLossError, RequestError
+from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.ids import id_prefix
+from spark_ordered_kafka.kafka.task import TaskTransaction
+from spark_ordered_kafka.local import LocalCluster
+from tests.inside import session_of, znodes_of
+from tests.integration.controllers import Hold, InProcess, exists, in_process
+from tests.integration.crashing_controller import RELEASE_STEPS
+from tests.integration.test_changes import CrashingController
+from tests.queries import Query, await_stable, everything, verdict
+from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
+from tests.streams import NumberedWriter, change, create, numbered, writer_context
+
+
+def release(controller: InProcess, topic: str, **fields: Any) -> httpx.Response:
+    answer: httpx.Response = controller.http.post(f"/v1/topics/{topic}/release", json=fields)
+    return answer
+
+
+def refused(controller: InProcess, topic: str, error: str, **fields: Any) -> str:
+    """The message of a release that is refused, whether it is only checked or not."""
+    for validate_only in (True, False):
+        answer = release(controller, topic, validate_only=validate_only, **fields)
+        assert answer.json()["error"] == error, answer.text
+    assert controller.topic(topic).topic == topic
+    return str(answer.json()["error_message"])
+
+
+def znode_names(service: ControllerService, path: str = "/ordered-kafka") -> Iterator[str]:
+    """Every znode of the controller's tree."""
+    client = session_of(service).client
+    for child in client.get_children(path):
+        yield f"{path}/{child}"
+        yield from znode_names(service, f"{path}/{child}")
+
+
+def configuration(cluster: LocalCluster, topic: str) -> dict[str, str]:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    found = admin.describe_configs([resource])[resource].result(TIMEOUT)
+    return {name: entry.value for name, entry in found.items()}
+
+
+def fill(cluster: LocalCluster, topic: str, partitions: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for partition in range(partitions):
+        producer.produce(topic, b"value", partition=partition)
+    assert producer.flush(TIMEOUT) == 0
+
+
+def position(cluster: LocalCluster, topic: str, group: str, offsets: dict[int, int]) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    commit_offsets(consumer, [TopicPartition(topic, *at) for at in offsets.items()])
+    consumer.close()
+
+
+def test_nothing_is_left_and_the_topic_may_be_adopted_again(
+    controller: InProcess, kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More than one ZooKeeper transaction takes.
+    monkeypatch.setattr(znodes_module, "_OPERATIONS_PER_TRANSACTION", 3)
+    topic = controller.create(2, configs={"retention.ms": "86400000"})
+    fill(kafka_cluster, topic, 2)
+    assert [controller.alter(topic, count).error for count in (6, 3)] == ["NONE", "NONE"]
+    before = configuration(kafka_cluster, topic)
+    assert release(controller, topic, validate_only=True).status_code == 200
+    assert controller.topic(topic).layout_epoch == 2
+    answer = release(controller, topic)
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"error_code": 0, "error": "NONE", "error_message": None, "topic": topic, "change_id": None},
+    )
+    assert [name for name in znode_names(controller.service) if topic in name] == []
+    assert exists(kafka_cluster, topic)
+    assert configuration(kafka_cluster, topic) == before
+    for again in (release(controller, topic), release(controller, topic, force=True, validate_only=True)):
+        assert (again.status_code, again.json()["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+        assert "is not under management: adopt it" in again.json()["error_message"]
+
+    adopted = controller.http.post(f"/v1/topics/{topic}/adopt", json={"hash": "murmur3"})
+    assert adopted.status_code == 200, adopted.text
+    assert [one.undeleted_partition_count for one in controller.layout(topic).layouts] == [6]
+    assert controller.alter(topic, 8, force=True).error == "NONE"
+    assert controller.topic(topic).layout_epoch == 1
+    assert controller.http.delete(f"/v1/topics/{topic}").status_code == 200
+
+
+def test_a_topic_that_kafka_has_lost_is_released(controller: InProcess, kafka_cluster: LocalCluster) -> None:
+    topic = controller.create(1)
+    assert controller.alter(topic, 2).error == "NONE"
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    admin.delete_topics([topic], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+    assert release(controller, topic).status_code == 200
+    assert znodes_of(controller.service).read_topic(topic) == (None, -1)
+
+
+def test_what_needs_the_topic_keeps_it(controller: InProcess) -> None:
+    topic = controller.create(1)
+    with Hold(p.ReadBoundaries) as hold:
+        controller.before = hold
+        controller.alter(topic, 2, wait=False)
+        hold.await_reached()
+        assert "wait for its end or cancel it" in refused(controller, topic, "PARTITION_CHANGE_IN_PROGRESS")
+        refused(controller, topic, "PARTITION_CHANGE_IN_PROGRESS", force=True)
+    assert controller.await_end(topic).outcome == "done"
+
+    store = ReassignmentStore(session_of(controller.service))
+    move = Move(topic=topic, partition=1, before=(1,), after=(2,))
+    record = store.create(
+        lambda number: RequestRecord(request_id=number, created_at=1.0, principal="User:a"), [move]
+    )
+    message = refused(controller, topic, "REASSIGNMENT_IN_PROGRESS", force=True)
+    assert f"reassignment {record.request_id} moves partition {topic}-1" in message
+    store.delete(record.request_id)
+    assert release(controller, topic).status_code == 200
+
+
+def test_groups_behind_the_last_change_are_named(controller: InProcess, kafka_cluster: LocalCluster) -> None:
+    """Only what was written before the newest layout counts: without layouts, nothing else loses its order."""
+    topic = controller.create(2)
+    fill(kafka_cluster, topic, 2)
+    behind, done = unique_name("behind"), unique_name("done")
+    position(kafka_cluster, topic, behind, {0: 1, 1: 0})
+    position(kafka_cluster, topic, done, {0: 1, 1: 1})
+    assert release(controller, topic, validate_only=True).status_code == 200, "there is one layout"
+    assert controller.alter(topic, 3).error == "NONE"
+    fill(kafka_cluster, topic, 3)
+    message = refused(controller, topic, "INVALID_REQUEST")
+    assert f"consumer group {behind} has not read all" in message
+    assert "partition 1, for example, up to offset 1" in message
+    assert release(controller, topic, force=True, validate_only=True).status_code == 200
+    position(kafka_cluster, topic, behind, {1: 1})
+    assert release(controller, topic).status_code == 200
+
+
+def test_a_release_that_is_cut_off_is_ended_by_the_next_controller(
+    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chroot = unique_name("releasing")
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        topic = first.create(1)
+        first.service.releaser.begin_stop()  # as a process that is about to die
+        answer = release(first, topic)
+        assert (answer.status_code, answer.json()["error"]) == (503, "REQUEST_TIMED_OUT"), answer.text
+        assert "the next controller completes the release" in answer.json()["error_message"]
+        # For everybody it is gone, and cannot be had again yet.
+        for path in ("", "/layout", "/layout?writer=true"):
+            answer = first.http.get(f"/v1/topics/{topic}{path}")
+            assert (answer.status_code, answer.json()["error_code"]) == (404, 3)
+            assert "is being released from management" in answer.json()["error_message"]
+        assert first.http.delete(f"/v1/topics/{topic}").status_code == 404
+        answer = first.http.post(f"/v1/topics/{topic}/adopt", json={})
+        assert (answer.status_code, answer.json()["error"]) == (409, "TOPIC_ALREADY_EXISTS")
+        assert "is being released" in answer.json()["error_message"]
+    with in_process(kafka_cluster, chroot=chroot) as second:
+        await_true(lambda: znodes_of(second.service).releases() == {}, "the release goes on")
+        assert exists(kafka_cluster, topic)
+        assert second.http.post(f"/v1/topics/{topic}/adopt", json={}).status_code == 200
+
+
+@pytest.mark.parametrize("step", RELEASE_STEPS)
+def test_a_controller_that_is_killed_at_any_step_releases_all_or_nothing(
+    kafka_cluster: LocalCluster, tmp_path: Path, step: str
+) -> None:
+    controller = CrashingController(kafka_cluster, tmp_path)
+    topic = unique_name("killed")
+    with controller.running(), httpx.Client(base_url=controller.url, timeout=TIMEOUT) as http:
+        assert http.post("/v1/topics", json={"topic": topic}).status_code == 201
+        controller.armed.write_text(step)
+        with pytest.raises(httpx.TransportError):
+            http.post(f"/v1/topics/{topic}/release", json={})
+        controller.await_crash()
+        controller.start()
+        if step == "release:record":
+            assert http.get(f"/v1/topics/{topic}/layout").status_code == 200, "nothing had begun"
+            assert http.post(f"/v1/topics/{topic}/release", json={}).status_code == 200
+
+        def is_adopted() -> bool:
+            answer = http.post(f"/v1/topics/{topic}/adopt", json={})
+            assert answer.status_code in (200, 409), answer.text
+            return answer.status_code == 200
+
+        await_true(is_adopted, "the next controller ends the release")
+        assert http.delete(f"/v1/topics/{topic}").status_code == 200
+
+
+def test_writers_and_readers_hear_why_they_end_and_go_on_after_an_adoption(
+    cluster: LocalCluster, topic_name: str
+) -> None:
+    create(cluster, topic_name, 2)
+    writer = NumberedWriter(cluster, topic_name, keys=5)
+    writer.write()
+    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
+    producer = OrderedProducer(servers | {"commit.interval.ms": 0})
+    producer.produce(topic_name, b"value", b"key")
+    name = f"{id_prefix(topic_name)}sink:0"
+    task = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
+    task.write(numbered(5, 0, 5))
+    await_stable_without(cluster, topic_name, writer)
+    reading = {"group.id": unique_name("group"), "auto.offset.reset": "earliest"}
+    with (
+        ControllerClient(cluster.controller_url) as client,
+        Query(everything(cluster, topic_name)) as query,
+        OrderedConsumer(servers | reading) as consumer,
+    ):
+        assert client.release_topic(topic_name, ReleaseTopicRequest()).error == "NONE"
+        with pytest.raises(RequestError, match="is not under management: adopt it"):
+            task.commit()
+        task.abort()
+        with pytest.raises(RequestError, match="is not under management: adopt it"):
+            producer.commit()
+        producer.close()
+        with pytest.raises(DataLossError, match="is not under management: adopt it"):
+            query.plan()
+        consumer.subscribe([topic_name])
+        with pytest.raises(RequestError, match="is not under management: adopt it"):
+            consumer.consume(1, timeout=TIMEOUT)
+
+        client.adopt_topic(topic_name, AdoptTopicRequest(hash="murmur3"))
+        # The ledgers are still there: what a query writes again is not there twice.
+        assert not repeated(cluster, topic_name, writer)
+        writer.write()
+        change(cluster, topic_name, 5)
+        writer.write()
+        await_stable(cluster, topic_name)
+        assert verdict(query.all_rows(), writer.written).violations == 0
+
+
+def await_stable_without(cluster: LocalCluster, topic: str, writer: NumberedWriter) -> None:
+    """Wait until the writer's last transaction can be read, whatever others have open."""
+    with Query(everything(cluster, topic)) as query:
+        await_true(lambda: len(query.all_rows()) == writer.written, "the records can be read")
+
+
+def repeated(cluster: LocalCluster, topic: str, writer: NumberedWriter) -> bool:
+    """Whether the writer's first transaction is committed once more when it comes again."""
+    first = f"{id_prefix(topic)}{writer.name}:0"
+    task = TaskTransaction(writer_context(cluster), topic, first, 0, 1_000_000)
+    task.write(numbered(writer.keys, 0, writer.step))
+    return task.commit()
+
+
+def test_a_query_of_the_time_before_says_that_layouts_have_begun_anew(
+    cluster: LocalCluster, topic_name: str
+) -> None:
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name, keys=5)
+    writer.write()
+    change(cluster, topic_name, 2)
+    writer.write()
+    await_stable(cluster, topic_name)
+    with Query(everything(cluster, topic_name)) as query:
+        rows = query.all_rows()
+    assert verdict(rows, writer.written).violations == 0
+    with ControllerClient(cluster.controller_url) as client:
+        client.release_topic(topic_name, ReleaseTopicRequest())
+        client.adopt_topic(topic_name, AdoptTopicRequest(hash="murmur3", force=True))
+    writer.write()
+    await_stable(cluster, topic_name)
+    with (
+        Query(everything(cluster, topic_name), query.checkpoint) as later,
+        pytest.raises(DataLossError, match=r"released from management and adopted again.*layout epoch 1"),
+    ):
+        later.plan()
+    source = everything(cluster, topic_name, failOnDataLoss="false")
+    with Query(source, query.checkpoint) as later:
+        assert verdict(rows + later.all_rows(), writer.written).violations == 0
+    assert json.loads(later.checkpoint)["topics"][topic_name]["layout_epoch"] == 0
+
+
+def test_command_line_checks_first_and_asks(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+
+    def run(*args: str, answer: str | None = None) -> tuple[int, str]:
+        command = ["topics", "release", "--topic", topic_name, "--controller", cluster.controller_url, *args]
+        result = CliRunner().invoke(app, command, input=answer)
+        return result.exit_code, result.output
+
+    assert run("--validate-only") == (0, f"topic {topic_name} could be released\n")
+    code, output = run(answer="n\n")
+    assert (code, f"Release {topic_name}?" in output) == (1, True)
+    code, output = run(answer="y\n")
+    assert code == 0, output
+    assert f"topic {topic_name} is released from management; Kafka keeps it" in output
+    code, output = run("--yes")
+    assert (code, "is not under management" in output) == (1, True)
+
+
+def test_no_writer_is_left_unfenced(
+    controller: InProcess, kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that was given the layout before must not write after a new adoption."""
+    topic = controller.create(1)
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka_cluster.bootstrap_servers,
+            "transactional.id": f"{id_prefix(topic)}somebody:0",
+        }
+    )
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    producer.produce(topic, b"value")
+    assert release(controller, topic).status_code == 200
+    writers = Fencer(controller.service.admin).list_writers(id_prefix(topic), time.monotonic() + TIMEOUT)
+    assert [writer.is_left for writer in writers.values()] == [True]
+    with pytest.raises(Exception, match=r"(?i)fenced|producer epoch"):
+        producer.commit_transaction(TIMEOUT)
