@@ -17,6 +17,7 @@
     ├── MisroutedRecordError          a record lies in a partition its key does not belong to
     ├── PolicyViolationError          a topic policy refuses a request
     ├── ReplayMismatchError           a replayed Spark task has other rows than the first time
+    ├── MigrationError                a checkpoint cannot go over to another source
     ├── TransitionError               a state machine was handed an event it has no row for
     ├── LocalClusterError             an embedded server did not start or stop
     └── MissingExtraError             a library of an extra of this package is not installed (also an ImportError)
@@ -235,6 +236,16 @@ class PolicyViolationError(OrderedKafkaError):
 
 class ReplayMismatchError(OrderedKafkaError):
     """A replayed micro-batch gives a task other rows than those it committed the first time, or is another write's."""
+
+
+class MigrationError(OrderedKafkaError):
+    """A checkpoint cannot go over to another source; the message has every reason."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        super().__init__(
+            "the checkpoint cannot be migrated:" + "".join(f"\n  {reason}" for reason in reasons)
+        )
+        self.reasons = reasons
 
 
 class TransitionError(OrderedKafkaError):

@@ -147,12 +147,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, err
 
 
 def parse_configs(pairs: list[str]) -> dict[str, str]:
-    """``NAME=VALUE`` of ``--config`` options; raises ConfigError for one that is not of that form, or given twice."""
+    """:func:`parse_options` of ``--config``."""
+    return parse_options("--config", pairs, "retention.ms=60000")
+
+
+def parse_options(option: str, pairs: list[str], example: str) -> dict[str, str]:
+    """``NAME=VALUE`` of an option that may be repeated; raises ConfigError for one that is not of that form, or given twice."""
     configs: dict[str, str] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise ConfigError("--config", pair, "NAME=VALUE is needed, for example retention.ms=60000")
+            raise ConfigError(option, pair, f"NAME=VALUE is needed, for example {example}")
         if configs.setdefault(name, value) != value:
-            raise ConfigError("--config", pair, f"{name} was given before with another value")
+            raise ConfigError(option, pair, f"{name} was given before with another value")
     return configs

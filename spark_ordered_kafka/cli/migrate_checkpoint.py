@@ -1,0 +1,166 @@
+"""``ordered-kafka migrate-checkpoint``: from Spark's own ``kafka`` source to ``ordered-kafka``, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.command_config import read_properties
+from spark_ordered_kafka.cli.grouping import command_group
+from spark_ordered_kafka.credentials import URL
+from spark_ordered_kafka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.spark.checkpoint import Checkpoint
+    from spark_ordered_kafka.spark.migration import Plan
+    from spark_ordered_kafka.spark.options import SourceOptions
+
+app = command_group("migrate-checkpoint")
+_FROM, _TO = "--from", "--to"
+
+
+@app.command()
+def migrate_checkpoint(
+    old: Annotated[
+        str,
+        typer.Option(
+            _FROM, metavar="DIR", help="Checkpoint of the query, which is stopped. It stays as it is."
+        ),
+    ],
+    new: Annotated[
+        str, typer.Option(_TO, metavar="DIR", help="Directory of the new checkpoint, absent or empty.")
+    ],
+    bootstrap_server: Annotated[
+        str,
+        typer.Option(
+            "--bootstrap-server", envvar="BOOTSTRAP_SERVERS", metavar="HOST:PORT,...", help="Brokers."
+        ),
+    ],
+    controller: common.ControllerOption = None,
+    command_config: common.CommandConfigOption = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="NAME=VALUE", help="Option kafka.* of the source; may be repeated."),
+    ] = None,
+    source: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--source",
+            metavar="N",
+            help="Source of the query to change, from 0; may be repeated.",
+            show_default="all of the one format",
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Go back to kafka though not all earlier layouts are read: keys lose their order."
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
+) -> None:
+    """Let an ordered query go on where one of Spark's kafka format stands, or the other way round.
+
+    Writes a new checkpoint with the same batch numbers, query id and keyed state. Start only one of the two queries.
+    """
+    from spark_ordered_kafka.spark.checkpoint import local_directory, read_checkpoint, write_checkpoint
+    from spark_ordered_kafka.spark.migration import Planner, sources_of
+
+    with common.exit_on_error():
+        checkpoint = read_checkpoint(_FROM, local_directory(_FROM, old))
+        target = local_directory(_TO, new)
+        to_format, sources = sources_of(_FROM, checkpoint, source or ())
+        if _is_done(checkpoint, target, to_format):
+            return
+        topics = sorted(set().union(*sources.values()))
+        options = _source_options(bootstrap_server, controller, command_config, option or [], topics)
+        planner = Planner(options, force=force)
+        try:
+            plan = planner.plan(checkpoint, to_format, sources)
+        finally:
+            planner.close()
+        _show(checkpoint, plan)
+        if dry_run:
+            return
+        if not yes:
+            typer.confirm(f"Write {target}? The query must be stopped.", abort=True, err=True)
+        note = {
+            "version": 1,
+            "from": str(checkpoint.directory),
+            "batch": checkpoint.last.number,
+            "to_format": to_format,
+            "sources": list(plan.sources),
+        }
+        write_checkpoint(_FROM, checkpoint, target, plan.batches, plan.sources, note)
+        typer.echo(f"wrote {target}")
+        _show_next(plan)
+
+
+def _source_options(
+    servers: str, controller: str | None, path: Path | None, pairs: list[str], topics: list[str]
+) -> SourceOptions:
+    from spark_ordered_kafka.spark.options import stream_options
+
+    given = {} if path is None else read_properties(path)
+    given |= common.parse_options("--option", pairs, "kafka.security.protocol=SASL_SSL")
+    if controller is not None:
+        given[URL] = controller
+    if URL not in given:
+        raise ConfigError("--controller", None, f"give it, or {URL} in the file of --command-config")
+    return stream_options(given | {"kafka.bootstrap.servers": servers, "subscribe": ",".join(topics)})
+
+
+def _is_done(checkpoint: Checkpoint, target: Path, to_format: str) -> bool:
+    """Whether the new checkpoint is there, which is said. Raises ConfigError for a directory that has something else."""
+    from spark_ordered_kafka.spark.checkpoint import last_batch, read_note
+
+    old = checkpoint.directory
+    if target == old or old in target.parents or target in old.parents:
+        raise ConfigError(
+            _TO, str(target), f"it must be neither {_FROM} nor a part of it, nor have it as a part"
+        )
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return False
+    note: dict[str, Any] = (read_note(target) if target.is_dir() else None) or {}
+    same = (note.get("from"), note.get("batch"), note.get("to_format"))
+    if same != (str(old), checkpoint.last.number, to_format):
+        raise ConfigError(_TO, str(target), "it is not empty: an absent or empty directory is needed")
+    reached = last_batch(target)
+    gone_on = "" if reached == checkpoint.last.number else f"; its query has gone on to batch {reached}"
+    typer.echo(
+        f"nothing to do: {target} is this checkpoint for {to_format}, as of batch {note['batch']}{gone_on}"
+    )
+    return True
+
+
+def _show(checkpoint: Checkpoint, plan: Plan) -> None:
+    state = ", with keyed state" if checkpoint.stateful else ""
+    typer.echo(f"checkpoint {checkpoint.directory}")
+    typer.echo(f"batch {checkpoint.last.number}, committed{state}")
+    named = ", ".join(map(str, plan.sources))
+    typer.echo(f"source {named} of {len(checkpoint.last.offsets)} becomes {plan.to_format}")
+    rows = [(one.topic, len(one.positions), one.layout_epoch, one.unread) for one in plan.topics]
+    common.print_table(("TOPIC", "PARTITIONS", "EPOCH", "OFFSETS UNREAD"), rows)
+    caveats = [line for one in plan.topics for line in one.caveats]
+    if not caveats:
+        typer.echo("order: from here on every key is read in the order of writing")
+    else:
+        typer.echo("order: from here on every key is read in the order of writing, but for these:")
+    for line in caveats:
+        typer.echo(f"  {line}")
+
+
+def _show_next(plan: Plan) -> None:
+    from spark_ordered_kafka.spark.migration import ORDERED
+
+    if plan.to_format == ORDERED:
+        typer.echo(
+            'next: start the query with format("ordered-kafka"), controller.url and this checkpointLocation'
+        )
+        return
+    typer.echo('next: start the query with format("kafka"), kafka.isolation.level=read_committed')
+    typer.echo("and this checkpointLocation. A change of partitions would break the order of its keys")
