@@ -158,9 +158,9 @@ def _show_next(plan: Plan) -> None:
     from spark_ordered_kafka.spark.migration import ORDERED
 
     if plan.to_format == ORDERED:
-        typer.echo(
-            'next: start the query with format("ordered-kafka"), controller.url and this checkpointLocation'
-        )
+        typer.echo('next: start the query with format("ordered-kafka"), controller.url and the')
+        typer.echo("new checkpointLocation. Never start the old one beside it")
         return
-    typer.echo('next: start the query with format("kafka"), kafka.isolation.level=read_committed')
-    typer.echo("and this checkpointLocation. A change of partitions would break the order of its keys")
+    typer.echo('next: start the query with format("kafka"), the new checkpointLocation and')
+    typer.echo("kafka.isolation.level=read_committed. Never start the old one beside it, and")
+    typer.echo("change no partition count any more: that would break the order of keys")

@@ -33,6 +33,13 @@ def release(
     from spark_ordered_kafka.client.schemas import ReleaseTopicRequest
 
     with common.connected(controller, reason, command_config=command_config) as client:
+        view = client.topic(topic)
+        if len(view.partitions) > view.undeleted_partition_count:
+            typer.echo(
+                f"note: partitions {view.undeleted_partition_count} to {len(view.partitions) - 1} were removed; Kafka's own "
+                "producers write to them again",
+                err=True,
+            )
         if not yes and not validate_only:
             # All that can be refused is, before anybody is asked.
             client.release_topic(topic, ReleaseTopicRequest(force=force, validate_only=True))

@@ -143,6 +143,8 @@ def test_what_a_policy_vetoes_is_not_done(controller: InProcess, kafka_cluster: 
         ):
             ((_, error, _),) = several(controller, path, [item], validate_only=validate_only)
             assert error == "POLICY_VIOLATION", path
+        answer = controller.http.post(f"/v1/topics/{vetoed}/release", json={"validate_only": validate_only})
+        assert answer.json()["error"] == "POLICY_VIOLATION"
         for fields in ({"configs": {"retention.ms": "60000"}}, {"ordered_delivery": False}):
             body = {**fields, "validate_only": validate_only}
             answer = controller.http.patch(f"/v1/topics/{vetoed}", json=body)
