@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.progress import Progress
@@ -12,6 +13,7 @@ from spark_ordered_kafka.controller.change.job import Job
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.state.broker_limits import BrokerLimits
 from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.release import TopicReleaser
 from spark_ordered_kafka.controller.zk.session import Session
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.task import TaskTransaction
@@ -25,6 +27,17 @@ def session_of(service: ControllerService) -> Session:
 def connection_is(session: Session, state: str) -> None:
     """Let it take the state of its connection, one of ``KazooState``, for this one."""
     session._on_state(state)
+
+
+def before_fencing(releaser: TopicReleaser, call: Callable[[], None]) -> None:
+    """Let it call this first, once the intent to release a topic is recorded."""
+    fence = releaser._fence
+
+    def called(topic: str) -> None:
+        call()
+        fence(topic)
+
+    releaser._fence = called  # type: ignore[method-assign]
 
 
 def limits_of(service: ControllerService) -> BrokerLimits:

@@ -28,6 +28,7 @@ from spark_ordered_kafka.controller.change.protocol import STEPS, Instruction
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
 from spark_ordered_kafka.controller.zk.session import ROOT
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import before_fencing
 from tests.integration.controllers import InProcess, in_process
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
@@ -35,7 +36,7 @@ HERE = Path(__file__).parent
 TOKENS = {name: f"{name}-" + "t" * 40 for name in ("alice", "bob")}
 
 WANTED = {
-    "controller", "candidate", "layout", "creation", "deletion", "plan", "throttles", "broker", "topic-deleting",
+    "controller", "candidate", "layout", "creation", "deletion", "release", "plan", "throttles", "broker", "topic-deleting", "topic-releasing",
     "partition-marked", "partition-deleted", "request-running", "request-cancelling", "request-done", "moves-done",
     "review-pending", "review-approved", "review-done", "review-discarded", "topic-cancelled", "topic-failed",
     *(f"topic-expand-{step}" for step in STEPS),
@@ -88,7 +89,7 @@ def _label(path: str, told: dict[str, Any]) -> str:
         case ["topics", _]:
             change, last = told["change"], told["last_change"]
             if told["deleting_since"] is not None:
-                return "topic-deleting"
+                return "topic-releasing" if told["releasing"] else "topic-deleting"
             if change is not None:
                 return f"topic-{change['kind']}-{change['step']}"
             return "topic" if last is None else f"topic-{last['outcome']}"
@@ -103,7 +104,7 @@ def _label(path: str, told: dict[str, Any]) -> str:
         case ["reviews", _]:
             return f"review-{told['status']}"
     names = {
-        "create_topics": "creation", "delete_topics": "deletion", "reassign_partitions": "plan",
+        "create_topics": "creation", "delete_topics": "deletion", "release_topics": "release", "reassign_partitions": "plan",
         "reassign_partitions_throttles": "throttles", "ids": "broker",
     }  # fmt: skip
     return {"controller": "controller", "election": "candidate"}.get(parts[0]) or next(
@@ -143,7 +144,7 @@ def record(recorder: Recorder, cluster: LocalCluster, directory: Path) -> None:
     ):
         _record_topics(recorder, controller, cluster, client)
         _record_reassignments(recorder, controller, client, steps)
-        _record_ends(recorder, controller)
+        _record_ends(recorder, controller, client)
     _record_reviews(recorder, cluster, directory)
 
 
@@ -267,7 +268,9 @@ def _record_reassignments(
     ask(controller, "POST", "/v1/replication-factors", json=factors, params={"wait": TIMEOUT})
 
 
-def _record_ends(recorder: Recorder, controller: InProcess) -> None:
+def _record_ends(recorder: Recorder, controller: InProcess, client: KazooClient) -> None:
+    before_fencing(controller.service.releaser, lambda: recorder.walk(client))
+    recorder.ask(controller, "POST", "/v1/topics/plain/release", json={})
     recorder.ask(controller, "DELETE", "/v1/topics/orders")
     recorder.ask(controller, "POST", "/v1/topic-deletions", json={"topics": ["more", "nowhere"]})
 
