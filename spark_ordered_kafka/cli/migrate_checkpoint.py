@@ -141,11 +141,11 @@ def _show(checkpoint: Checkpoint, plan: Plan) -> None:
     state = ", with keyed state" if checkpoint.stateful else ""
     typer.echo(f"checkpoint {checkpoint.directory}")
     typer.echo(f"batch {checkpoint.last.number}, committed{state}")
-    named = ", ".join(map(str, plan.sources))
-    typer.echo(f"source {named} of {len(checkpoint.last.offsets)} becomes {plan.to_format}")
+    for source in plan.sources:
+        typer.echo(f"source {source} of {len(checkpoint.last.offsets)} becomes {plan.to_format}")
     rows = [(one.topic, len(one.positions), one.layout_epoch, one.unread) for one in plan.topics]
     common.print_table(("TOPIC", "PARTITIONS", "EPOCH", "OFFSETS UNREAD"), rows)
-    caveats = [line for one in plan.topics for line in one.caveats]
+    caveats = list(dict.fromkeys(line for one in plan.topics for line in one.caveats))
     if not caveats:
         typer.echo("order: from here on every key is read in the order of writing")
     else:

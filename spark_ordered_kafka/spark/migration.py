@@ -120,7 +120,7 @@ class Planner:
             ends[index], plans = convert(checkpoint.last.offsets[index])
             topics += plans
         if self._problems:
-            raise MigrationError(tuple(self._problems))
+            raise MigrationError(tuple(dict.fromkeys(self._problems)))
         batches = []
         for batch in checkpoint.batches:
             # The batch before is never read again, since the last one is committed: its end may as well be the same.

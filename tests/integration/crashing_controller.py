@@ -22,7 +22,7 @@ from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, ZooKeeperSettings
 
 RELEASE_STEPS = {
-    "release:record": ("_znodes", "record_release"),
+    "release:record": ("_znodes", "record_leaving"),
     "release:fence": (None, "_fence"),
     "release:end": ("_znodes", "end_release"),
 }

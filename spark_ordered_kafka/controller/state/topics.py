@@ -331,26 +331,14 @@ class Znodes:
         intents = self._session.children(parent)
         return {topic: parse(kind, intents[topic], f"{parent}/{topic}").topic_id for topic in sorted(intents)}
 
-    def record_deletion(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
-        """Write the topic's record, which ``transform`` marks for deletion, and the intent to delete it."""
-        return self._record_leaving(topic, transform, DELETIONS, DeletionRecord)
-
-    def record_release(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
-        """Write the topic's record, which ``transform`` marks as ``releasing``, and the intent to release it."""
-        return self._record_leaving(topic, transform, RELEASES, ReleaseRecord)
-
-    def _record_leaving(
-        self,
-        topic: str,
-        transform: Callable[[TopicRecord], TopicRecord],
-        parent: str,
-        kind: type[DeletionRecord | ReleaseRecord],
-    ) -> TopicRecord:
-        path = f"{parent}/{topic}"
-        there = self._exists(path)
+    def record_leaving(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
+        """Write the topic's record, which ``transform`` marks for deletion or release, and the intent."""
 
         def extend(transaction: TransactionRequest, new: TopicRecord) -> None:
-            _put(transaction, path, dump(kind(topic_id=new.topic_id)), there)
+            parent = RELEASES if new.releasing else DELETIONS
+            intent = (ReleaseRecord if new.releasing else DeletionRecord)(topic_id=new.topic_id)
+            path = f"{parent}/{topic}"
+            _put(transaction, path, dump(intent), self._exists(path))
 
         return self.update_topic(topic, transform, extend)
 

@@ -97,7 +97,7 @@ class TopicDeleter(LeavingTopics):
             return updated(current, deleting_since=self._clock())
 
         try:
-            self._znodes.record_deletion(topic, transform)
+            self._znodes.record_leaving(topic, transform)
         except ZooKeeperError:
             self._job(topic, record.topic_id)  # the unanswered write may still take effect
             raise

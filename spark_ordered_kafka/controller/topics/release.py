@@ -116,7 +116,7 @@ class TopicReleaser(LeavingTopics):
         with self._starting:
             self._refuse_moving(topic)
             try:
-                self._znodes.record_release(topic, transform)
+                self._znodes.record_leaving(topic, transform)
             except ZooKeeperError:
                 self._job(topic, record.topic_id)  # the unanswered write may still take effect
                 raise
