@@ -67,10 +67,11 @@ def migrate_checkpoint(
 
     Writes a new checkpoint with the same batch numbers, query id and keyed state. Start only one of the two queries.
     """
-    from spark_ordered_kafka.spark.checkpoint import local_directory, read_checkpoint, write_checkpoint
-    from spark_ordered_kafka.spark.migration import Planner, sources_of
-
     with common.exit_on_error():
+        # Of an extra, which may not be installed.
+        from spark_ordered_kafka.spark.checkpoint import local_directory, read_checkpoint, write_checkpoint
+        from spark_ordered_kafka.spark.migration import Planner, sources_of
+
         checkpoint = read_checkpoint(_FROM, local_directory(_FROM, old))
         target = local_directory(_TO, new)
         to_format, sources = sources_of(_FROM, checkpoint, source or ())

@@ -87,6 +87,7 @@ def test_an_extra_that_is_missing_is_an_import_error(plain: Path) -> None:
         (["local", "up"], "local"),
         (["local", "--help"], "local"),
         (["demo"], "local"),
+        (["migrate-checkpoint", "--from=a", "--to=b", "--bootstrap-server=c:1"], "spark"),
     ],
 )
 def test_a_command_says_which_extra_is_missing(plain: Path, words: list[str], extra: str) -> None:

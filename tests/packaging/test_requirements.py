@@ -20,7 +20,7 @@ LOWEST = ROOT / "tests" / "constraints" / "lowest.txt"
 # Distributions whose modules another one, which is required, re-exports or is made of.
 PARTS = {"starlette": "fastapi", "pydantic-core": "pydantic"}
 # Each command's module is imported when it is called.
-COMMANDS_OF_EXTRAS = {"controller", "local", "demo"}
+COMMANDS_OF_EXTRAS = {"controller", "local", "demo", "migrate_checkpoint"}
 
 
 def _runtime_imports(tree: ast.AST) -> Iterator[str]:
@@ -79,7 +79,7 @@ PLAIN = [
     ("roots", "extras"),
     [
         pytest.param(PLAIN, (), id="plain"),
-        pytest.param(part("spark"), ("spark",), id="spark"),
+        pytest.param(part("spark", "cli.migrate_checkpoint"), ("spark",), id="spark"),
         pytest.param(part("controller", "cli.controller"), ("controller",), id="controller"),
         pytest.param(part("local", "demo", "cli"), ("local",), id="local"),
     ],
