@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -36,8 +36,8 @@ from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
 from tests.streams import NumberedWriter, change, create, numbered, writer_context
 
 
-def release(controller: InProcess, topic: str, **fields: Any) -> httpx.Response:
-    answer: httpx.Response = controller.http.post(f"/v1/topics/{topic}/release", json=fields)
+def release(controller: InProcess, topic: str, **fields: Any) -> httpx2.Response:
+    answer: httpx2.Response = controller.http.post(f"/v1/topics/{topic}/release", json=fields)
     return answer
 
 
@@ -194,10 +194,10 @@ def test_a_controller_that_is_killed_at_any_step_releases_all_or_nothing(
 ) -> None:
     controller = CrashingController(kafka_cluster, tmp_path)
     topic = unique_name("killed")
-    with controller.running(), httpx.Client(base_url=controller.url, timeout=TIMEOUT) as http:
+    with controller.running(), httpx2.Client(base_url=controller.url, timeout=TIMEOUT) as http:
         assert http.post("/v1/topics", json={"topic": topic}).status_code == 201
         controller.armed.write_text(step)
-        with pytest.raises(httpx.TransportError):
+        with pytest.raises(httpx2.TransportError):
             http.post(f"/v1/topics/{topic}/release", json={})
         controller.await_crash()
         controller.start()
