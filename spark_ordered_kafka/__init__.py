@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.consumer import OrderedConsumer
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
+    from spark_ordered_kafka.client.metrics import ClientMetrics
     from spark_ordered_kafka.client.producer import OrderedProducer
     from spark_ordered_kafka.credentials import ControllerCredentials
     from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, PolicyViolationError
 
 __all__ = [
+    "ClientMetrics",
     "ControllerClient",
     "ControllerCredentials",
     "ErrorCode",
@@ -32,6 +34,7 @@ __all__ = [
 
 # Imported on first use (PEP 562): the clients take a quarter of a second, which the command line need not pay.
 _LAZY_EXPORTS = {
+    "ClientMetrics": "spark_ordered_kafka.client.metrics",
     "ControllerClient": "spark_ordered_kafka.client.controller",
     "ControllerCredentials": "spark_ordered_kafka.credentials",
     "ErrorCode": "spark_ordered_kafka.errors",

@@ -9,11 +9,13 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spark_ordered_kafka.client.committing import Commits
+from spark_ordered_kafka.client.counts import PartitionFigures
 from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, report_lost
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.losses import Losses
 from spark_ordered_kafka.client.misrouted import report_misrouted
+from spark_ordered_kafka.client.moving import Moves
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
 from spark_ordered_kafka.client.topics import TopicDirectory
@@ -92,7 +94,9 @@ class Assignment:
         self._layout_at = self._group_at = self._settle_at = clock()
         self._report_at = clock() + _REPORT_INTERVAL
         self.commits = Commits(self._topics, offsets, listener, self._look_at_group)
+        self.moves = Moves(consumer, self._topics, self.delivery, self.commits, self._assign, self._open)
         self._claim_at = 0.0
+        self._unclaimed: set[PartitionId] = set()
         self._claim_interval = _FIRST_CLAIM
         self._is_stalled = False
 
@@ -103,13 +107,30 @@ class Assignment:
         settled = [(name, p) for name, topic in self._topics.items() for p in topic.own]
         return settled + [(name, p) for name, partitions in self._unsettled.items() for p in partitions]
 
+    def is_settled(self, place: PartitionId) -> bool:
+        """Whether it is known where an assigned partition begins."""
+        return progress_of(self._topics, *place) is not None
+
+    def figures(self) -> list[PartitionFigures]:
+        """Of the partitions whose start is known, as of the last fetch. May be called by any thread."""
+        return [
+            PartitionFigures(
+                name,
+                p,
+                max(0, self._seen_end(name, p, progress) - progress.reached),
+                progress.limit < progress.validated,
+            )
+            for name, topic in list(self._topics.items())
+            for p, progress in list(topic.own.items())
+        ]
+
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions in place of those before; where to begin is found by :meth:`advance`."""
         self.clear()
         # Also topics of which it has no partition: it may be the member that assigns new ones (D-100).
         self._unsettled = {name: [] for name in self._subscription}
         for one in partitions:
-            self._unsettled[one.topic].append(one.partition)
+            self._unsettled.setdefault(one.topic, []).append(one.partition)
         self._settle_at = self._clock()
 
     def clear(self) -> None:
@@ -119,6 +140,7 @@ class Assignment:
         self._unsettled = {}
         self._out_of_range.clear()
         self._doubtful.clear()
+        self.moves.clear()
         self.commits.take_leaving()
         self._let_go = set()
 
@@ -146,6 +168,8 @@ class Assignment:
         """Fetch up to ``most`` records, waiting ``wait`` seconds for the first, and make ready what may be delivered."""
         if self._unsettled and self._clock() >= self._settle_at:
             self._patiently(self._settle)
+        if self.moves.is_wanted and not self._unsettled:
+            self._patiently(self.moves.settled)
         if self.delivery.held:
             wait = min(wait, max(0.0, self._layout_at - self._clock()))
         self._receive(most, wait)
@@ -191,6 +215,7 @@ class Assignment:
             self._topics[name] = topic = self._joining.join(name, self._unsettled[name])
             for p, progress in topic.own.items():
                 progress.is_let_go = (name, p) in self._let_go
+                progress.stopped = (name, p) in self.moves.paused
         self._claim_at = self._clock() + self._claim_interval
         self._unsettled = {}
         self._let_go = set()
@@ -209,6 +234,7 @@ class Assignment:
         for topic in self._topics.values():
             for progress in topic.own.values():
                 progress.paused = False
+        self.moves.assigned()
 
     def _receive(self, most: int, wait: float) -> None:
         try:
@@ -225,7 +251,7 @@ class Assignment:
     def _take_event(self, message: Message, error: KafkaError) -> None:
         progress = progress_of(self._topics, message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
-            if progress is None or progress.paused:
+            if progress is None or progress.paused or progress.stopped:
                 return
             if progress.dropped is not None:
                 self._doubtful.add((cast(str, message.topic()), cast(int, message.partition())))
@@ -341,14 +367,7 @@ class Assignment:
         for p, progress in topic.own.items():
             if progress.paused and progress.limit > progress.received:
                 progress.paused = False
-                place = TopicPartition(name, p, progress.received)
-                try:
-                    # In this order: otherwise it would first fetch from where it was stopped, and meet the end (D-098).
-                    self._consumer.seek(place)
-                    self._consumer.resume([place])
-                except KafkaException:
-                    # Of a partition that is not being fetched, such as one without a leader.
-                    self._assign()
+                self.moves.fetch_again((name, p), progress.received)
         self._sort()
 
     def _claim_partitions(self, name: str) -> None:
@@ -366,6 +385,14 @@ class Assignment:
         self._claim_at = self._clock() + self._claim_interval
         self._claim_interval = min(2 * self._claim_interval, _LAST_CLAIM)
         self._rejoin()
+
+    def report_unclaimed(self) -> None:
+        """Warn of partitions that nobody reads, once."""
+        found = {(name, p) for name, topic in self._topics.items() for p in topic.unclaimed()}
+        if found != self._unclaimed:
+            self._unclaimed = found
+            shown = ", ".join(f"{name}-{p}" for name, p in sorted(found))
+            _LOG.warning("nobody of the group reads %s: assign them to a consumer", shown)
 
     def report_misrouted(self) -> None:
         """Report misrouted records."""

@@ -10,8 +10,9 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
-from spark_ordered_kafka.client.progress import TopicProgress, progress_of
+from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
+from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.ordering.handover import Release
 
 _LOG = logging.getLogger(__name__)
@@ -56,7 +57,16 @@ class Commits:
 
     def is_dirty(self) -> bool:
         """Whether something was delivered and not committed."""
-        return any(progress.dirty for topic in self._topics.values() for progress in topic.own.values())
+        return bool(self.dirty())
+
+    def dirty(self) -> set[PartitionId]:
+        """The partitions of which something was delivered and not committed."""
+        return {
+            (name, p)
+            for name, topic in self._topics.items()
+            for p, progress in topic.own.items()
+            if progress.dirty
+        }
 
     def position(self, topic: str, partition: int) -> TopicPartition:
         """The offset of the next record to be delivered."""
@@ -67,7 +77,7 @@ class Commits:
         """What others may wait for and may be committed; ``processed``: what was delivered is processed."""
         found = {}
         for name, topic in self._topics.items():
-            due = [p for p in topic.due() if processed or not topic.own[p].dirty]
+            due = [p for p in topic.due() if processed or _is_processed(topic.own[p])]
             if due:
                 found[name] = {p: topic.release(p) for p in due}
         return self._in_order(found)
@@ -85,6 +95,32 @@ class Commits:
             return self._in_order(found)
         # A successor that begins behind all that was delivered gets every key in order (D-104).
         return {name: topic.uncommitted() for name, topic in self._topics.items()}
+
+    def stored(self) -> list[TopicPartition]:
+        """What the application has stored to be committed."""
+        return [
+            TopicPartition(name, p, progress.stored)
+            for name, topic in self._topics.items()
+            for p, progress in topic.own.items()
+            if progress.stored is not None
+        ]
+
+    def store(self, wanted: Iterable[TopicPartition]) -> None:
+        """Note what is processed; raises ConfigError, with nothing stored, for an offset that is not the consumer's."""
+        offsets = list(wanted)
+        for one in offsets:
+            self._check_wanted(one)
+        for one in offsets:
+            self._topics[one.topic].own[one.partition].stored = one.offset
+
+    def take_back(self, topic: str, partition: int, offset: int) -> None:
+        """Commit an offset that lies before what is committed; raises as :meth:`GroupOffsets.commit`."""
+        progress = self._topics[topic]
+        release = Release(offset, progress.epoch, progress.since)
+        one = self._committable(topic, partition, release)
+        self._offsets.commit([one])
+        progress.own[partition].lost_to = 0
+        self.note([one])
 
     def let_go(self, releases: Releases) -> list[TopicPartition]:
         """Have the listener let keys go that ``releases`` gives up; the offsets to commit."""
@@ -147,16 +183,22 @@ class Commits:
         )
 
 
+def _is_processed(progress: Progress) -> bool:
+    return not progress.dirty or progress.stored == progress.position
+
+
 class AutoCommit:
     """Commits what others wait for at once, and from time to time everything that is processed.
 
     Args:
         interval: seconds between two commits of everything; None: only what others wait for is committed.
         clock: seconds, monotonic.
+        stores: whether the application says what is processed (``enable.auto.offset.store`` false).
     """
 
-    def __init__(self, interval: float | None, clock: Callable[[], float]) -> None:
+    def __init__(self, interval: float | None, clock: Callable[[], float], *, stores: bool = False) -> None:
         self._interval = interval
+        self._stores = stores
         self._clock = clock
         self._committed_at = clock()
 
@@ -165,11 +207,15 @@ class AutoCommit:
         """Whether what was delivered counts as processed at the next call."""
         return self._interval is not None
 
+    def processed_by(self, commits: Commits) -> Releases:
+        """What is processed when everything delivered is, or what the application has stored."""
+        return commits.releases(commits.stored() if self._stores else None)
+
     def commit_due(self, commits: Commits) -> None:
         """Commit what is due."""
-        due = commits.due(processed=self.is_on)
+        due = commits.due(processed=self.is_on and not self._stores)
         if self._interval is not None and self._clock() - self._committed_at >= self._interval:
-            due = commits.releases(None)
+            due = self.processed_by(commits)
         if not due:
             return
         self._committed_at = self._clock()
@@ -178,7 +224,7 @@ class AutoCommit:
     def processed(self, commits: Commits) -> None:
         """Commit everything delivered, with ``enable.auto.commit``."""
         if self.is_on:
-            self._commit_or_wait(commits, commits.releases(None))
+            self._commit_or_wait(commits, self.processed_by(commits))
 
     @staticmethod
     def _commit_or_wait(commits: Commits, releases: Releases) -> None:

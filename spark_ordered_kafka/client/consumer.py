@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.committing import AutoCommit
+from spark_ordered_kafka.client.counts import ReaderCounts
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
-from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options
+from spark_ordered_kafka.client.offset_source import TransactionSide
+from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options, merged
+from spark_ordered_kafka.client.queries import ConsumerQueries
+from spark_ordered_kafka.client.steering import Steering, wanted_offsets
+from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
-from spark_ordered_kafka.client.transactions import TransactionOffsets
-from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, RebalancedError
+from spark_ordered_kafka.errors import (
+    ClosedError,
+    ConfigError,
+    OrderedKafkaError,
+    UnavailableError,
+)
 from spark_ordered_kafka.kafka.clients import client_properties
-from spark_ordered_kafka.parsing import topic_name
+from spark_ordered_kafka.kafka.values import PartitionId
 
 OnRebalance = Callable[["OrderedConsumer", list[TopicPartition]], Any]
 
+_LOG = logging.getLogger(__name__)
 _FOREVER = float("inf")
 # Seconds of one round of a longer wait: signals are handled, and due commits made, between rounds.
 _ROUND = 0.1
@@ -42,7 +53,7 @@ _DEFAULTS = {
 }
 
 
-class OrderedConsumer:
+class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
     """A member of a consumer group, as ``confluent_kafka.Consumer``, for topics whose partition count changes.
 
     Each key's records reach the group's members in the order of writing, through expansions and shrinks. A member does
@@ -58,18 +69,47 @@ class OrderedConsumer:
     nothing but less work for Python's garbage collector. Not to be shared between threads.
 
     Args:
-        conf: librdkafka's configuration, ``controller.url`` (http URLs separated by commas) included.
+        conf: librdkafka's configuration or Java's, ``controller.url`` (http URLs separated by commas) included.
+        clock: seconds, monotonic.
+        options: more of the configuration, such as ``logger``; they win.
 
     Raises:
-        ConfigError: an option is unknown or wrong.
+        ConfigError: options are unknown or wrong.
     """
 
-    def __init__(self, conf: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
-        self._options: ConsumerOptions = consumer_options(conf)
+    def __init__(
+        self,
+        conf: Mapping[str, Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        **options: Any,
+    ) -> None:
+        self._options: ConsumerOptions = consumer_options(merged(conf, options))
         self._clock = clock
-        self._consumer = Consumer(
+        self.counts = ReaderCounts()
+        self._consumer = self._open()
+        # The next poll asks again; this one must keep to its timeout.
+        self._directory = TopicDirectory(self._options.connection, retry_for=0.0)
+        self._subscription = Subscription(self._directory, self._options.topics_interval, clock)
+        self._listener: PartitionKeyRebalanceListener | None = None
+        self._is_manual = self._has_joined = False
+        self._offered: list[PartitionId] | None = None
+        self._assignment = self._new_assignment([], self._join)
+        self._user: dict[str, OnRebalance | None] = {}
+        self._failure: BaseException | None = None
+        self._is_closed = False
+        self._auto_commit = AutoCommit(
+            self._options.commit_interval, clock, stores=self._options.stores_offsets
+        )
+        self._commits_on_revoke = True
+        # Whether something delivered belongs to others before it was committed; when everything was to come again.
+        self._is_lost = False
+        self._rewound_at = float("-inf")
+        self._served_at = clock()
+
+    def _open(self) -> Consumer:
+        return Consumer(
             client_properties(
-                {**_DEFAULTS, **self._options.connection.kafka},
+                {**_DEFAULTS, **self._options.connection.kafka, **self._options.callbacks},
                 enable_auto_commit=False,
                 enable_auto_offset_store=False,
                 enable_partition_eof=True,
@@ -77,19 +117,6 @@ class OrderedConsumer:
                 auto_offset_reset="error",
             )
         )
-        # The next poll asks again; this one must keep to its timeout.
-        self._directory = TopicDirectory(self._options.connection, retry_for=0.0)
-        self._subscription: list[str] = []
-        self._assignment = self._new_assignment(None)
-        self._user: dict[str, OnRebalance | None] = {}
-        self._failure: BaseException | None = None
-        self._is_closed = False
-        self._auto_commit = AutoCommit(self._options.commit_interval, clock)
-        self._commits_on_revoke = True
-        # Whether something delivered belongs to others before it was committed; when everything was to come again.
-        self._is_lost = False
-        self._rewound_at = float("-inf")
-        self._served_at = clock()
 
     def __enter__(self) -> OrderedConsumer:
         return self
@@ -110,22 +137,23 @@ class OrderedConsumer:
     ) -> None:
         """Join the group for these topics, in place of those before. Partitions are assigned round-robin.
 
-        The callbacks are those of ``confluent_kafka.Consumer.subscribe`` and get this consumer and the partitions;
-        they may call :meth:`commit` and :meth:`position`. ``partition_key_listener`` is called when keys come and go
-        without a rebalance (KIP-253).
+        A name that begins with ``^`` is a pattern of Python's ``re`` for the beginning of names of topics under management.
+        Topics that match later join, within ``topic.metadata.refresh.interval.ms`` (10 s). The callbacks are those of
+        ``confluent_kafka.Consumer.subscribe`` and get this consumer and the partitions; they may call :meth:`commit`,
+        :meth:`position`, :meth:`pause` and, to begin elsewhere, :meth:`seek` or :meth:`assign` with offsets.
+        ``partition_key_listener`` is called when keys come and go without a rebalance (KIP-253).
 
         Raises:
-            ConfigError: not a list of topic names; patterns are not supported.
+            ConfigError: not a list of topic names and patterns.
             RequestError: UNKNOWN_TOPIC_OR_PARTITION for a topic that is not managed.
             UnavailableError: no controller answers.
         """
         self._check_usable()
-        names = _topic_names(topics)
-        for name in names:
-            self._directory.refresh(name)
+        self._subscription.set(topics)
         self._give_up_assignment()
-        self._subscription = names
-        self._assignment = self._new_assignment(partition_key_listener)
+        self._end_manual()
+        self._listener = partition_key_listener
+        self._assignment = self._new_assignment(self._subscription.topics, self._join)
         self._user = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost or on_revoke}
         self._join()
 
@@ -134,31 +162,60 @@ class OrderedConsumer:
         self._check_usable()
         self._give_up_assignment()
         self._consumer.unsubscribe()
-        self._subscription = []
-        self._assignment = self._new_assignment(None)
+        self._end_manual()
+        self._subscription.clear()
+        self._listener = None
+        self._assignment = self._new_assignment(self._subscription.topics, self._join)
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""
         self._check_usable()
         return [TopicPartition(*place) for place in self._assignment.places()]
 
-    def _new_assignment(self, listener: PartitionKeyRebalanceListener | None) -> Assignment:
-        offsets = GroupOffsets(self._consumer, self._options.group)
-        return Assignment(
+    def _end_manual(self) -> None:
+        if self._is_manual:
+            self._is_manual = False
+            self._consumer.unassign()
+
+    def _new_assignment(self, topics: Sequence[str], rejoin: Callable[[], None]) -> Assignment:
+        offsets = GroupOffsets(
+            self._consumer, self._options.group, self._options.on_commit, is_member=not self._is_manual
+        )
+        made = Assignment(
             self._consumer,
             offsets,
             self._directory,
-            self._subscription,
+            topics,
             self._options,
-            listener,
-            self._join,
+            self._listener,
+            rejoin,
             self._clock,
         )
+        made.delivery.counts = self.counts
+        return made
 
     def _join(self) -> None:
+        if not self._subscription.topics:
+            # Nothing matches the patterns yet.
+            self._consumer.unsubscribe()
+            return
+        self._has_joined = True
         self._consumer.subscribe(
-            self._subscription, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            self._subscription.topics,
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
         )
+
+    def _follow_patterns(self) -> None:
+        try:
+            found = self._subscription.changed()
+        except UnavailableError as error:
+            _LOG.warning("topics that match the subscription are looked up later: %s", error)
+            return
+        if found is not None:
+            self._subscription.topics[:] = found
+            self._join()
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -186,6 +243,7 @@ class OrderedConsumer:
         self._check_usable()
         try:
             self._auto_commit.commit_due(self._assignment.commits)
+            self._follow_patterns()
             now = self._clock()
             if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
                 self._await(count, _FOREVER if timeout is None or timeout < 0 else now + timeout)
@@ -206,6 +264,7 @@ class OrderedConsumer:
                 return
             # Positions have moved without a record being delivered: the ends of partitions, a new layout.
             self._auto_commit.commit_due(self._assignment.commits)
+            self._follow_patterns()
 
     # -- offsets ------------------------------------------------------------------------------------------------
 
@@ -227,39 +286,20 @@ class OrderedConsumer:
             ConfigError: an offset is not of the assignment, or beyond what was delivered.
         """
         self._check_usable()
-        if message is not None and offsets is not None:
-            raise ConfigError("offsets", offsets, "give message or offsets, not both")
-        wanted = offsets
-        if message is not None:
-            wanted = [
-                TopicPartition(message.topic() or "", message.partition() or 0, (message.offset() or 0) + 1)
-            ]
+        wanted = wanted_offsets(message, offsets)
+        commits = self._assignment.commits
         try:
-            done = self._assignment.commits.commit(self._assignment.commits.releases(wanted))
+            releases = self._auto_commit.processed_by(commits) if wanted is None else commits.releases(wanted)
+            done = commits.commit(releases)
         except Exception as error:
             self._end_with(error)
             raise
         return None if asynchronous else done
 
-    def committed(self, partitions: Sequence[TopicPartition], timeout: float = 10.0) -> list[TopicPartition]:
-        """What the group has committed, as ``confluent_kafka.Consumer.committed``."""
-        self._check_usable()
-        return self._consumer.committed(list(partitions), timeout)
-
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The offset of the next record of each partition; ``OFFSET_INVALID`` of those that are not assigned."""
         self._check_usable()
         return [self._assignment.commits.position(one.topic, one.partition) for one in partitions]
-
-    def consumer_group_metadata(self) -> Any:
-        """The group's metadata, as ``confluent_kafka.Consumer.consumer_group_metadata``."""
-        self._check_usable()
-        return self._consumer.consumer_group_metadata()
-
-    def memberid(self) -> str | None:
-        """The id that the group's coordinator has given to this member."""
-        self._check_usable()
-        return self._consumer.memberid()
 
     def rewind(self) -> None:
         """Go back to what the group has committed: what was delivered since comes again, here or to others.
@@ -280,55 +320,15 @@ class OrderedConsumer:
         if self._failure is None and self._commits_on_revoke:
             self._auto_commit.processed(self._assignment.commits)
 
-    # -- transactions -------------------------------------------------------------------------------------------
-
-    def transaction_offsets(self, oldest: float | None = None) -> TransactionOffsets:
-        """What :meth:`OrderedProducer.send_offsets` commits: everything delivered. The listener is called before.
-
-        Raises RebalancedError when a transaction whose ``oldest`` record was produced then (``time.monotonic()``) is to be
-        ended by :meth:`transaction_aborted`: something delivered belongs to others by now, or comes again since.
-        """
-        self._check_usable()
-        if self._auto_commit.is_on:
-            raise ConfigError("enable.auto.commit", True, "set it to false: the transaction commits")
-        if self._is_lost:
-            raise RebalancedError("the group gave partitions to others while their records were processed")
-        if oldest is not None and oldest <= self._rewound_at:
-            raise RebalancedError("records were produced before rewind(): what they were made of comes again")
-        try:
-            offsets = self._assignment.commits.let_go(self._assignment.commits.releases(None))
-        except Exception as error:
-            self._end_with(error)
-            raise
-        group = self._consumer.consumer_group_metadata()
-        # Asked last: a broker need not refuse offsets that come without a member's id (D-089).
-        if offsets and not self._consumer.memberid():
-            raise RebalancedError(
-                "the group has taken this consumer for dead and given its partitions to others"
-            )
-        return TransactionOffsets(offsets, group)
-
-    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
-        """A transaction with offsets of :meth:`transaction_offsets` is being committed until ``is_done()``."""
-        self._assignment.commits.begun(is_done)
-
-    def transaction_committed(self, sent: TransactionOffsets) -> None:
-        """The transaction with these offsets is committed."""
-        self._assignment.commits.note(sent.offsets)
-
-    def transaction_aborted(self) -> None:
-        """The transaction is not committed: what it was made from is delivered again."""
-        if not self._is_closed and self._failure is None and not self._auto_commit.is_on:
-            self._rewind()
-
     # -- the group ----------------------------------------------------------------------------------------------
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.
         self._consumer.assign([])
         # Of topics that were unsubscribed from meanwhile nothing is read; the group assigns anew.
-        wanted = [one for one in partitions if one.topic in self._subscription]
+        wanted = [one for one in partitions if one.topic in self._subscription.topics]
         self._assignment.assigned(wanted)
+        self.counts.rebalances += 1
         self._call("assign", wanted)
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
@@ -359,8 +359,13 @@ class OrderedConsumer:
 
     def _call(self, name: str, partitions: list[TopicPartition]) -> None:
         callback = self._user.get(name)
-        if callback is not None:
-            callback(self, [TopicPartition(one.topic, one.partition) for one in partitions])
+        if callback is None:
+            return
+        self._offered = [(one.topic, one.partition) for one in partitions]
+        try:
+            callback(self, [TopicPartition(*place) for place in self._offered])
+        finally:
+            self._offered = None
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -373,6 +378,8 @@ class OrderedConsumer:
             return
         self._commits_on_revoke = self._commits_on_revoke and sys.exc_info()[0] is None
         try:
+            if self._is_manual:
+                self._commit_processed()
             # Calls on_revoke, which commits.
             self._consumer.close()
         finally:
@@ -391,17 +398,3 @@ class OrderedConsumer:
             raise ClosedError("the consumer is closed")
         if self._failure is not None:
             raise self._failure
-
-
-def _topic_names(topics: Any) -> list[str]:
-    expected = "a list of topic names, such as ['orders']"
-    if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
-        raise ConfigError("topics", topics, expected)
-    names = list(topics)
-    if not names or not all(isinstance(name, str) for name in names):
-        raise ConfigError("topics", topics, expected)
-    for name in names:
-        if name.startswith("^"):
-            raise ConfigError("topics", name, "patterns are not supported: name the topics")
-        topic_name("topics", name)
-    return names

@@ -10,6 +10,7 @@ from typing import cast
 
 from confluent_kafka import Message
 
+from spark_ordered_kafka.client.counts import ReaderCounts
 from spark_ordered_kafka.client.progress import TopicProgress, progress_of
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
@@ -48,12 +49,13 @@ class Delivery:
         self._ready: deque[_Run] = deque()
         self.ready = 0
         self.held = 0
+        self.counts = ReaderCounts()
 
     def receive(self, records: list[Message]) -> None:
         """Take records of one partition from librdkafka."""
         place = _place(records[0])
         progress = progress_of(self._topics, *place)
-        if progress is None or progress.paused:
+        if progress is None or progress.paused or progress.stopped:
             return
         progress.receive(offset_of(records[0]), offset_of(records[-1]), len(records))
         self._hold(_Run(place, records))
@@ -91,6 +93,7 @@ class Delivery:
                 unknown.add(run.place)
                 self._hold(run)
         for place, dropped in closed.items():
+            self.counts.blocks[place[0]] += 1
             ready = sum(len(run) for run in self._ready if run.place == place and run.epoch is not None)
             self._topics[place[0]].own[place[1]].close_gate(ready, dropped)
         return set(closed)
@@ -175,6 +178,7 @@ class Delivery:
             progress.pending -= len(messages)
             progress.following = self._following(run)
             progress.dirty = True
+            self.counts.records[run.place[0]] += len(messages)
         return messages
 
     def _following(self, run: _Run) -> int:

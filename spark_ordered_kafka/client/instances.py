@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spark_ordered_kafka.client.writer_names import LeasedName
@@ -30,7 +30,9 @@ class Instances:
         name: LeasedName,
         timeout: float,
         clock: Callable[[], float] = time.monotonic,
+        callbacks: Mapping[str, Callable[[Any], None]] | None = None,
     ) -> None:
+        self._callbacks = callbacks or {}
         self._connection = connection
         self._topic = topic
         self._name = name
@@ -90,6 +92,7 @@ class Instances:
             await_others=await_others,
             # Of its own: the ids may have been another producer's before.
             ledger=transactional_id(self._topic, self._name.ledger, number),
+            callbacks=self._callbacks,
         )
         self._groups[number] = producer.group
         return producer

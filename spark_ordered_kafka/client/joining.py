@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, oldest_since, opened_before
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts
-from spark_ordered_kafka.errors import DataLossError, UnavailableError
+from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.clients import translate
 from spark_ordered_kafka.kafka.ranges import TopicLog
 from spark_ordered_kafka.ordering import blockers
@@ -29,9 +29,18 @@ _LOG = logging.getLogger(__name__)
 class GroupOffsets:
     """The committed offsets of a consumer's own group."""
 
-    def __init__(self, consumer: Consumer, group: str) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        group: str,
+        on_commit: Callable[..., object] | None = None,
+        *,
+        is_member: bool = True,
+    ) -> None:
+        self._is_member = is_member
         self._consumer = consumer
         self._group = group
+        self._on_commit = on_commit
 
     def read(self, topic: str, partitions: Collection[int]) -> dict[int, Release]:
         """What the group has committed, where it has; raises UnavailableError when its coordinator does not answer."""
@@ -61,11 +70,24 @@ class GroupOffsets:
         try:
             done = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
+            self._report(error.args[0], offsets)
+            if not self._is_member and error.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID:
+                raise RequestError(
+                    ErrorCode.UNKNOWN_MEMBER_ID,
+                    f"group {self._group!r} has members that subscribe, so partitions cannot be assigned by hand beside them:"
+                    " give those that are a group.id of their own",
+                ) from error
             raise translate(error.args[0], doing) from error
+        self._report(None, done or [])
         for one in done or ():
             if one.error is not None:
                 raise translate(one.error, f"{doing}, {one.topic}-{one.partition}")
         return done or []
+
+    def _report(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
+        # librdkafka calls it for asynchronous commits only.
+        if self._on_commit is not None:
+            self._on_commit(error, offsets)
 
 
 def report_lost(topic: str, partition: int, position: int, begin: int, reset: Reset) -> None:

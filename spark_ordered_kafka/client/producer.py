@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
 
 from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra
+from spark_ordered_kafka.client.confluent_calls import ConfluentCalls
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.options import producer_options
+from spark_ordered_kafka.client.counts import WriterCounts
+from spark_ordered_kafka.client.options import merged, producer_options
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras, too_large
 from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.sending import commit_offsets, sender_settings
@@ -34,7 +36,7 @@ from spark_ordered_kafka.parsing import topic_name
 _FOREVER = -1
 
 
-class OrderedProducer:
+class OrderedProducer(ConfluentCalls):
     """Writes to topics under management: per key in order, exactly once, through changes of the partition count.
 
     Takes confluent-kafka's configuration names and ``controller.url``; :mod:`~spark_ordered_kafka.client.options` has
@@ -46,18 +48,19 @@ class OrderedProducer:
 
     As a context manager it is closed at the end; after an exception what is not committed is dropped.
 
-    Raises ConfigError for a wrong option.
+    Options may be given as keyword arguments, too, such as ``logger``; they win. Raises ConfigError for wrong ones.
     """
 
-    def __init__(self, conf: Mapping[str, Any]) -> None:
-        options = producer_options(conf)
+    def __init__(self, conf: Mapping[str, Any] | None = None, **more: Any) -> None:
+        options = producer_options(merged(conf, more))
         self._options = options
         self._controller = ControllerClient.of(options.connection)
         self._backlog = Backlog(options.max_messages, options.max_bytes, options.commit_interval is None)
         self._max_message_bytes = options.max_message_bytes
         self._outbox = Outbox()
-        self._settings = sender_settings(options, self._controller)
+        self._settings = sender_settings(options, self._controller, self._outbox)
         self._senders: dict[str, TopicSender] = {}
+        self._counts: Mapping[str, WriterCounts] = {}
         self._names: list[LeasedName] = []
         self._opening = threading.Lock()
         self._cluster_id: str | None = None
@@ -203,15 +206,15 @@ class OrderedProducer:
         if failure is not None:
             raise failure
 
-    def close(self) -> None:
-        """Commit all, and end. Raises the error of records that could not be committed, once all is ended.
+    def close(self) -> bool:
+        """Commit all, and end: True. Raises the error of records that could not be committed, once all is ended.
 
         With ``commit.interval.ms`` 0, what was produced since the last :meth:`send_offsets` is dropped as by
         :meth:`abort`, and so is everything while an exception is on its way (D-088). Before the first, call
         :meth:`abort` to end in the middle.
         """
         if self._closed:
-            return
+            return True
         begun = self._reads.requests()
         try:
             if self._is_unfinished():
@@ -225,6 +228,7 @@ class OrderedProducer:
             self._end()
         self._outbox.serve()
         _raise_first(begun)
+        return True
 
     def __enter__(self) -> OrderedProducer:
         return self
@@ -241,11 +245,19 @@ class OrderedProducer:
 
     def __len__(self) -> int:
         """Records that are not committed yet."""
-        with self._backlog.lock:
-            return sum(sender.pending for sender in self._senders.values())
+        return sum(self.pending().values())
 
     def __bool__(self) -> bool:
         return True
+
+    def counts(self) -> Mapping[str, WriterCounts]:
+        """By topic what became of records and transactions: see :class:`ClientMetrics`."""
+        return self._counts
+
+    def pending(self) -> dict[str, int]:
+        """By topic the records that are not committed yet."""
+        with self._backlog.lock:
+            return {topic: sender.pending for topic, sender in self._senders.items()}
 
     # -- senders --------------------------------------------------------------------------------------------------
 
@@ -272,6 +284,7 @@ class OrderedProducer:
             self._names.append(name)
             # Replaced, not changed: other threads look into it without a lock.
             self._senders = {**self._senders, topic: sender}
+            self._counts = {**self._counts, topic: sender.counts}
             return sender
 
     def _hurry(self) -> None:
@@ -364,13 +377,24 @@ class OrderedProducer:
         raise failure
 
     def _abort(self) -> None:
+        self._request_aborts()(_FOREVER)
+
+    def _request_aborts(self) -> Callable[[float], bool]:
+        """Ask for all that is not committed to be dropped; what waits so many seconds for it, and says whether it is done."""
         with self._backlog.lock:
             requests = [sender.request_abort() for sender in self._senders.values()]
-            while not all(request.done for request in requests):
-                self._backlog.progress.wait()
-        # A commit in doubt was settled before the rest was dropped.
-        self._reads.conclude()
-        self._reads.aborted()
+
+        def wait(timeout: float) -> bool:
+            with self._backlog.lock:
+                done = self._backlog.progress.wait_for(
+                    lambda: all(request.done for request in requests), None if timeout < 0 else timeout
+                )
+            # A commit in doubt is settled before the rest is dropped; consumers begin again once it is.
+            self._reads.conclude()
+            self._reads.aborted()
+            return done
+
+        return wait
 
     def _end(self) -> None:
         self._closed = True

@@ -9,6 +9,9 @@ from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.ordering import blockers, readable
 from spark_ordered_kafka.ordering.handover import Release, gains, is_due, leaves, released
 
+# Behind every offset there is.
+_BEYOND = 2**62
+
 
 @dataclass
 class Progress:
@@ -27,6 +30,8 @@ class Progress:
         following: the offset of the first of them.
         dirty: whether something was delivered and not committed.
         paused: whether the gate keeps librdkafka from fetching.
+        stopped: whether the application has paused it.
+        stored: records below it are processed (``store_offsets``); None if the application has not said so.
         leader_epoch: that of the last record delivered (KIP-320), if known.
         is_let_go: whether the application let go of keys that are still here.
         lost_to: what lies between here and there was lost (see :class:`Release`).
@@ -44,6 +49,8 @@ class Progress:
     following: int = 0
     dirty: bool = False
     paused: bool = False
+    stopped: bool = False
+    stored: int | None = None
     leader_epoch: int | None = None
     is_let_go: bool = False
     lost_to: int = 0
@@ -70,7 +77,7 @@ class Progress:
     @property
     def is_at_end(self) -> bool:
         """Whether the log's end was met, and nothing is left to deliver before it."""
-        return self.pending == 0 and self.end >= self.received and not self.paused
+        return self.pending == 0 and self.end >= self.received and not self.paused and not self.stopped
 
     def cut(self, end: int) -> None:
         """The log was truncated to ``end``, below what was received of it: continue there (D-099)."""
@@ -96,6 +103,15 @@ class Progress:
         """What was received and not delivered has been dropped."""
         if self.pending:
             self.received, self.end, self.pending = self.reached, -1, 0
+
+    def move(self, offset: int, opened: int) -> None:
+        """Go to another offset, up to which the application knows the keys of layout epoch ``opened``."""
+        # What it let go of where it goes back over a boundary comes again.
+        self.is_let_go = self.is_let_go or opened < self.opened
+        self.opened = min(self.opened, opened)
+        self.position = self.received = offset
+        self.end, self.pending, self.dropped, self.stored = -1, 0, None, None
+        self.dirty = offset > self.committed.offset
 
 
 class TopicProgress:
@@ -189,6 +205,50 @@ class TopicProgress:
         }
         return released(self.layouts.history, {**self._group, **own})
 
+    # -- seeking ------------------------------------------------------------------------------------------------
+
+    def overtaken(self, partition: int, offset: int) -> dict[int, int]:
+        """The partitions that were read further than they may be while ``partition`` is at ``offset``.
+
+        With the offset to which each has to go back, those of later layouts first. What other members have read of theirs is
+        not known, only whether this one has let them.
+        """
+        history = self.layouts.history
+        begun = history.epoch_of(partition, offset)
+        has_let_go = self.own[partition].committed.level(history, partition) > begun
+        if not self.layouts.ordered:
+            return {}
+        beyond = dict.fromkeys(range(history.partition_count), _BEYOND)
+        found: dict[int, int] = {}
+        for epoch in range(max(begun, history.first_epoch) + 1, self.epoch + 1):
+            read = {
+                q: history.start(epoch, q)
+                for q in range(history.count(epoch))
+                if q != partition and self._was_read(q, epoch, has_let_go)
+            }
+            waits = blockers(history, {**beyond, **read, partition: offset})
+            for q in read.keys() & waits.keys() - found.keys():
+                if any(other == partition for other, _ in waits[q]):
+                    found[q] = read[q]
+        return dict(reversed(found.items()))
+
+    def _was_read(self, partition: int, epoch: int, has_let_go: bool) -> bool:
+        history = self.layouts.history
+        start = history.start(epoch, partition)
+        if epoch < self.epoch and history.start(epoch + 1, partition) == start:
+            return False
+        return self.own[partition].position > start if partition in self.own else has_let_go
+
+    def move(self, partition: int, offset: int) -> None:
+        """Go to another offset in a partition, which :meth:`overtaken` allows; what was fetched is forgotten."""
+        for p, progress in self.own.items():
+            if p != partition:
+                progress.forget_pending()
+                progress.limit = progress.received
+        self.own[partition].move(offset, opened_before(self.layouts, partition, offset))
+        self.own[partition].limit = offset
+        self._is_open = False
+
     # -- commits ------------------------------------------------------------------------------------------------
 
     def release(self, partition: int, offset: int | None = None) -> Release:
@@ -245,6 +305,8 @@ class TopicProgress:
             progress = self.own[p]
             progress.committed = release
             progress.dirty = progress.position > release.offset
+            if progress.stored is not None and progress.stored <= release.offset:
+                progress.stored = None
             if not self._is_unreleased(p):
                 self._unreleased.discard(p)
 

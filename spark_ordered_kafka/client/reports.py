@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -13,6 +14,8 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, Unavailable
 from spark_ordered_kafka.kafka.producer import Row
 
 _KAFKAS_OWN = range(0, 1000)
+# Of an application that never polls; of more the oldest are dropped.
+_MOST_EVENTS = 1000
 
 
 class Attempt:
@@ -48,9 +51,14 @@ class Outbox:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[DeliveryCallback, KafkaError | None, Message]] = deque()
+        self._events: deque[tuple[Callable[[Any], object], Any]] = deque(maxlen=_MOST_EVENTS)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._events)
+
+    def events(self, callback: Callable[[Any], object]) -> Callable[[Any], None]:
+        """What librdkafka calls in place of a callback such as ``error_cb``: what it says waits here to be served."""
+        return lambda said: self._events.append((callback, said))
 
     def committed(self, attempt: Attempt) -> None:
         """Report what a committed attempt delivered."""
@@ -66,6 +74,10 @@ class Outbox:
     def serve(self) -> int:
         """Call the callbacks in the caller's thread; how many. What one raises is raised, the rest keeps waiting."""
         served = 0
+        while self._events:
+            heard, said = self._events.popleft()
+            served += 1
+            heard(said)
         # Not those that a callback's own produce() and flush() add: it would never end.
         for _ in range(len(self._waiting)):
             try:

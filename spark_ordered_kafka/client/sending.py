@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from spark_ordered_kafka.client.backlog import Chunk, Queue
 from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.counts import WriterCounts
 from spark_ordered_kafka.client.instances import Instances
 from spark_ordered_kafka.client.options import ProducerOptions
-from spark_ordered_kafka.client.reports import Attempt
+from spark_ordered_kafka.client.reports import Attempt, Outbox
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError
@@ -44,6 +46,7 @@ class SenderSettings:
     ``commit_interval``: seconds from a transaction's first record to its commit; None: on request only.
     ``commit_records``: records after which it is committed anyway. ``message_timeout``: seconds that a record may wait
     for its commit. ``timeout`` (seconds) bounds each call to a server. ``max_message_bytes``: of key, value and headers.
+    ``callbacks``: ``error_cb`` and ``throttle_cb``, as librdkafka is to call them.
     """
 
     connection: Connection
@@ -54,9 +57,10 @@ class SenderSettings:
     message_timeout: float
     timeout: float
     max_message_bytes: int
+    callbacks: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
 
 
-def sender_settings(options: ProducerOptions, controller: ControllerClient) -> SenderSettings:
+def sender_settings(options: ProducerOptions, controller: ControllerClient, outbox: Outbox) -> SenderSettings:
     """The settings that follow from a producer's options."""
     connection = options.connection
     inner = {name: value for name, value in connection.kafka.items() if name not in _OURS}
@@ -75,6 +79,7 @@ def sender_settings(options: ProducerOptions, controller: ControllerClient) -> S
         message_timeout=options.message_timeout,
         timeout=min(_REQUEST_TIMEOUT, options.message_timeout),
         max_message_bytes=options.max_message_bytes,
+        callbacks={name: outbox.events(callback) for name, callback in options.callbacks.items()},
     )
 
 
@@ -88,10 +93,13 @@ class OpenTransaction:
 
     def __init__(self, topic: str, name: LeasedName, settings: SenderSettings) -> None:
         self.chunks: list[Chunk] = []
+        self.counts = WriterCounts()
         self.in_doubt = False
         self._topic = topic
         self._settings = settings
-        self._instances = Instances(settings.connection, topic, name, settings.timeout)
+        self._instances = Instances(
+            settings.connection, topic, name, settings.timeout, callbacks=settings.callbacks
+        )
         self._writer = TopicWriter(topic, settings.connection, settings.layout_of, settings.timeout)
         self._attempt = Attempt()
         self._sent = 0
@@ -129,6 +137,8 @@ class OpenTransaction:
             rows = Fingerprint(sum(map(len, self.chunks)))
             committed = self._writer.commit(LedgerEntry(self._sequence, rows), read)
         self._instances.give_back(committed)
+        self.counts.committed += 1
+        self.counts.records_committed += sum(map(len, self.chunks))
         attempt = self._attempt
         self._forget()
         return attempt
@@ -140,11 +150,13 @@ class OpenTransaction:
             self._writer.discard()
         self._fenced = isinstance(failure, FencedError)
         if self._fenced:
+            self.counts.layout_changes += 1
             self._instances.discard()
 
     def abort(self) -> list[Chunk]:
         """Abort the transaction, and return its rows."""
         dropped = self.chunks
+        self._count_dropped()
         self._forget()
         self._writer.abort()
         return dropped
@@ -156,9 +168,15 @@ class OpenTransaction:
             producer.serve()
 
     def close(self) -> None:
-        """Give up all instances."""
+        """Give up all instances, and what is not committed."""
+        self._count_dropped()
         self._writer.discard()
         self._instances.discard()
+
+    def _count_dropped(self) -> None:
+        if self.chunks or self.is_open:
+            self.counts.aborted += 1
+            self.counts.records_dropped += sum(map(len, self.chunks))
 
     def _forget(self) -> None:
         self.chunks, self._sent, self._attempt = [], 0, Attempt()

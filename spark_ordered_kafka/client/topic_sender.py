@@ -86,6 +86,7 @@ class TopicSender:
         # The sender's own:
         self._committing: list[CommitRequest] = []
         self._transaction = OpenTransaction(topic, name, settings)
+        self.counts = self._transaction.counts
         with backlog.lock:
             backlog.queues.append(self.queue)
         self._thread = threading.Thread(target=self._run, name=f"sender of {topic}", daemon=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 from weakref import WeakSet
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from spark_ordered_kafka.client.backlog import CommitRequest
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import translate
 from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 
-__all__ = ["OffsetSource", "PlainSource", "ReadSide", "TransactionOffsets", "offset_source"]
+__all__ = ["GivenOffsets", "OffsetSource", "PlainSource", "ReadSide", "TransactionOffsets", "offset_source"]
 
 
 @runtime_checkable
@@ -63,6 +63,30 @@ class PlainSource:
 
     def transaction_aborted(self) -> None:
         """Nothing to do: what to read again is the application's choice, as with confluent-kafka's producer."""
+
+
+class GivenOffsets:
+    """Offsets that the application has from confluent-kafka's own consumer, with its group's metadata."""
+
+    def __init__(self, offsets: Sequence[TopicPartition], group: Any) -> None:
+        if not isinstance(group, bytes):
+            raise ConfigError(
+                "group_metadata", group, "what consumer_group_metadata() of a consumer returned"
+            )
+        self._sent = TransactionOffsets([one for one in offsets if one.offset >= 0], group)
+
+    def transaction_offsets(self, oldest: float | None) -> TransactionOffsets:
+        """Those that were given."""
+        return self._sent
+
+    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
+        """As of :class:`PlainSource`."""
+
+    def transaction_committed(self, sent: TransactionOffsets) -> None:
+        """As of :class:`PlainSource`."""
+
+    def transaction_aborted(self) -> None:
+        """As of :class:`PlainSource`."""
 
 
 class ReadSide:

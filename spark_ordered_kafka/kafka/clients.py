@@ -98,13 +98,13 @@ _DEFAULTS = {
 }
 
 
-def client_properties(kafka: Mapping[str, str], **own: str | int | bool) -> dict[str, Any]:
+def client_properties(kafka: Mapping[str, Any], **own: str | int | bool) -> dict[str, Any]:
     """librdkafka properties: the user's, and ours (underscores become dots), which win."""
     return {
         **_DEFAULTS,
         **kafka,
         **{name.replace("_", "."): value for name, value in own.items()},
-        "logger": _LOG,
+        "logger": kafka.get("logger", _LOG),
     }
 
 

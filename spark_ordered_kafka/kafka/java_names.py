@@ -223,25 +223,34 @@ REFUSED: Mapping[str, str] = {
 }
 
 
-def translated(properties: Mapping[str, str], label: str) -> dict[str, str]:
+def translated(
+    properties: Mapping[str, str],
+    label: str,
+    refused: Mapping[str, str] = REFUSED,
+    fixed: Mapping[str, Fixed] = FIXED,
+) -> dict[str, str]:
     """librdkafka's properties for Java's; a name of librdkafka's beside Java's wins. ``label`` stands before names in messages.
+
+    ``refused`` and ``fixed`` are those of source and sink; plain clients have their own.
 
     Raises ConfigError for all that are refused at once, logins and stores included.
     """
     plain = {name: value for name, value in properties.items() if name not in java_security.MEANING}
-    calls = {name: partial(_translated, name, value, label) for name, value in plain.items()}
+    calls = {name: partial(_translated, name, value, label, refused, fixed) for name, value in plain.items()}
     parts = together({**calls, "security": partial(java_security.translated, properties, label)})
     made: dict[str, str] = {name: value for part in parts.values() for name, value in part.items()}
     return made | {name: value for name, value in plain.items() if name in made}
 
 
-def _translated(name: str, value: str, label: str) -> dict[str, str]:
+def _translated(
+    name: str, value: str, label: str, refused: Mapping[str, str], fixed: Mapping[str, Fixed]
+) -> dict[str, str]:
     option = f"{label}{name}"
-    if (reason := REFUSED.get(name)) is not None:
+    if (reason := refused.get(name)) is not None:
         raise ConfigError(option, shown(name, value), reason)
-    if (fixed := FIXED.get(name)) is not None:
-        if value.strip().lower() not in fixed.values:
-            hint = f"{fixed.reason}; set {' or '.join(fixed.values)}, or leave it out"
+    if (only := fixed.get(name)) is not None:
+        if value.strip().lower() not in only.values:
+            hint = f"{only.reason}; set {' or '.join(only.values)}, or leave it out"
             raise ConfigError(option, value, hint)
         return {}
     to = RENAMED.get(name)

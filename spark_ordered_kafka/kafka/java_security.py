@@ -175,7 +175,7 @@ def _content(option: str, location: str) -> bytes:
     try:
         return Path(location).read_bytes()
     except OSError as error:
-        hint = f"the file is read where the query is planned: {error.strerror}"
+        hint = f"the file is read where the query is planned or the client is made: {error.strerror}"
         raise ConfigError(option, location, hint) from error
 
 

@@ -45,7 +45,7 @@ def check_writer(connection: Connection) -> None:
     check_properties(Producer, connection.kafka, "option kafka.", lambda kafka: _properties(kafka, "judge"))
 
 
-def _properties(kafka: Mapping[str, str], transactional_id: str) -> dict[str, Any]:
+def _properties(kafka: Mapping[str, Any], transactional_id: str) -> dict[str, Any]:
     return client_properties(
         {**_DEFAULTS, **kafka},
         transactional_id=transactional_id,
@@ -114,7 +114,8 @@ class TransactionalProducer:
     ``predecessors``, of which a commit may be in doubt. Without them ``group`` may be that of an earlier instance of
     the same id, which saves a client.
     ``await_others`` is called once there are connections, and waits for other initialisations of the id: a broker
-    turns one away while it is busy with another, and librdkafka tries again after 500 ms only.
+    turns one away while it is busy with another, and librdkafka tries again after 500 ms only. ``callbacks`` are
+    librdkafka's, called when the instance is served.
     An instance is never used again after an abort, an error, or a transaction in which a request got no answer, since a
     delayed request could hit the next transaction of the same producer epoch (D-065).
     """
@@ -130,6 +131,7 @@ class TransactionalProducer:
         group: Any = None,
         await_others: Callable[[], object] | None = None,
         ledger: str | None = None,
+        callbacks: Mapping[str, Callable[[Any], None]] | None = None,
     ) -> None:
         self.transactional_id = transactional_id
         self.ledger = ledger or transactional_id
@@ -141,7 +143,7 @@ class TransactionalProducer:
         self._watch = watch()
         self._undelivered_bytes = 0
         self._largest = 0
-        properties = _properties(connection.kafka, transactional_id)
+        properties = _properties({**connection.kafka, **(callbacks or {})}, transactional_id)
         self._producer = Producer(self._watch.watching(properties))
         self.last: LedgerEntry | None = None
         if group is not None and not predecessors:

@@ -166,6 +166,14 @@ class LogRanges:
                 consumer.close()
         return cast("Future[Any]", state.outcome).result()
 
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Log in with these from the next connection on."""
+        self._kafka = {**self._kafka, "sasl.username": username, "sasl.password": password}
+        self._admin.set_sasl_credentials(username, password)
+        with self._asking:
+            if self._consumer is not None:
+                self._consumer.set_sasl_credentials(username, password)
+
     def _new_admin(self) -> AdminClient:
         alone = {k: v for k, v in self._kafka.items() if k not in ("group.id", "isolation.level")}
         return AdminClient(client_properties(alone))

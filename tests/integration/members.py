@@ -24,7 +24,7 @@ def conf(cluster: LocalCluster, group: str, **more: Any) -> dict[str, Any]:
         "auto.offset.reset": "earliest",
         "session.timeout.ms": 6000,
         "heartbeat.interval.ms": 200,
-    } | {name.replace("_", "."): value for name, value in more.items()}
+    } | {name if name == "on_commit" else name.replace("_", "."): value for name, value in more.items()}
 
 
 class Recorder(PartitionKeyRebalanceListener):

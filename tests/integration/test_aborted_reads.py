@@ -210,7 +210,7 @@ def test_the_end_comes_in_the_middle(desk: Desk, ends: str) -> None:
     producer.send_offsets(member.consumer)
     producer.commit()
     desk.copy(member, producer)
-    steps: dict[str, Callable[[], None]] = {"producer": producer.close, "consumer": member.consumer.close}
+    steps: dict[str, Callable[[], object]] = {"producer": producer.close, "consumer": member.consumer.close}
     for end in ends.split(", "):
         steps[end]()
     assert desk.copied() == 10

@@ -194,7 +194,7 @@ def test_translations(given: dict[str, str], expected: dict[str, str]) -> None:
         ),
         (
             {"ssl.truststore.location": "/nowhere.p12"},
-            "the file is read where the query is planned: No such file",
+            "planned or the client is made: No such file",
         ),
     ],
 )

@@ -1,0 +1,250 @@
+"""Methods of ``confluent_kafka.Producer`` beside those that an ordered producer is made of, mapped to what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any
+
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka.client.backlog import Backlog
+from spark_ordered_kafka.client.options import ProducerOptions
+from spark_ordered_kafka.client.queries import GroupMetadata
+from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras
+from spark_ordered_kafka.client.reports import Outbox
+from spark_ordered_kafka.client.transactions import GivenOffsets
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.clients import client_properties
+from spark_ordered_kafka.parsing import together
+
+_FOREVER = -1.0
+_FIELDS = ("value", "key", "partition", "timestamp", "headers", "callback", "on_delivery")
+_ERROR = "_error"
+
+
+class _Transactions(Enum):
+    """How far an application has come that ends transactions by confluent-kafka's methods."""
+
+    UNUSED = auto()
+    READY = auto()
+    OPEN = auto()
+
+
+class ConfluentCalls:
+    """Batches, purging, metadata, and transactions under the names that confluent-kafka gives them."""
+
+    _backlog: Backlog
+    _options: ProducerOptions
+    _outbox: Outbox
+    produce: Callable[..., None]
+    _transactions = _Transactions.UNUSED
+    _admin: AdminClient | None = None
+
+    # -- of the producer ----------------------------------------------------------------------------------------
+
+    def commit(self, timeout: float = _FOREVER) -> None:
+        """See OrderedProducer."""
+        raise NotImplementedError
+
+    def send_offsets(self, consumer: Any) -> None:
+        """See OrderedProducer."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        raise NotImplementedError
+
+    def _only_sender(self) -> Any:
+        raise NotImplementedError
+
+    def _request_aborts(self) -> Callable[[float], bool]:
+        raise NotImplementedError
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: Sequence[dict[str, Any]],
+        partition: int = -1,
+        callback: DeliveryCallback | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> int:
+        """Accept records, each a dict of arguments of :meth:`produce`; how many.
+
+        ``callback``, or its alias, is for records without one of their own. When the queue is full the rest is left out, since
+        a later record must not overtake an earlier one of its key: as with confluent-kafka, each that is left out gets a
+        KafkaError under ``_error``.
+
+        Raises ConfigError for all that is wrong in the records, before any is accepted; else as :meth:`produce`.
+        """
+        if not isinstance(messages, Sequence) or not all(isinstance(one, dict) for one in messages):
+            raise ConfigError("messages", messages, "a list of dicts, such as [{'key': b'k', 'value': b'v'}]")
+        together({}, lambda: check_partition(partition), *(_check(i, one) for i, one in enumerate(messages)))
+        report = callback or on_delivery
+        for number, message in enumerate(messages):
+            arguments = {name: value for name, value in message.items() if name != _ERROR}
+            own = arguments.pop("callback", None) or arguments.pop("on_delivery", None) or report
+            arguments.pop("on_delivery", None)
+            try:
+                self.produce(topic, **arguments, on_delivery=own)
+            except BufferError as full:
+                for left in messages[number:]:
+                    left[_ERROR] = KafkaError(KafkaError._QUEUE_FULL, str(full))
+                return number
+            message.pop(_ERROR, None)
+        return len(messages)
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Drop all that is not committed; :meth:`poll` and :meth:`flush` report it with the error ``_PURGE_QUEUE``.
+
+        What is queued and what is sent already are one transaction: dropping one of them alone is refused by ConfigError. As
+        :meth:`abort` does, it takes consumers of :meth:`send_offsets` back. ``blocking`` false: it is done later.
+        """
+        self._check_open()
+        if not in_queue and not in_flight:
+            return
+        if not in_queue or not in_flight:
+            name = "in_flight" if in_queue else "in_queue"
+            raise ConfigError(name, False, "a transaction is dropped as a whole: leave both at True")
+        self._request_aborts()(_FOREVER if blocking else 0)
+
+    # -- transactions -------------------------------------------------------------------------------------------
+
+    def init_transactions(self, timeout: float = _FOREVER) -> None:
+        """Use transactions by confluent-kafka's methods; what is left open by an earlier producer is Kafka's to end.
+
+        A producer has transactional ids of its own per topic, and asks for them with a topic's first record, so nothing is
+        waited for here. Raises ConfigError unless ``commit.interval.ms`` is 0.
+        """
+        self._check_open()
+        if not self._backlog.manual:
+            interval = f"{(self._options.commit_interval or 0) * 1000:g}"
+            raise ConfigError(
+                "commit.interval.ms", interval, "set it to 0: commit_transaction() ends transactions"
+            )
+        if self._transactions is _Transactions.UNUSED:
+            self._transactions = _Transactions.READY
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction, which spans one topic (D-080).
+
+        Raises RequestError INVALID_REQUEST without :meth:`init_transactions`, while a transaction is open, and when records
+        were produced before.
+        """
+        self._check_open()
+        if self._transactions is not _Transactions.READY:
+            is_open = self._transactions is _Transactions.OPEN
+            raise _state(
+                "a transaction is open: end it by commit_transaction() or abort_transaction()"
+                if is_open
+                else "call init_transactions() first"
+            )
+        if len(self) > 0:
+            raise _state(
+                f"{len(self)} records were produced before begin_transaction(), and would be in the transaction: call"
+                " commit() or abort() before"
+            )
+        self._transactions = _Transactions.OPEN
+
+    def send_offsets_to_transaction(
+        self, positions: Sequence[TopicPartition], group_metadata: Any, timeout: float = _FOREVER
+    ) -> None:
+        """Let the transaction commit offsets of a consumer: :meth:`send_offsets` under confluent-kafka's name.
+
+        Of an OrderedConsumer all that was delivered is committed, since others go by it: ``positions`` must say the same, as
+        ``consumer.position(consumer.assignment())`` does. No server is asked before the commit, so ``timeout`` is not needed.
+
+        Raises ConfigError for other positions, and as :meth:`send_offsets`.
+        """
+        self._check_open()
+        self._check_begun()
+        if isinstance(group_metadata, GroupMetadata):
+            group_metadata.consumer.check_positions(positions)
+            self.send_offsets(group_metadata.consumer)
+        else:
+            self.send_offsets(GivenOffsets(positions, group_metadata))
+
+    def commit_transaction(self, timeout: float = _FOREVER) -> None:
+        """Commit the transaction. Raises as :meth:`commit`, and RequestError when its records went to several topics.
+
+        After UnavailableError call it again; after any other error :meth:`abort_transaction`.
+        """
+        self._check_open()
+        self._check_begun()
+        # commit() would commit several topics one after another.
+        self._only_sender()
+        self.commit(timeout)
+        self._transactions = _Transactions.READY
+
+    def abort_transaction(self, timeout: float = _FOREVER) -> None:
+        """Drop the transaction: :meth:`abort`, within ``timeout`` seconds (-1: until done).
+
+        Raises UnavailableError when the time is up: it is aborted later, and a further call waits for it.
+        """
+        self._check_open()
+        self._check_begun()
+        done = self._request_aborts()(timeout)
+        self._outbox.serve()
+        if not done:
+            raise UnavailableError(f"the transaction was not aborted within {timeout:g} s")
+        self._transactions = _Transactions.READY
+
+    def _check_begun(self) -> None:
+        if self._transactions is not _Transactions.OPEN:
+            raise _state("no transaction is open: call begin_transaction() first")
+
+    # -- the cluster --------------------------------------------------------------------------------------------
+
+    def list_topics(self, topic: str | None = None, timeout: float = _FOREVER) -> Any:
+        """Metadata of the cluster, or of one topic, as ``confluent_kafka.Producer.list_topics``."""
+        self._check_open()
+        named = {} if topic is None else {"topic": topic}
+        return self._cluster().list_topics(**named, timeout=timeout)
+
+    def cluster_id(self, timeout: float = _FOREVER) -> str | None:
+        """The id of the Kafka cluster."""
+        return self.list_topics(timeout=timeout).cluster_id  # type: ignore[no-any-return]
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Refused by RequestError: make another producer instead."""
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            "the connections of a producer's transactions are made anew at any time: flush() and close() this producer,"
+            " and make one with the new sasl.username and sasl.password",
+        )
+
+    def _cluster(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = AdminClient(client_properties(self._options.connection.kafka))
+        return self._admin
+
+
+def _state(message: str) -> RequestError:
+    return RequestError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check(number: int, message: Mapping[str, Any]) -> Callable[[], None]:
+    def check() -> None:
+        where = f"messages[{number}]"
+        unknown = [name for name in message if name not in (*_FIELDS, _ERROR)]
+        if unknown:
+            raise ConfigError(f"{where}.{unknown[0]}", message[unknown[0]], f"one of {', '.join(_FIELDS)}")
+        try:
+            check_partition(message.get("partition", -1))
+            content("value", message.get("value"))
+            content("key", message.get("key"))
+            report = message.get("callback") or message.get("on_delivery")
+            extras(report, message.get("timestamp", 0), message.get("headers"))
+        except ConfigError as error:
+            raise ConfigError(f"{where}.{error.option}", message.get(error.option), _hint(error)) from error
+
+    return check
+
+
+def _hint(error: ConfigError) -> str:
+    return str(error).partition(": ")[2]

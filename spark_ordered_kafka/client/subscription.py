@@ -1,0 +1,96 @@
+"""What an ordered consumer is subscribed to: names of topics, and patterns of names that are looked up from time to time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from spark_ordered_kafka.client.topics import TopicDirectory
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.parsing import raise_all, topic_name
+
+_EXPECTED = "a list of topic names and patterns, such as ['orders', '^payments-.*']"
+
+
+class Subscription:
+    """The topics of a consumer.
+
+    Args:
+        directory: knows the topics under management.
+        interval: seconds between two looks for topics that match a pattern.
+        clock: seconds, monotonic.
+
+    Attributes:
+        topics: the names, those that match a pattern included. The list stays the same object.
+    """
+
+    def __init__(self, directory: TopicDirectory, interval: float, clock: Callable[[], float]) -> None:
+        self.topics: list[str] = []
+        self._directory = directory
+        self._interval = interval
+        self._clock = clock
+        self._names: list[str] = []
+        self._patterns: list[re.Pattern[str]] = []
+        self._look_at = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._names or self._patterns)
+
+    def set(self, topics: Any) -> None:
+        """Take other topics in place of those before.
+
+        Raises ConfigError for what is no topic name and no pattern, RequestError for a topic that is not under
+        management, UnavailableError when no controller answers; then the subscription stays as it was.
+        """
+        names, patterns = _parsed(topics)
+        for name in names:
+            self._directory.refresh(name)
+        found = self._found(names, patterns)
+        self._names, self._patterns = names, patterns
+        self.topics[:] = found
+        self._look_at = self._clock() + self._interval
+
+    def clear(self) -> None:
+        """Be subscribed to nothing."""
+        self._names, self._patterns = [], []
+        self.topics.clear()
+
+    def changed(self) -> list[str] | None:
+        """The topics, if other ones match the patterns than at the last look; None too if it is not time for a look."""
+        if not self._patterns or self._clock() < self._look_at:
+            return None
+        self._look_at = self._clock() + self._interval
+        found = self._found(self._names, self._patterns)
+        return None if found == self.topics else found
+
+    def _found(self, names: list[str], patterns: list[re.Pattern[str]]) -> list[str]:
+        if not patterns:
+            return names
+        listed = (summary.topic for summary in self._directory.controller.topics().topics)
+        matching = sorted(topic for topic in listed if any(pattern.match(topic) for pattern in patterns))
+        return list(dict.fromkeys([*names, *matching]))
+
+
+def _parsed(topics: Any) -> tuple[list[str], list[re.Pattern[str]]]:
+    if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
+        raise ConfigError("topics", topics, _EXPECTED)
+    given = list(topics)
+    if not given or not all(isinstance(name, str) for name in given):
+        raise ConfigError("topics", topics, _EXPECTED)
+    names: list[str] = []
+    patterns: list[re.Pattern[str]] = []
+    errors: list[ConfigError] = []
+    for name in dict.fromkeys(given):
+        try:
+            # As in librdkafka: a caret makes a pattern, which need not match to a name's end.
+            if name.startswith("^"):
+                patterns.append(re.compile(name))
+            else:
+                names.append(topic_name("topics", name))
+        except re.error as error:
+            errors.append(ConfigError("topics", name, f"not a regular expression of Python's re: {error}"))
+        except ConfigError as error:
+            errors.append(error)
+    raise_all(errors)
+    return names, patterns

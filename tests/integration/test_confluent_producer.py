@@ -1,0 +1,386 @@
+"""OrderedProducer by confluent-kafka's other methods: batches, purging, transactions under its names, callbacks, metadata."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from spark_ordered_kafka import ClientMetrics, OrderedConsumer, OrderedProducer
+from spark_ordered_kafka.errors import (
+    ClosedError,
+    ConfigError,
+    ConfigErrors,
+    RebalancedError,
+    RequestError,
+    UnavailableError,
+)
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration import members
+from tests.integration.members import Member, Room, read_until
+from tests.servers import TIMEOUT
+from tests.streams import NumberedWriter, change, create
+
+
+def conf(cluster: LocalCluster, **more: Any) -> dict[str, Any]:
+    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
+    return servers | {name.replace("_", "."): value for name, value in more.items()}
+
+
+@pytest.fixture
+def producer(cluster: LocalCluster) -> Iterator[OrderedProducer]:
+    """Commits only when it is told to."""
+    with OrderedProducer(conf(cluster, commit_interval_ms=0)) as made:
+        yield made
+        made.abort()
+
+
+def values(room: Room, topic: str, count: int) -> list[bytes | None]:
+    member = Member(OrderedConsumer(members.conf(room.cluster, f"{room.group}-{topic}")))
+    with member.consumer:
+        member.consumer.subscribe([topic])
+        read_until([member], lambda: len(member.messages) >= count, f"{count} records")
+        for _ in range(5):
+            member.read()
+    return [one.value() for one in member.messages]
+
+
+# -- records --------------------------------------------------------------------------------------------------
+
+
+def test_a_batch(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    told: list[tuple[str, bytes | None]] = []
+
+    def note(who: str) -> Any:
+        return lambda error, message: told.append((who, message.value()))
+
+    messages: list[dict[str, Any]] = [
+        {"key": "k", "value": "1", "callback": note("own")},
+        {"key": "k", "value": b"2", "headers": {"a": b"b"}, "timestamp": 1_700_000_000_000},
+        {"key": "k", "value": "3", "_error": "of an earlier attempt"},
+        {},
+    ]
+    with OrderedProducer(conf(room.cluster)) as producer:
+        assert producer.produce_batch(topic_name, messages, on_delivery=note("all")) == 4
+        assert producer.produce_batch(topic_name, []) == 0
+        assert producer.flush() == 0
+    assert sorted(told, key=str) == [("all", None), ("all", b"2"), ("all", b"3"), ("own", b"1")]
+    assert not any("_error" in one for one in messages)
+    assert values(room, topic_name, 4) == [b"1", b"2", b"3", None]
+
+
+def test_what_does_not_fit_of_a_batch_is_left_out_from_there_on(
+    cluster: LocalCluster, topic_name: str
+) -> None:
+    create(cluster, topic_name, 1)
+    with OrderedProducer(conf(cluster, commit_interval_ms=0, queue_buffering_max_messages=3)) as producer:
+        messages: list[dict[str, Any]] = [{"key": "k", "value": str(n)} for n in range(5)]
+        assert producer.produce_batch(topic_name, messages) == 3
+        errors = [one.get("_error") for one in messages]
+        assert errors[:3] == [None, None, None]
+        assert [error.code() for error in errors[3:] if error is not None] == [KafkaError._QUEUE_FULL] * 2
+        producer.commit()
+        assert producer.produce_batch(topic_name, messages[3:]) == 2
+        assert len(producer) == 2
+
+
+def test_a_wrong_batch_is_refused_as_a_whole(producer: OrderedProducer, topic_name: str) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"value": "fine"},
+        {"value": 3},
+        {"vlue": "x"},
+        {"partition": 2},
+        {"headers": 5},
+    ]
+    with pytest.raises(ConfigErrors) as caught:
+        producer.produce_batch(topic_name, wrong)
+    assert (
+        caught.value.option
+        == "messages[1].value, messages[2].vlue, messages[3].partition, messages[4].headers"
+    )
+    assert len(producer) == 0
+    for messages in ("abc", [1], None):
+        with pytest.raises(ConfigError, match="a list of dicts"):
+            producer.produce_batch(topic_name, messages)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_purged_records_are_reported_and_not_written(room: Room, topic_name: str, blocking: bool) -> None:
+    create(room.cluster, topic_name, 1)
+    told: list[tuple[Any, bytes | None]] = []
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+        for number in range(3):
+            producer.produce(
+                topic_name, str(number), "k", on_delivery=lambda error, m: told.append((error, m.value()))
+            )
+        for name in ("in_queue", "in_flight"):
+            with pytest.raises(ConfigError, match="dropped as a whole"):
+                producer.purge(**{name: False})
+        producer.purge(in_queue=False, in_flight=False)
+        assert len(producer) == 3
+        producer.purge(blocking=blocking)
+        deadline = time.monotonic() + TIMEOUT
+        while len(told) < 3 and time.monotonic() < deadline:
+            producer.poll(0.1)
+        assert [error.code() for error, _ in told] == [KafkaError._PURGE_QUEUE] * 3
+        producer.produce(topic_name, "kept", "k")
+        producer.commit()
+    assert values(room, topic_name, 1) == [b"kept"]
+
+
+# -- transactions ---------------------------------------------------------------------------------------------
+
+
+def test_transactions_by_confluent_kafkas_names(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+        producer.init_transactions()
+        producer.init_transactions(10)
+        for end in ("commit", "abort", "commit"):
+            producer.begin_transaction()
+            producer.produce(topic_name, end, "k")
+            if end == "commit":
+                producer.commit_transaction(TIMEOUT)
+            else:
+                producer.abort_transaction(TIMEOUT)
+        producer.begin_transaction()
+        producer.commit_transaction()
+        producer.begin_transaction()
+        producer.abort_transaction()
+    assert values(room, topic_name, 2) == [b"commit", b"commit"]
+
+
+def test_the_order_of_the_calls_is_checked(
+    producer: OrderedProducer, topic_name: str, cluster: LocalCluster
+) -> None:
+    create(cluster, topic_name, 1)
+    other = create(cluster, f"{topic_name}-other", 1)
+    with pytest.raises(RequestError, match=r"init_transactions\(\) first"):
+        producer.begin_transaction()
+    producer.init_transactions()
+    for call in (
+        producer.commit_transaction,
+        producer.abort_transaction,
+        lambda: producer.send_offsets_to_transaction([], b""),
+    ):
+        with pytest.raises(RequestError, match=r"begin_transaction\(\) first"):
+            call()
+    producer.produce(topic_name, "early", "k")
+    with pytest.raises(RequestError, match="1 records were produced before"):
+        producer.begin_transaction()
+    producer.abort()
+    producer.begin_transaction()
+    with pytest.raises(RequestError, match=r"end it by commit_transaction\(\)"):
+        producer.begin_transaction()
+    producer.produce(topic_name, "a", "k")
+    producer.produce(other, "b", "k")
+    with pytest.raises(RequestError, match="spans one topic"):
+        producer.commit_transaction()
+    producer.abort_transaction()
+    producer.begin_transaction()
+    producer.commit_transaction()
+    with (
+        OrderedProducer(conf(cluster)) as automatic,
+        pytest.raises(ConfigError, match=r"commit\.interval\.ms.*'100'.*set it to 0"),
+    ):
+        automatic.init_transactions()
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["OrderedConsumer", "Consumer"])
+def test_a_read_transform_write_loop_by_confluent_kafkas_names(
+    room: Room, topic_name: str, plain: bool
+) -> None:
+    source = create(room.cluster, f"{topic_name}-in", 1)
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, source)
+    writer.write()
+    options = members.conf(room.cluster, room.group, enable_auto_commit=False)
+    if plain:
+        del options["controller.url"]
+    consumer: Any = Consumer(options) if plain else OrderedConsumer(options)
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+        producer.init_transactions()
+        consumer.subscribe([source])
+        copied = 0
+        while copied < writer.written:
+            messages = [one for one in consumer.consume(30, 1.0) if one.error() is None]
+            if not messages:
+                continue
+            producer.begin_transaction()
+            for one in messages:
+                producer.produce(topic_name, one.value(), one.key())
+            positions = consumer.position(consumer.assignment())
+            if not plain:
+                early = [TopicPartition(source, 0, positions[0].offset - 1)]
+                with pytest.raises(ConfigError, match="commits all that was delivered"):
+                    producer.send_offsets_to_transaction(early, consumer.consumer_group_metadata())
+            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 10.0)
+            producer.commit_transaction()
+            copied += len(messages)
+        (committed,) = consumer.committed([TopicPartition(source, 0)])
+        assert committed.offset >= writer.written
+        producer.begin_transaction()
+        with pytest.raises(ConfigError, match=r"consumer_group_metadata\(\)"):
+            producer.send_offsets_to_transaction([], "group")
+        producer.abort_transaction()
+    consumer.close()
+    assert len(values(room, topic_name, writer.written)) == writer.written
+
+
+def test_offsets_of_others_end_a_transaction_that_is_aborted_then(room: Room, topic_name: str) -> None:
+    source = create(room.cluster, f"{topic_name}-in", 2)
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, source)
+    writer.write()
+    member = room.member(source, enable_auto_commit=False)
+    read_until([member], lambda: len(member.messages) >= writer.written, "records")
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic_name, "made of what others have by then", "k")
+        positions = member.consumer.position(member.consumer.assignment())
+        metadata = member.consumer.consumer_group_metadata()
+        other = room.member(source, enable_auto_commit=False)
+        members.settle([member, other], 2)
+        with pytest.raises((RebalancedError, ConfigError)):
+            producer.send_offsets_to_transaction(positions, metadata)
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.produce(topic_name, "again", "k")
+        producer.commit_transaction()
+    assert values(room, topic_name, 1) == [b"again"]
+
+
+def test_time_that_is_up(cluster: LocalCluster, topic_name: str, producer: OrderedProducer) -> None:
+    create(cluster, topic_name, 1)
+    producer.init_transactions()
+    producer.begin_transaction()
+    for number in range(20_000):
+        producer.produce(topic_name, str(number), str(number))
+    try:
+        producer.commit_transaction(0)
+    except UnavailableError:
+        producer.commit_transaction()
+    producer.begin_transaction()
+    producer.produce(topic_name, "x", "k")
+    try:
+        producer.abort_transaction(0)
+    except UnavailableError:
+        producer.abort_transaction()
+    assert len(producer) == 0
+
+
+# -- the rest -------------------------------------------------------------------------------------------------
+
+
+def test_metadata_callbacks_and_keyword_options(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 3)
+    said: list[logging.LogRecord] = []
+    logger = logging.getLogger(f"mine.{topic_name}")
+    logger.addFilter(lambda record: not said.append(record))  # type: ignore[func-returns-value]
+    options = {"logger": logger, "debug": "generic"}
+    with OrderedProducer(**conf(cluster), **options) as producer:
+        assert len(producer.list_topics(topic_name).topics[topic_name].partitions) == 3
+        assert producer.cluster_id(TIMEOUT) == producer.list_topics(timeout=TIMEOUT).cluster_id
+        with pytest.raises(RequestError, match="make one with the new"):
+            producer.set_sasl_credentials("me", "secret")
+        producer.produce(topic_name, "v", "k")
+        producer.flush()
+        assert said
+    for call in (producer.list_topics, producer.cluster_id, producer.purge, producer.init_transactions):
+        with pytest.raises(ClosedError):
+            call()
+    errors: list[KafkaError] = []
+    with (
+        OrderedProducer(
+            conf(cluster) | {"bootstrap.servers": "127.0.0.1:1"}, error_cb=errors.append
+        ) as nowhere,
+        pytest.raises(KafkaException),
+    ):
+        nowhere.list_topics(timeout=0.05)
+
+
+def metrics(*clients: Any) -> dict[str, dict[tuple[str, ...], float]]:
+    """By name what a scrape has, by labels; the topic's name is left out."""
+    registry = CollectorRegistry()
+    registry.register(ClientMetrics(*clients))
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            labels = tuple(
+                value for name, value in sorted(sample.labels.items()) if name not in ("topic", "group")
+            )
+            found.setdefault(sample.name.removeprefix("ordered_kafka_"), {})[labels] = sample.value
+    return found
+
+
+def test_metrics_of_real_work(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    producer = OrderedProducer(conf(room.cluster, commit_interval_ms=0))
+    member = room.member(topic_name, enable_auto_commit=False)
+    consumer = member.consumer
+    assert metrics(producer, consumer)["consumer_rebalances_total"] == {(): 0}
+    for number in range(10):
+        producer.produce(topic_name, str(number), str(number))
+    assert metrics(producer)["producer_pending_records"] == {(): 10}
+    producer.commit()
+    producer.produce(topic_name, "dropped", "k")
+    producer.abort()
+    read_until([member], lambda: len(member.messages) >= 10, "records")
+    for number in range(10):
+        producer.produce(topic_name, str(number), str(number))
+    change(room.cluster, topic_name, 2)
+    producer.commit()
+    figures = metrics(producer, consumer)
+    assert figures["producer_records_total"] == {(): 20}
+    assert figures["producer_dropped_records_total"] == {(): 1}
+    assert figures["producer_transactions_total"] == {("committed",): 2, ("aborted",): 1}
+    assert figures["consumer_records_total"] == {(): 10}
+    assert figures["consumer_assigned_partitions"] == {(): 1}
+    read_until([member], lambda: len(member.messages) >= 20, "records")
+    members.settle([member], 2)
+    read_until([member], lambda: set(metrics(consumer)["consumer_lag_records"].values()) == {0}, "lag")
+    figures = metrics(producer, consumer)
+    assert figures["consumer_records_total"][()] >= 20
+    assert figures["consumer_rebalances_total"][()] >= 2
+    assert figures["consumer_blocked_partitions"] == {(): 0}
+    consumer.close()
+    producer.close()
+    after = metrics(producer, consumer)
+    assert after["producer_records_total"] == {(): 20}
+    assert after["consumer_records_total"] == figures["consumer_records_total"]
+    assert "consumer_lag_records" not in after
+
+
+def test_metrics_of_a_blocked_partition_and_of_a_fenced_transaction(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+        # Enough to be sent before the commit, so that the change finds a transaction open.
+        for number in range(5_001):
+            producer.produce(topic_name, f"k{number}:0", f"k{number}")
+        change(room.cluster, topic_name, 2)
+        producer.commit()
+        assert metrics(producer)["producer_layout_changes_total"] == {(): 1}
+        assert metrics(producer)["producer_transactions_total"] == {("committed",): 1, ("aborted",): 0}
+    member = room.member(topic_name)
+    members.settle([member], 2)
+    member.consumer.pause([TopicPartition(topic_name, 0)])
+
+    def is_blocked() -> bool:
+        return metrics(member.consumer)["consumer_blocked_partitions"] == {(): 1}
+
+    read_until([member], is_blocked, "no partition is blocked")
+    assert metrics(member.consumer)["consumer_blocks_total"][()] >= 1
+    member.consumer.resume([TopicPartition(topic_name, 0)])
+    read_until([member], lambda: len(member.messages) == 5_101, "all records")
+    found: list[Message] = member.messages
+    assert len({(one.partition(), one.offset()) for one in found}) == 5_101
