@@ -45,14 +45,14 @@ class ClientMetrics(Collector):
 
         def summed(of: Callable[[WriterCounts], int]) -> _Rows:
             rows: Counter[tuple[str, ...]] = Counter()
-            for topic, one in counts:
-                rows[topic,] += of(one)
+            for name, one in counts:
+                rows[name,] += of(one)
             return rows
 
         pending: Counter[tuple[str, ...]] = Counter()
         for producer in self._producers:
-            for topic, waiting in producer.pending().items():
-                pending[topic,] += waiting
+            for name, waiting in producer.pending().items():
+                pending[name,] += waiting
         topic = ("topic",)
         yield _counter(
             "producer_records", "Records committed.", topic, summed(lambda one: one.records_committed)

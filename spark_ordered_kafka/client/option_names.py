@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from spark_ordered_kafka.kafka import java_names
 
-# Refused or fixed for Spark only: librdkafka has them, or a client parses them itself.
-_PASSED = frozenset(
+PASSED = frozenset(
     {
         "acks",
         "allow.auto.create.topics",
@@ -42,17 +41,18 @@ _PASSED = frozenset(
         "value.serializer",
     }
 )
+"""Refused or fixed for Spark only: librdkafka has them, or a client parses them itself."""
 _OF_JAVA: Mapping[str, str] = {
     **{
         name: reason.replace(" kafka.", " ")
         for name, reason in java_names.REFUSED.items()
-        if name not in _PASSED
+        if name not in PASSED
     },
     "default.api.timeout.ms": "calls that wait take a timeout; leave it out",
     "max.block.ms": "produce() does not wait: it raises BufferError when the queue is full; leave it out",
     "max.poll.records": "give the number to consume(); leave it out",
 }
-FIXED = {name: fixed for name, fixed in java_names.FIXED.items() if name not in _PASSED}
+FIXED = {name: fixed for name, fixed in java_names.FIXED.items() if name not in PASSED}
 """Names of Java that may only have the value that holds anyway."""
 
 _SERIALIZE = "serialize {} before they are produced: produce(topic, {}=serializer({}, context)); leave it out"

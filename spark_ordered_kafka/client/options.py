@@ -40,10 +40,8 @@ _GROUP_HINT = "set it to the name of the consumer group"
 _SERVERS, _BROKER_LIST = "bootstrap.servers", "metadata.broker.list"
 _TOPICS_INTERVAL = "topic.metadata.refresh.interval.ms"
 _LOGIN = frozenset(java_security.MEANING)
-_CLASSIC = (
-    "only classic keeps the order: with consumer (KIP-848) members keep partitions through a rebalance, and this hand-over"
-    " of keys begins anew with each; leave it out"
-)
+CLASSIC = "this consumer begins anew with each rebalance, by assign(), which librdkafka refuses in such a group; leave it out"
+"""Why ``group.protocol=consumer`` (KIP-848) is refused (D-242)."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +275,7 @@ def _interval(option: str, value: str) -> int:
 
 def _protocol(option: str, value: str) -> str:
     if value.strip().lower() != "classic":
-        raise ConfigError(option, value, _CLASSIC)
+        raise ConfigError(option, value, f"only classic; consumer is KIP-848's: {CLASSIC}")
     return value
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -165,11 +166,9 @@ def test_the_order_of_the_calls_is_checked(
     with pytest.raises(RequestError, match=r"init_transactions\(\) first"):
         producer.begin_transaction()
     producer.init_transactions()
-    for call in (
-        producer.commit_transaction,
-        producer.abort_transaction,
-        lambda: producer.send_offsets_to_transaction([], b""),
-    ):
+    ends: list[Callable[[], None]] = [producer.commit_transaction, producer.abort_transaction]
+    ends.append(partial(producer.send_offsets_to_transaction, [], b""))
+    for call in ends:
         with pytest.raises(RequestError, match=r"begin_transaction\(\) first"):
             call()
     producer.produce(topic_name, "early", "k")
@@ -285,8 +284,8 @@ def test_metadata_callbacks_and_keyword_options(cluster: LocalCluster, topic_nam
     said: list[logging.LogRecord] = []
     logger = logging.getLogger(f"mine.{topic_name}")
     logger.addFilter(lambda record: not said.append(record))  # type: ignore[func-returns-value]
-    options = {"logger": logger, "debug": "generic"}
-    with OrderedProducer(**conf(cluster), **options) as producer:
+    options: dict[str, Any] = conf(cluster) | {"logger": logger, "debug": "generic"}
+    with OrderedProducer(**options) as producer:
         assert len(producer.list_topics(topic_name).topics[topic_name].partitions) == 3
         assert producer.cluster_id(TIMEOUT) == producer.list_topics(timeout=TIMEOUT).cluster_id
         with pytest.raises(RequestError, match="make one with the new"):

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -275,7 +276,7 @@ def test_only_assigned_partitions_can_be_steered(room: Room, topic_name: str) ->
     create(room.cluster, topic_name, 1)
     NumberedWriter(room.cluster, topic_name).write()
     consumer = room.member().consumer
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "paused": lambda: consumer.pause(places(topic_name, 0)),
         "resumed": lambda: consumer.resume(places(topic_name, 0)),
         "sought": lambda: consumer.seek(at(topic_name, 0, 0)),
@@ -284,7 +285,8 @@ def test_only_assigned_partitions_can_be_steered(room: Room, topic_name: str) ->
         with pytest.raises(ConfigError, match=f"{topic_name}-0.*only assigned partitions can be {doing}"):
             call()
     consumer.close()
-    for call in (*calls.values(), lambda: consumer.assign([]), consumer.unassign, consumer.list_topics):
+    calls |= {"": lambda: consumer.assign([]), "a": consumer.unassign, "b": consumer.list_topics}
+    for call in calls.values():
         with pytest.raises(ClosedError):
             call()
 
@@ -356,8 +358,9 @@ def test_a_subscription_and_an_assignment_by_hand_exclude_each_other(room: Room,
 
 def test_by_hand_beside_members_is_an_error_that_says_so(room: Room, topic_name: str) -> None:
     create(room.cluster, topic_name, 2)
-    settled, by_hand = room.member(topic_name), room.member()
+    settled, by_hand = room.member(topic_name), room.member(auto_commit_interval_ms=100)
     settle([settled], 2)
+    NumberedWriter(room.cluster, topic_name).write()
     by_hand.consumer.assign(places(topic_name, 0))
     with pytest.raises(RequestError, match=r"has members that subscribe.* a group\.id of their own"):
         read_until([by_hand, settled], lambda: False, "no error")
@@ -468,20 +471,53 @@ def test_what_brokers_are_asked(room: Room, topic_name: str) -> None:
         assert consumer.cluster_id() == controller.topic(topic_name).cluster_id
 
 
+class Keeping(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self, said: list[logging.LogRecord]) -> None:
+        super().__init__()
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(record)
+
+
 def test_callbacks_are_called_while_polling(room: Room, topic_name: str) -> None:
     create(room.cluster, topic_name, 1)
     statistics: list[str] = []
     said: list[logging.LogRecord] = []
     logger = logging.getLogger(f"mine.{topic_name}")
-    logger.addFilter(lambda record: bool(said.append(record)) or True)
+    logger.setLevel(logging.DEBUG)
+    handler = Keeping(said)
+    logger.addHandler(handler)
     options = conf(room.cluster, room.group, debug="generic") | {"stats_cb": statistics.append}
-    with OrderedConsumer(
-        options, **{"statistics.interval.ms": 50, "logger": logger, "client.id": "me"}
-    ) as consumer:
+    more: dict[str, Any] = {"statistics.interval.ms": 50, "logger": logger, "client.id": "me"}
+    with OrderedConsumer(options, **more) as consumer:
         consumer.subscribe([topic_name])
         member = Member(consumer)
         read_until([member], lambda: len(statistics) > 1 and bool(said), "nothing was said")
     assert json.loads(statistics[0])["client_id"] == "me"
+
+
+def test_a_token_is_asked_for(cluster: LocalCluster) -> None:
+    asked: list[str] = []
+
+    def token(config: str) -> tuple[str, float]:
+        asked.append(config)
+        return "token", time.time() + 3600
+
+    options = conf(cluster, "nobody") | {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.config": "principal=me",
+        "oauth_cb": token,
+    }
+    with OrderedConsumer(options) as consumer:
+        deadline = time.monotonic() + TIMEOUT
+        while not asked and time.monotonic() < deadline:
+            consumer.poll(0.05)
+    assert set(asked) == {"principal=me"}
 
 
 def test_an_error_is_told_while_no_broker_answers(cluster: LocalCluster) -> None:

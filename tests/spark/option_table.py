@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from spark_ordered_kafka.client import option_names as plain
+from spark_ordered_kafka.client.options import CLASSIC
 from spark_ordered_kafka.kafka import java_names, java_security
 from spark_ordered_kafka.spark import option_names
 
 HEAD = """# Options
 
-Of `format("ordered-kafka")`, in the order of Spark's own guide; names of options are case-insensitive. All that is wrong in
-a map of options is said at once, when the query is planned. This page is made of the objects that parse the options:
+Of `format("ordered-kafka")`, in the order of Spark's own guide, where names of options are case-insensitive, and of the plain
+clients: [below](#ordered-producer-and-ordered-consumer). All that is wrong in a map of options is said at once, when the query
+is planned or the client is made. This page is made of the objects that parse the options:
 `python -m tests.spark.option_table > docs/options.md`.
 """
 
@@ -21,6 +24,74 @@ Properties of Kafka's Java clients, as written for Spark's `kafka` format, and a
 Of two names for one property librdkafka's wins. Spark's own settings of its Kafka connector (`spark.kafka.*`: caches,
 delegation tokens) have no meaning here.
 """
+
+
+PLAIN = """## Ordered producer and ordered consumer
+
+`OrderedProducer` and `OrderedConsumer` take confluent-kafka's configuration, as a dict, as keyword arguments or both, and the
+options `controller.*` of above. The table of `kafka.*` holds for them, too, without that prefix, but for the properties in the
+next two tables. Of two names for one property librdkafka's wins, and librdkafka judges its own.
+"""
+
+PLAIN_OPTIONS = (
+    (
+        "`commit.interval.ms`",
+        "producer",
+        "`100`",
+        "after so long a transaction is committed; `0`: only by `commit()`",
+    ),
+    ("`commit.max.records`", "producer", "`100000`", "after so many records a transaction is committed"),
+    ("`queue.buffering.max.messages`", "producer", "`100000`", "records that wait for their commit, at most"),
+    ("`queue.buffering.max.kbytes`, `buffer.memory`", "producer", "`1048576`", "what they take, at most"),
+    (
+        "`message.timeout.ms`, `delivery.timeout.ms`",
+        "producer",
+        "`300000`",
+        "how long a record may wait for its commit",
+    ),
+    (
+        "`acks`, `request.required.acks`, `enable.idempotence`",
+        "producer",
+        "`all`, `all`, `true`",
+        "no other value: writers are transactional",
+    ),
+    ("`group.id`", "consumer", "required", "the consumer group"),
+    (
+        "`auto.offset.reset`",
+        "consumer",
+        "`latest`",
+        "`earliest`, `latest`, `error` (Java: `none`): where a new group begins; `error`: also an error for records that are gone",
+    ),
+    ("`enable.auto.commit`, `auto.commit.interval.ms`", "consumer", "`true`, `5000`", "as in librdkafka"),
+    (
+        "`enable.auto.offset.store`",
+        "consumer",
+        "`true`",
+        "`false`: only what `store_offsets()` says is processed",
+    ),
+    ("`enable.partition.eof`", "consumer", "`false`", "as in librdkafka"),
+    ("`isolation.level`", "consumer", "`read_committed`", "or `read_uncommitted`"),
+    ("`heartbeat.interval.ms`", "consumer", "`1000`", "as in librdkafka; a rebalance is learned of by it"),
+    ("`fetch.wait.max.ms`, `fetch.max.wait.ms`", "consumer", "`100`", "as in librdkafka"),
+    (
+        "`topic.metadata.refresh.interval.ms`",
+        "consumer",
+        "`10000`",
+        "also how often topics are looked up that match a pattern; `-1`: never",
+    ),
+    ("`metadata.recovery.strategy`", "consumer", "`rebootstrap`", "as in librdkafka"),
+    ("`reconnect.backoff.ms`", "consumer", "`100`", "as in librdkafka"),
+    ("`partition.assignment.strategy`", "consumer", "`roundrobin`", "no other value keeps the order"),
+    ("`group.protocol`", "consumer", "`classic`", f"`consumer` (KIP-848) is refused: {CLASSIC}"),
+    ("`error_cb`, `throttle_cb`", "both", "none", "called in `poll()`, `consume()` and `flush()`"),
+    (
+        "`stats_cb`, `statistics.interval.ms`, `on_commit`",
+        "consumer",
+        "none",
+        "called in `poll()` and `consume()`",
+    ),
+    ("`oauth_cb`, `logger`", "both", "none", "given to every client inside"),
+)
 
 
 def page() -> str:
@@ -44,6 +115,10 @@ def page() -> str:
         _table(("option", "what to do instead"), refused),
         KAFKA,
         _table(("property", "what becomes of it", ""), sorted(_properties())),
+        PLAIN,
+        _table(("option", "client", "default", "meaning"), PLAIN_OPTIONS),
+        "Refused, or as librdkafka has it instead of what the table of `kafka.*` says:\n",
+        _table(("property", "client", "what to write instead"), sorted(_differences())),
     ]
     return "\n".join(parts)
 
@@ -60,6 +135,25 @@ def _properties() -> Iterable[tuple[str, str, str]]:
         yield f"`{name}`", f"honoured as {values}", f"else refused: {fixed.reason}"
     for name, reason in java_names.REFUSED.items():
         yield f"`{name}`", "refused", reason
+
+
+def _differences() -> Iterable[tuple[str, str, str]]:
+    producer, consumer = plain.PRODUCER.refused, plain.CONSUMER.refused
+    for name in producer.keys() | consumer.keys():
+        client = (
+            "both"
+            if name in producer and name in consumer
+            else "producer"
+            if name in producer
+            else "consumer"
+        )
+        reason = producer.get(name) or consumer[name]
+        if java_names.REFUSED.get(name, "").replace(" kafka.", " ") != reason:
+            yield f"`{name}`", client, f"refused: {reason}"
+    described = " ".join(names for names, *_ in PLAIN_OPTIONS)
+    for name in plain.PASSED - producer.keys() - consumer.keys():
+        if f"`{name}`" not in described:
+            yield f"`{name}`", "both", "as in librdkafka"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
