@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from spark_ordered_kafka.client.committing import Commits
 from spark_ordered_kafka.client.counts import PartitionFigures
 from spark_ordered_kafka.client.delivery import Delivery
+from spark_ordered_kafka.client.figures import partition_figures
 from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, report_lost
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.losses import Losses
@@ -113,16 +114,7 @@ class Assignment:
 
     def figures(self) -> list[PartitionFigures]:
         """Of the partitions whose start is known, as of the last fetch. May be called by any thread."""
-        return [
-            PartitionFigures(
-                name,
-                p,
-                max(0, self._seen_end(name, p, progress) - progress.reached),
-                progress.limit < progress.validated,
-            )
-            for name, topic in list(self._topics.items())
-            for p, progress in list(topic.own.items())
-        ]
+        return partition_figures(self._topics, self._seen_end)
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions in place of those before; where to begin is found by :meth:`advance`."""

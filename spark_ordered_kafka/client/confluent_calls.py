@@ -10,11 +10,13 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.client.backlog import Backlog
+from spark_ordered_kafka.client.counts import WriterCounts
 from spark_ordered_kafka.client.options import ProducerOptions
 from spark_ordered_kafka.client.queries import GroupMetadata
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras
 from spark_ordered_kafka.client.reports import Outbox
-from spark_ordered_kafka.client.transactions import GivenOffsets
+from spark_ordered_kafka.client.topic_sender import TopicSender
+from spark_ordered_kafka.client.transactions import GivenOffsets, ReadSide
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.clients import client_properties
 from spark_ordered_kafka.parsing import together
@@ -38,6 +40,9 @@ class ConfluentCalls:
     _backlog: Backlog
     _options: ProducerOptions
     _outbox: Outbox
+    _reads: ReadSide
+    _senders: Mapping[str, TopicSender]
+    _counts: Mapping[str, WriterCounts]
     produce: Callable[..., None]
     _transactions = _Transactions.UNUSED
     _admin: AdminClient | None = None
@@ -52,17 +57,41 @@ class ConfluentCalls:
         """See OrderedProducer."""
         raise NotImplementedError
 
-    def __len__(self) -> int:
-        raise NotImplementedError
-
     def _check_open(self) -> None:
         raise NotImplementedError
 
     def _only_sender(self) -> Any:
         raise NotImplementedError
 
+    def __len__(self) -> int:
+        """Records that are not committed yet."""
+        return sum(self.pending().values())
+
+    def counts(self) -> Mapping[str, WriterCounts]:
+        """By topic what became of records and transactions: see :class:`ClientMetrics`."""
+        return self._counts
+
+    def pending(self) -> dict[str, int]:
+        """By topic the records that are not committed yet."""
+        with self._backlog.lock:
+            return {topic: sender.pending for topic, sender in self._senders.items()}
+
     def _request_aborts(self) -> Callable[[float], bool]:
-        raise NotImplementedError
+        """Ask for all that is not committed to be dropped; what waits so many seconds for it, and says whether it is done."""
+        with self._backlog.lock:
+            requests = [sender.request_abort() for sender in self._senders.values()]
+
+        def wait(timeout: float) -> bool:
+            with self._backlog.lock:
+                done = self._backlog.progress.wait_for(
+                    lambda: all(request.done for request in requests), None if timeout < 0 else timeout
+                )
+            # A commit in doubt is settled before the rest is dropped; consumers begin again once it is.
+            self._reads.conclude()
+            self._reads.aborted()
+            return done
+
+        return wait
 
     # -- records ------------------------------------------------------------------------------------------------
 

@@ -378,10 +378,12 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
             return
         self._commits_on_revoke = self._commits_on_revoke and sys.exc_info()[0] is None
         try:
-            if self._is_manual:
-                self._commit_processed()
-            # Calls on_revoke, which commits.
-            self._consumer.close()
+            try:
+                if self._is_manual:
+                    self._commit_processed()
+            finally:
+                # Calls on_revoke, which commits.
+                self._consumer.close()
         finally:
             self._is_closed = True
             self._assignment.report_misrouted()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -243,21 +243,8 @@ class OrderedProducer(ConfluentCalls):
             self._end()
             self._outbox.serve()
 
-    def __len__(self) -> int:
-        """Records that are not committed yet."""
-        return sum(self.pending().values())
-
     def __bool__(self) -> bool:
         return True
-
-    def counts(self) -> Mapping[str, WriterCounts]:
-        """By topic what became of records and transactions: see :class:`ClientMetrics`."""
-        return self._counts
-
-    def pending(self) -> dict[str, int]:
-        """By topic the records that are not committed yet."""
-        with self._backlog.lock:
-            return {topic: sender.pending for topic, sender in self._senders.items()}
 
     # -- senders --------------------------------------------------------------------------------------------------
 
@@ -378,23 +365,6 @@ class OrderedProducer(ConfluentCalls):
 
     def _abort(self) -> None:
         self._request_aborts()(_FOREVER)
-
-    def _request_aborts(self) -> Callable[[float], bool]:
-        """Ask for all that is not committed to be dropped; what waits so many seconds for it, and says whether it is done."""
-        with self._backlog.lock:
-            requests = [sender.request_abort() for sender in self._senders.values()]
-
-        def wait(timeout: float) -> bool:
-            with self._backlog.lock:
-                done = self._backlog.progress.wait_for(
-                    lambda: all(request.done for request in requests), None if timeout < 0 else timeout
-                )
-            # A commit in doubt is settled before the rest is dropped; consumers begin again once it is.
-            self._reads.conclude()
-            self._reads.aborted()
-            return done
-
-        return wait
 
     def _end(self) -> None:
         self._closed = True

@@ -16,6 +16,7 @@ from enum import Enum, auto
 from confluent_kafka import KafkaError
 
 from spark_ordered_kafka.client.backlog import SMALL_BYTES, Backlog, Chunk, CommitRequest, Extra, Queue
+from spark_ordered_kafka.client.commit_schedule import CHUNK_ROWS, CommitSchedule, is_ripe
 from spark_ordered_kafka.client.reports import Outbox, kafka_error
 from spark_ordered_kafka.client.sending import OpenTransaction, SenderSettings
 from spark_ordered_kafka.client.writer_names import LeasedName
@@ -31,8 +32,6 @@ from spark_ordered_kafka.kafka.attempts import failure_of, pause_before, retriab
 from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 
 _LOG = logging.getLogger(__name__)
-_CHUNK_ROWS = 5_000
-_CHUNK_BYTES = 4 * 1024 * 1024
 _NEVER = 2**63
 _SERVING, _IDLING = 0.05, 1.0
 """Seconds between looks at what librdkafka reports, while a transaction is open and while none is."""
@@ -67,6 +66,7 @@ class TopicSender:
         self._backlog = backlog
         self._outbox = outbox
         self._clock = backlog.clock
+        self._schedule = CommitSchedule(settings.commit_interval, settings.commit_records)
         # Under the lock:
         self._wake_at = 1
         self._work = threading.Condition(backlog.lock)
@@ -126,10 +126,10 @@ class TopicSender:
         """Let callers add records without the lock (D-091); whether the queue is to be offered first."""
         length = len(self.queue)
         wanted = min(
-            (mark - length for mark in (self._wake_at, _CHUNK_ROWS) if mark > length), default=_CHUNK_ROWS
+            (mark - length for mark in (self._wake_at, CHUNK_ROWS) if mark > length), default=CHUNK_ROWS
         )
         self._backlog.grant(self.queue, wanted)
-        return length >= self._wake_at or self._is_ripe()
+        return length >= self._wake_at or is_ripe(self.queue)
 
     def _offer(self) -> None:
         """Send the queue in this thread, if that need not wait for anything, or wake the sender.
@@ -144,7 +144,7 @@ class TopicSender:
             # confluent-kafka leaks when a call fails inside an exception's handler, where callers may be (D-120).
             may_send = self._failure is None and sys.exc_info()[0] is None
             with self._backlog.lock:
-                ripe = self._is_ripe() and not self._requests
+                ripe = is_ripe(self.queue) and not self._requests
                 may_send = may_send and ripe and self._transaction.takes(self.queue)
                 if may_send:
                     self._take()
@@ -231,7 +231,7 @@ class TopicSender:
                     return _Task.ABORT
                 if self._failure is not None:
                     return _Task.SEND
-                ripe = self._is_ripe()
+                ripe = is_ripe(self.queue)
                 if ripe and not self._transaction.is_open:
                     # Only to begin: the callers send what they queued meanwhile.
                     return _Task.SEND
@@ -250,7 +250,7 @@ class TopicSender:
                     self.error = ClosedError("the producer is closed; make a new one")
                     self.queue.limit = 0
                     return _Task.END
-                self._wake_at = self._worth_waking()
+                self._wake_at = self._schedule.worth_waking(self.pending, self._taken)
                 self.queue.limit = min(self.queue.limit, 2 * self._wake_at)
                 longest = _SERVING if self._transaction.is_open else _IDLING
                 woken = self._work.wait(min(longest, due - now))
@@ -258,29 +258,12 @@ class TopicSender:
                 if not woken and self._clock() < due:
                     return _Task.REST
 
-    def _is_ripe(self) -> bool:
-        return len(self.queue) >= _CHUNK_ROWS or self.queue.size >= _CHUNK_BYTES
-
     def _due(self) -> float:
         """When to commit."""
-        interval, pending = self._settings.commit_interval, self.pending
+        pending = self.pending
         if self._requests or ((self._hurried or self._closing) and pending):
             return 0.0
-        if interval is None or pending == 0:
-            return float("inf")
-        return (
-            0.0
-            if pending >= self._settings.commit_records
-            else max(self._oldest, self._settled_at) + interval
-        )
-
-    def _worth_waking(self) -> int:
-        """The length of the queue that the sender is woken for."""
-        if self._settings.commit_interval is None:
-            return _CHUNK_ROWS
-        if self.pending == 0:
-            return 1
-        return min(_CHUNK_ROWS, self._settings.commit_records - self._taken)
+        return self._schedule.due(pending, self._oldest, self._settled_at)
 
     @property
     def _oldest(self) -> float:
