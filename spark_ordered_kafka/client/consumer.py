@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +24,12 @@ from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
     OrderedKafkaError,
-    UnavailableError,
 )
 from spark_ordered_kafka.kafka.clients import client_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
 OnRebalance = Callable[["OrderedConsumer", list[TopicPartition]], Any]
 
-_LOG = logging.getLogger(__name__)
 _FOREVER = float("inf")
 # Seconds of one round of a longer wait: signals are handled, and due commits made, between rounds.
 _ROUND = 0.1
@@ -208,11 +205,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         )
 
     def _follow_patterns(self) -> None:
-        try:
-            found = self._subscription.changed()
-        except UnavailableError as error:
-            _LOG.warning("topics that match the subscription are looked up later: %s", error)
-            return
+        found = self._subscription.changed()
         if found is not None:
             self._subscription.topics[:] = found
             self._join()

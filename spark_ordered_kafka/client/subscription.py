@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from spark_ordered_kafka.client.topics import TopicDirectory
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
 from spark_ordered_kafka.parsing import raise_all, topic_name
 
+_LOG = logging.getLogger(__name__)
 _EXPECTED = "a list of topic names and patterns, such as ['orders', '^payments-.*']"
 
 
@@ -57,11 +59,20 @@ class Subscription:
         self.topics.clear()
 
     def changed(self) -> list[str] | None:
-        """The topics, if other ones match the patterns than at the last look; None too if it is not time for a look."""
+        """The topics, if other ones match the patterns than at the last look.
+
+        None also while it is not time for a look, or no controller answers: then the next look finds them.
+        """
         if not self._patterns or self._clock() < self._look_at:
             return None
         self._look_at = self._clock() + self._interval
-        found = self._found(self._names, self._patterns)
+        try:
+            found = self._found(self._names, self._patterns)
+        except OrderedKafkaError as error:
+            if not error.retriable:
+                raise
+            _LOG.warning("topics that match the subscription are looked up later: %s", error)
+            return None
         return None if found == self.topics else found
 
     def _found(self, names: list[str], patterns: list[re.Pattern[str]]) -> list[str]:

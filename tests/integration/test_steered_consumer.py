@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import re
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from confluent_kafka import (
 
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.errors import ClosedError, ConfigError, ConfigErrors, RequestError
+from spark_ordered_kafka.errors import ClosedError, ConfigError, ConfigErrors, OrderedKafkaError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import progress_in
 from tests.integration.members import Member, Room, committed, conf, exact, read_until, settle
@@ -115,6 +116,11 @@ def test_a_partition_is_paused_in_on_assign_and_while_the_gate_is_closed(room: R
 
     consumer.subscribe([topic_name], on_assign=pause_first)
     settle([member], 2)
+    read_until(
+        [member],
+        lambda: consumer.position(places(topic_name, 1))[0].offset >= 0,
+        "it is not known where to begin",
+    )
     # Partition 1 waits for partition 0, which is paused; it is paused itself, and resumed, meanwhile.
     read_until([member], lambda: progress_in(consumer, topic_name, 1).paused, "the gate is not closed")
     consumer.pause(places(topic_name, 1))
@@ -551,3 +557,67 @@ def test_all_that_is_wrong_is_said_at_once(cluster: LocalCluster) -> None:
         "auto.offset.reset",
         "sasl.jaas.config",
     }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("members", [1, 2])
+def test_random_steering_of_a_live_topic(room: Room, topic_name: str, members: int) -> None:
+    """Whatever is paused and sought while the topic changes, keys come in order after each seek, and to their end."""
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")  # noqa: T201 - shown when it fails
+    dice = random.Random(seed)
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name, keys=12)
+    crew = [room.member(topic_name) for _ in range(members)]
+    since: dict[tuple[int, bytes], int] = {}
+    sought = refused = 0
+
+    def take(who: int, member: Member) -> None:
+        for message in member.read(count=20):
+            key, number = cast(bytes, message.value()).split(b":")
+            # By member: what another one has sought comes there again.
+            assert int(number) > since.get((who, key), -1), (key, number)
+            since[who, key] = int(number)
+
+    def steer(who: int, member: Member) -> None:
+        nonlocal sought, refused
+        own = member.consumer.assignment()
+        if not own:
+            return
+        one = dice.choice(own)
+        doing = dice.choice(["pause", "resume", "seek"])
+        if doing != "seek":
+            getattr(member.consumer, doing)([one])
+            return
+        (position,) = member.consumer.position([one])
+        if position.offset <= 0:
+            return
+        one.offset = max(0, position.offset - dice.choice([1, 20, 200, 10**6]))
+        try:
+            member.consumer.seek(one)
+        except (ConfigError, OrderedKafkaError):
+            refused += 1
+        else:
+            sought += 1
+            since.clear()
+
+    with writer.under_load():
+        for count in (5, 3, 6, 2):
+            change(room.cluster, topic_name, count)
+            goal = writer.written + 3_000
+            while writer.written < goal:
+                for who, member in enumerate(crew):
+                    steer(who, member)
+                    for _ in range(3):
+                        take(who, member)
+    assert sought > 0
+    assert refused > 0
+    last = writer.written // 12 - 1
+    deadline = time.monotonic() + TIMEOUT
+    while {key: max(n for (_, k), n in since.items() if k == key) for _, key in since} != {
+        f"k{key}".encode(): last for key in range(12)
+    }:
+        assert time.monotonic() < deadline, (since, last)
+        for who, member in enumerate(crew):
+            member.consumer.resume(member.consumer.assignment())
+            take(who, member)
