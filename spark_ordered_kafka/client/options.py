@@ -40,7 +40,7 @@ _GROUP_HINT = "set it to the name of the consumer group"
 _SERVERS, _BROKER_LIST = "bootstrap.servers", "metadata.broker.list"
 _TOPICS_INTERVAL = "topic.metadata.refresh.interval.ms"
 _LOGIN = frozenset(java_security.MEANING)
-CLASSIC = "this consumer begins anew with each rebalance, by assign(), which librdkafka refuses in such a group; leave it out"
+CLASSIC = "this consumer begins anew with each rebalance, by assign(), which librdkafka refuses in such a group (KIP-848); leave it out"
 """Why ``group.protocol=consumer`` (KIP-848) is refused (D-242)."""
 
 
@@ -275,7 +275,7 @@ def _interval(option: str, value: str) -> int:
 
 def _protocol(option: str, value: str) -> str:
     if value.strip().lower() != "classic":
-        raise ConfigError(option, value, f"only classic; consumer is KIP-848's: {CLASSIC}")
+        raise ConfigError(option, value, f"only classic: {CLASSIC}")
     return value
 
 

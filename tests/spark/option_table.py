@@ -82,7 +82,7 @@ PLAIN_OPTIONS = (
     ("`metadata.recovery.strategy`", "consumer", "`rebootstrap`", "as in librdkafka"),
     ("`reconnect.backoff.ms`", "consumer", "`100`", "as in librdkafka"),
     ("`partition.assignment.strategy`", "consumer", "`roundrobin`", "no other value keeps the order"),
-    ("`group.protocol`", "consumer", "`classic`", f"`consumer` (KIP-848) is refused: {CLASSIC}"),
+    ("`group.protocol`", "consumer", "`classic`", f"`consumer` is refused: {CLASSIC}"),
     ("`error_cb`, `throttle_cb`", "both", "none", "called in `poll()`, `consume()` and `flush()`"),
     (
         "`stats_cb`, `statistics.interval.ms`, `on_commit`",
