@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from spark_ordered_kafka.errors import MissingExtraError
 
-Extra = Literal["spark", "controller", "zookeeper-sasl", "local"]
+Extra = Literal["spark", "controller", "zookeeper-sasl", "local", "metrics"]
 
 MODULES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "spark": ("pyspark", "pyarrow"),
@@ -25,6 +25,7 @@ MODULES: Final[Mapping[Extra, tuple[str, ...]]] = {
         "cryptography",
     ),
     "zookeeper-sasl": ("puresasl",),
+    "metrics": ("prometheus_client",),
     "local": ("pyspark", "filelock", "psutil", "trustme", "kazoo", "httpx2", "cryptography"),
 }
 """What each extra's code cannot be imported or started without."""

@@ -6,10 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from spark_ordered_kafka.extras import require
 
-from spark_ordered_kafka.client.counts import WriterCounts
+require("metrics", "ClientMetrics")
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric  # noqa: E402
+from prometheus_client.registry import Collector  # noqa: E402
+
+from spark_ordered_kafka.client.counts import WriterCounts  # noqa: E402
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.consumer import OrderedConsumer

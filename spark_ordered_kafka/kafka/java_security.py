@@ -197,8 +197,12 @@ def _kind(option: str, location: str, content: bytes, given: str | None, label: 
 
 def _certificates(option: str, location: str, content: bytes, password: str | None) -> str:
     # Not needed by those who have no such store, and installed with the extra `spark` for it.
-    from cryptography.hazmat.primitives.serialization import Encoding
-    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    try:
+        from cryptography.hazmat.primitives.serialization import Encoding
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError as error:
+        hint = "PKCS#12 is opened by a library that is not here: pip install cryptography, or give PEM"
+        raise ConfigError(option, location, hint) from error
 
     try:
         store = load_pkcs12(content, None if password is None else password.encode())
