@@ -23,7 +23,7 @@ it. Epochs that everyone has finished cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -69,11 +69,14 @@ def readable(history: LayoutHistory, positions: Mapping[int, int], ends: Mapping
     return {p: offsets[p] if p < known else positions.get(p, 0) for p in ends}
 
 
-def blockers(history: LayoutHistory, positions: Mapping[int, int]) -> dict[int, list[tuple[int, int]]]:
+def blockers(
+    history: LayoutHistory, positions: Mapping[int, int], partitions: Collection[int] | None = None
+) -> dict[int, list[tuple[int, int]]]:
     """What each blocked partition waits for.
 
     :param positions: as in :func:`readable`.
-    :returns: for every partition of ``positions`` whose segment at its position is blocked, the partitions it waits
+    :param partitions: those that are asked about; by default all of ``positions``.
+    :returns: for every such partition whose segment at its position is blocked, the partitions it waits
         for, in order, each with the offset that partition's position must reach. Partitions that may be read are left
         out. A partition whose own position lies before the first known layout waits for itself; of many that do, others
         name the first hundred.
@@ -82,7 +85,7 @@ def blockers(history: LayoutHistory, positions: Mapping[int, int]) -> dict[int, 
     known = history.partition_count
     pos = _dense("positions", positions, known)
     asked = np.zeros(known, dtype=np.bool_)
-    asked[[p for p in positions if p < known]] = True
+    asked[[p for p in (positions if partitions is None else partitions) if p < known]] = True
     # needed[l][q]: the offset q must reach, from the latest unfinished epoch in which its modulus was initial * 2**l.
     # Starts never decrease, so the latest epoch asks for the most.
     levels = _level(history, max(history.counts)) + 2

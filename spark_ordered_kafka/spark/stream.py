@@ -25,7 +25,9 @@ from spark_ordered_kafka.spark.bounds import behind_removed, resolve
 from spark_ordered_kafka.spark.limits import Admission
 from spark_ordered_kafka.spark.loss import LossGuard
 from spark_ordered_kafka.spark.options import Bound, SourceOptions
+from spark_ordered_kafka.spark.logs import show_information
 from spark_ordered_kafka.spark.plan import SegmentsPartition, shared_tasks, stream_tasks, with_cuts
+from spark_ordered_kafka.spark.progress import TopicProgress, layout_lines, report
 from spark_ordered_kafka.spark.reading import TaskReader
 from spark_ordered_kafka.spark.subscription import Observation, Subscriber
 
@@ -89,9 +91,10 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         self._initial: dict[str, Any] | None = None
         self._is_initial_kept = True
         self._read: dict[str, frozenset[int]] = {}
-        self._newest: SourceOffset | None = None
+        self._met: dict[str, tuple[str, int]] = {}
+        self._planned: dict[str, TopicProgress] | None = None
         self._group: Consumer | None = None
-        self._stalled = False
+        self._stalled: str | None = None
 
     # -- offsets ------------------------------------------------------------------------------------------------
 
@@ -150,7 +153,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
                 raise
             self._warn_stalled(error)
             return start
-        self._stalled = False
+        self._stalled = None
         return end.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -158,25 +161,36 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         self._target = self._subscriber().observe()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The log ends seen last: what Spark shows as ``latestOffset`` in the query's progress."""
-        return None if self._newest is None else self._newest.to_json()
+        """How far the query is behind the ends of the logs, and why: Spark shows it as ``latestOffset`` in the query's
+        progress. What planning has found out, without a request."""
+        if self._planned is None and self._stalled is None:
+            return None
+        return report(self._planned or {}, self._stalled)
 
     def _end(
         self, begin: SourceOffset, snapshots: Mapping[str, TopicSnapshot], limit: ReadLimit
     ) -> SourceOffset:
         readings = {topic: self._reading(begin, snapshot) for topic, snapshot in snapshots.items()}
         self._read = {topic: frozenset(reading.ends) for topic, reading in readings.items()}
-        self._newest = SourceOffset({topic: reading.at(reading.ends) for topic, reading in readings.items()})
+        for topic, reading in readings.items():
+            self._log_layouts(reading.snapshot.layouts, begin.topics.get(topic))
+        gates = {topic: self._gate(reading) for topic, reading in readings.items()}
         ranges = {
-            (topic, p): (reading.positions[p], end)
-            for topic, reading in readings.items()
-            for p, end in self._gate(reading).items()
+            (topic, p): (readings[topic].positions[p], end)
+            for topic, gate in gates.items()
+            for p, end in gate.items()
         }
         available = sum(reading.available for reading in readings.values())
         admitted = self._admission.admit(ranges, available, limit, at_once=self._target is not None)
         ends = {topic: dict(reading.positions) for topic, reading in readings.items()}
         for (topic, p), end in admitted.items():
             ends[topic][p] = end
+        self._planned = {
+            topic: TopicProgress(
+                reading.snapshot.layouts, reading.positions, gates[topic], ends[topic], reading.ends
+            )
+            for topic, reading in readings.items()
+        }
         moved = {topic: reading.moved(ends[topic]) for topic, reading in readings.items()}
         if self._options.ordering == "none":
             layouts = {topic: reading.snapshot.layouts for topic, reading in readings.items()}
@@ -200,9 +214,22 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         return readable(reading.snapshot.history, reading.positions, reading.ends)
 
     def _warn_stalled(self, error: OrderedKafkaError) -> None:
-        if not self._stalled:
+        if self._stalled is None:
             _LOG.warning("no progress until this is known: %s", error)
-        self._stalled = True
+        self._stalled = str(error)
+
+    def _log_layouts(self, layouts: TopicLayouts, begin: TopicOffset | None) -> None:
+        """Each layout once: those that this reader has seen are not told again, nor those that the checkpoint knows."""
+        newest = layouts.topic_id, layouts.history.current.epoch
+        before = self._met.get(layouts.topic)
+        if before == newest:
+            return
+        self._met[layouts.topic] = newest
+        if before is None and self._initial is None and begin is not None:
+            before = begin.topic_id, begin.layout_epoch
+        known = None if before is None or before[0] != layouts.topic_id else before[1]
+        for line in layout_lines(layouts, known):
+            _LOG.info("%s", line)
 
     # -- tasks --------------------------------------------------------------------------------------------------
 
@@ -275,6 +302,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
 
     def _directory(self) -> TopicDirectory:
         if self._opened is None:
+            show_information()
             check_reader(self._options.connection)
             self._opened = TopicDirectory(self._options.connection)
         return self._opened

@@ -78,6 +78,20 @@ def test_a_partition_is_held_exactly_while_it_has_a_blocker(
             assert (may_read[partition] == at) == (partition in waiting)
 
 
+@settings(max_examples=examples(300), deadline=None)
+@given(readings())
+def test_where_a_partition_is_stopped_it_has_a_blocker(
+    reading: tuple[Topic, dict[int, int], dict[int, int]],
+) -> None:
+    topic, positions, ends = reading
+    for partition, stop in readable(topic.history, positions, ends).items():
+        if stop < ends[partition] and partition < topic.history.partition_count:
+            there = {**positions, partition: stop}
+            waits = blockers(topic.history, there, (partition,))
+            assert waits[partition]
+            assert waits == {partition: blockers(topic.history, there)[partition]}
+
+
 class ReadingAcrossChanges(RuleBasedStateMachine):
     """Writers, partition changes, retention and a reader, in any order; at the end the reader must finish."""
 
