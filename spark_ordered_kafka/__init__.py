@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.producer import OrderedProducer
     from spark_ordered_kafka.credentials import ControllerCredentials
     from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, PolicyViolationError
+    from spark_ordered_kafka.spark.metrics import OrderedKafkaListener
 
 __all__ = [
     "ClientMetrics",
@@ -25,6 +26,7 @@ __all__ = [
     "ErrorCode",
     "OrderedConsumer",
     "OrderedKafkaError",
+    "OrderedKafkaListener",
     "OrderedProducer",
     "PartitionKeyRebalanceListener",
     "PolicyViolationError",
@@ -40,6 +42,7 @@ _LAZY_EXPORTS = {
     "ErrorCode": "spark_ordered_kafka.errors",
     "OrderedConsumer": "spark_ordered_kafka.client.consumer",
     "OrderedKafkaError": "spark_ordered_kafka.errors",
+    "OrderedKafkaListener": "spark_ordered_kafka.spark.metrics",
     "OrderedProducer": "spark_ordered_kafka.client.producer",
     "PartitionKeyRebalanceListener": "spark_ordered_kafka.client.listener",
     "PolicyViolationError": "spark_ordered_kafka.errors",

@@ -23,9 +23,9 @@ from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.parsing import EARLIEST, LATEST
 from spark_ordered_kafka.spark.bounds import behind_removed, resolve
 from spark_ordered_kafka.spark.limits import Admission
+from spark_ordered_kafka.spark.logs import show_information
 from spark_ordered_kafka.spark.loss import LossGuard
 from spark_ordered_kafka.spark.options import Bound, SourceOptions
-from spark_ordered_kafka.spark.logs import show_information
 from spark_ordered_kafka.spark.plan import SegmentsPartition, shared_tasks, stream_tasks, with_cuts
 from spark_ordered_kafka.spark.progress import TopicProgress, layout_lines, report
 from spark_ordered_kafka.spark.reading import TaskReader
