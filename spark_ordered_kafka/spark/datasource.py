@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
@@ -30,16 +30,21 @@ if TYPE_CHECKING:
 
 FORMAT = "ordered-kafka"
 CONF_PREFIX = "spark.ordered-kafka."
+_ADVICE = "call spark_ordered_kafka.register(spark) before the first read or write"
+_Options = TypeVar("_Options", SourceOptions, SinkOptions)
 
 
 class OrderedKafkaDataSource(DataSource):
     """Spark's data source: names, defaults and columns are those of Spark's own ``kafka`` format."""
 
-    defaults: ClassVar[Mapping[str, str]] = {}
+    # From Spark conf; None: nobody has called register, so that they are not known (D-252).
+    defaults: ClassVar[Mapping[str, str] | None] = None
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
         self._plans = True
+        if self.defaults is None:
+            _check_unread(self.options)
 
     def __getstate__(self) -> dict[str, Any]:
         # To commit or abort, Spark makes another writer with a pickled data source, which must not ask anything (D-072).
@@ -52,19 +57,19 @@ class OrderedKafkaDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The source's columns; called when a read is planned."""
-        return source_schema(source_options(self.options, self.defaults).include_headers)
+        return source_schema(self._parsed(source_options).include_headers)
 
     def reader(self, schema: StructType) -> OrderedBatchReader:
         """Reader of a batch query."""
         from spark_ordered_kafka.spark.batch import OrderedBatchReader
 
-        return OrderedBatchReader(_fitting(schema, batch_options(self.options, self.defaults)))
+        return OrderedBatchReader(_fitting(schema, self._parsed(batch_options)))
 
     def streamReader(self, schema: StructType) -> OrderedStreamReader:
         """Reader of a streaming query."""
         from spark_ordered_kafka.spark.stream import OrderedStreamReader
 
-        return OrderedStreamReader(_fitting(schema, stream_options(self.options, self.defaults)))
+        return OrderedStreamReader(_fitting(schema, self._parsed(stream_options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> OrderedBatchWriter:
         """Writer of a batch query, or inside ``foreachBatch``."""
@@ -97,9 +102,36 @@ class OrderedKafkaDataSource(DataSource):
         return OrderedStreamWriter(options)
 
     def _sink_options(self, schema: StructType) -> SinkOptions:
-        options = sink_options(self.options, self.defaults)
+        options = self._parsed(sink_options)
         check_sink_schema(schema, options.topic)
         return options
+
+    def _parsed(self, parse: Callable[[Mapping[str, str], Mapping[str, str] | None], _Options]) -> _Options:
+        try:
+            return parse(self.options, self.defaults)
+        except ConfigError as error:
+            if self.defaults is None and "is missing" in str(error):
+                error.add_note(
+                    f"Options set in Spark conf ({CONF_PREFIX}<option>) are not read yet: {_ADVICE}."
+                )
+            raise
+
+
+def _check_unread(options: Mapping[str, str]) -> None:
+    """Raises ConfigError for options in Spark conf that would be ignored."""
+    # Imported here: tasks have this module, too.
+    from spark_ordered_kafka.spark.launch_conf import names_at_launch
+
+    given = {name.lower() for name in options}
+    unread = [
+        name for name in names_at_launch(CONF_PREFIX) if name.removeprefix(CONF_PREFIX).lower() not in given
+    ]
+    if unread:
+        raise ConfigError(
+            "Spark conf",
+            ", ".join(unread),
+            f"this session does not read it: {_ADVICE}, or give these as options",
+        )
 
 
 def _fitting(schema: StructType, options: SourceOptions) -> SourceOptions:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.ordering import LayoutHistory, blockers
+
+_Offsets = npt.NDArray[np.int64]
 
 # A report is kept with every progress of a query, a hundred of them by Spark: so the worst are named, and the rest counted.
 _TOPICS = 50
@@ -29,13 +33,29 @@ class TopicProgress:
     reached: Mapping[int, int]
     ends: Mapping[int, int]
 
-    def behind(self) -> dict[int, int]:
-        """By partition the offsets that are left behind the micro-batch."""
-        return {p: end - self.reached[p] for p, end in self.ends.items()}
+    @cached_property
+    def partitions(self) -> _Offsets:
+        """The partitions, in the order of the arrays below."""
+        return np.fromiter(self.ends, np.int64, len(self.ends))
 
-    def held_back(self) -> dict[int, int]:
-        """The partitions that the gate does not let read to their ends, with the offsets that it keeps from the micro-batch."""
-        return {p: end - self.readable[p] for p, end in self.ends.items() if self.readable[p] < end}
+    @cached_property
+    def behind(self) -> _Offsets:
+        """The offsets that are left behind the micro-batch."""
+        return self.offsets(self.ends) - self.offsets(self.reached)
+
+    @cached_property
+    def held_back(self) -> _Offsets:
+        """The offsets that the gate keeps from the micro-batch."""
+        return self.offsets(self.ends) - self.offsets(self.readable)
+
+    def most(self, offsets: _Offsets, count: int) -> list[int]:
+        """The partitions with the most ``offsets``, those with none left out."""
+        some = np.argsort(-offsets, kind="stable")[:count]
+        return [int(p) for p in self.partitions[some[offsets[some] > 0]]]
+
+    def offsets(self, offsets: Mapping[int, int]) -> _Offsets:
+        """``offsets`` as an array."""
+        return np.fromiter((offsets[p] for p in self.ends), np.int64, len(self.ends))
 
 
 def report(topics: Mapping[str, TopicProgress], stalled: str | None = None) -> dict[str, Any]:
@@ -44,12 +64,11 @@ def report(topics: Mapping[str, TopicProgress], stalled: str | None = None) -> d
     ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest`` and ``avgOffsetsBehindLatest`` are those of Spark's own ``kafka``
     source: from the end of the micro-batch to the end of the log, over all partitions.
     """
-    behind = {topic: progress.behind() for topic, progress in topics.items()}
-    totals = {topic: sum(offsets.values()) for topic, offsets in behind.items()}
-    shown = nlargest(_TOPICS, topics, key=lambda topic: (totals[topic], topic))
+    shown = nlargest(_TOPICS, topics, key=lambda topic: (int(topics[topic].behind.sum()), topic))
+    behind = [progress.behind for progress in topics.values()]
     found: dict[str, Any] = {
-        **_statistics(offset for offsets in behind.values() for offset in offsets.values()),
-        "topics": {topic: _topic(topics[topic], behind[topic]) for topic in sorted(shown)},
+        **_statistics(np.concatenate(behind) if behind else np.zeros(0, np.int64)),
+        "topics": {topic: _topic(topics[topic]) for topic in sorted(shown)},
     }
     if len(shown) < len(topics):
         found["topicsNotShown"] = len(topics) - len(shown)
@@ -58,45 +77,44 @@ def report(topics: Mapping[str, TopicProgress], stalled: str | None = None) -> d
     return found
 
 
-def _statistics(offsets_behind: Iterable[int]) -> dict[str, Any]:
-    found = list(offsets_behind)
-    if not found:
+def _statistics(behind: _Offsets) -> dict[str, Any]:
+    if not behind.size:
         return {}
     return {
-        "offsetsBehindLatest": sum(found),
-        "minOffsetsBehindLatest": min(found),
-        "maxOffsetsBehindLatest": max(found),
-        "avgOffsetsBehindLatest": round(sum(found) / len(found), 1),
+        "offsetsBehindLatest": int(behind.sum()),
+        "minOffsetsBehindLatest": int(behind.min()),
+        "maxOffsetsBehindLatest": int(behind.max()),
+        "avgOffsetsBehindLatest": round(float(behind.mean()), 1),
     }
 
 
-def _topic(progress: TopicProgress, behind: Mapping[int, int]) -> dict[str, Any]:
+def _topic(progress: TopicProgress) -> dict[str, Any]:
     history = progress.layouts.history
-    most = nlargest(_PARTITIONS, (p for p, offsets in behind.items() if offsets), key=lambda p: behind[p])
-    held = progress.held_back()
+    behind, held = progress.behind, progress.held_back
     found: dict[str, Any] = {
         "layoutEpoch": history.current.epoch,
         "partitions": history.current.count,
-        **_statistics(behind.values()),
+        **_statistics(behind),
     }
-    unread = oldest_unread(history, progress.reached)
+    unread = _oldest_unread(history, progress)
     if unread != history.current.epoch:
         found["oldestUnreadLayoutEpoch"] = unread
-    if most:
-        found["mostBehind"] = {str(p): behind[p] for p in most}
-    found["partitionsHeldBack"] = len(held)
-    if held:
-        found["offsetsHeldBack"] = sum(held.values())
-        waiting = nlargest(_HELD_BACK, held, key=lambda p: held[p])
-        found["heldBack"] = {str(p): _waits(progress, p) for p in sorted(waiting)}
+    if most := progress.most(behind, _PARTITIONS):
+        found["mostBehind"] = {str(p): progress.ends[p] - progress.reached[p] for p in most}
+    found["partitionsHeldBack"] = int(np.count_nonzero(held))
+    if found["partitionsHeldBack"]:
+        found["offsetsHeldBack"] = int(held.sum())
+        found["heldBack"] = {str(p): _waits(progress, p) for p in progress.most(held, _HELD_BACK)}
     return found
 
 
-def oldest_unread(history: LayoutHistory, positions: Mapping[int, int]) -> int:
-    """The oldest layout epoch of which a partition in ``positions`` is not read to its end; the newest if there is none."""
-    partitions = [p for p in positions if p < history.partition_count]
-    reached = np.array([positions[p] for p in partitions], dtype=np.int64)
-    unread = (reached < history.bounds[1:, partitions]).any(axis=1)
+def _oldest_unread(history: LayoutHistory, progress: TopicProgress) -> int:
+    """The oldest layout epoch of which a partition is not read to its end; the newest if there is none."""
+    # A partition that no layout has seen yet is of none.
+    known = progress.partitions < history.partition_count
+    unread = (progress.offsets(progress.reached)[known] < history.bounds[1:, progress.partitions[known]]).any(
+        axis=1
+    )
     return history.first_epoch + int(unread.argmax())
 
 
