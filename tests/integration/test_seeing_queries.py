@@ -25,6 +25,8 @@ from tests.queries import Query, await_stable, everything
 from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import FORMAT, NumberedWriter, change, create
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def listener(spark: SparkSession) -> Iterator[OrderedKafkaListener]:
@@ -228,6 +230,21 @@ def test_the_metrics_of_two_queries_and_one_without_a_source_of_ours(
         spark.streams.removeListener(listener)
         listener.close()
     assert list(registry.collect()) == []
+
+
+def test_the_block_of_the_docs_serves_metrics(spark: SparkSession) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "operating.md").read_text(), re.DOTALL)
+    (block,) = [block for block in blocks if "OrderedKafkaListener" in block]
+    names: dict[str, Any] = {"spark": spark}
+    exec(block.replace("port=9400", "port=0"), names)
+    listener, name = names["listener"], unique_name("rate")
+    query = spark.readStream.format("rate").load().writeStream.format("noop").queryName(name).start()
+    try:
+        await_true(lambda: scraped(listener, name).get("input_rows_total", 0) > 0, "rows are counted")
+    finally:
+        query.stop()
+        spark.streams.removeListener(listener)
+        listener.close()
 
 
 def test_a_wrong_port_is_refused(listener: OrderedKafkaListener) -> None:

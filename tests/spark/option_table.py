@@ -93,6 +93,25 @@ PLAIN_OPTIONS = (
     ("`oauth_cb`, `logger`", "both", "none", "given to every client inside"),
 )
 
+MODES = """## Save modes, output modes and triggers
+
+What Spark refuses, it refuses for every format that is written in Python, before this one is asked.
+
+| | what happens | Spark's `kafka` format |
+| --- | --- | --- |
+| `mode("append")` | appends | the same |
+| no mode, `mode("errorifexists")` | refused by Spark: write `.mode("append")` | appends |
+| `mode("overwrite")` | refused: write `.mode("append")` | refused |
+| `mode("ignore")` | refused by Spark: write `.mode("append")` | refused |
+| `outputMode("append")` | as in Spark | the same |
+| `outputMode("complete")` | refused; `outputMode("append")` with a watermark, or `foreachBatch` with a batch write | appends the whole result with each micro-batch |
+| `outputMode("update")` | refused by Spark (`ordered-kafka does not support Update mode`): without an aggregation write `outputMode("append")`, which is the same there; with one, `foreachBatch` with a batch write | appends what has changed |
+| `foreachBatch` | `batch.write.format("ordered-kafka").mode("append")`; with the option `writer` exactly once | at least once |
+| triggers `processingTime`, `availableNow`, `once` | as in Spark; `once` reads all there is, `maxOffsetsPerTrigger` or not | the same |
+| trigger `continuous` | a read is refused by Spark. A write of another source's rows is not: it runs and writes nothing, and the driver's log says so. Use `processingTime` | supported |
+| trigger `realTime` | refused by Spark | supported |
+"""
+
 
 def page() -> str:
     """docs/options.md."""
@@ -113,6 +132,7 @@ def page() -> str:
         _table(("option", "side", "known from", "default", "meaning"), options),
         "## Of Spark's format, and refused\n",
         _table(("option", "what to do instead"), refused),
+        MODES,
         KAFKA,
         _table(("property", "what becomes of it", ""), sorted(_properties())),
         PLAIN,
