@@ -26,7 +26,7 @@ def test_conf_that_is_not_read(cluster: LocalCluster, topic_name: str, tmp_path:
     NumberedWriter(cluster, topic_name).write()
     conf = options(cluster, subscribe=topic_name, failOnDataLoss="false")
     if launched == "by python":
-        command = [sys.executable, PROGRAM, topic_name, json.dumps(conf)]
+        command: list[str | Path] = [sys.executable, PROGRAM, topic_name, json.dumps(conf)]
     else:
         properties = tmp_path / "job.properties"
         properties.write_text(
