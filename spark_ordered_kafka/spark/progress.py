@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
@@ -20,6 +20,9 @@ _Offsets = npt.NDArray[np.int64]
 _TOPICS = 50
 _PARTITIONS = 5
 _HELD_BACK = 3
+# Of the log: layouts that are met at once, and partitions in a line.
+_LINES = 20
+_STARTS = 10
 
 
 @dataclass(frozen=True)
@@ -112,10 +115,8 @@ def _oldest_unread(history: LayoutHistory, progress: TopicProgress) -> int:
     """The oldest layout epoch of which a partition is not read to its end; the newest if there is none."""
     # A partition that no layout has seen yet is of none.
     known = progress.partitions < history.partition_count
-    unread = (progress.offsets(progress.reached)[known] < history.bounds[1:, progress.partitions[known]]).any(
-        axis=1
-    )
-    return history.first_epoch + int(unread.argmax())
+    reached, ends = progress.offsets(progress.reached)[known], history.bounds[1:, progress.partitions[known]]
+    return history.first_epoch + int((reached < ends).any(axis=1).argmax())
 
 
 def _waits(progress: TopicProgress, partition: int) -> dict[str, Any]:
@@ -133,16 +134,14 @@ def _waits(progress: TopicProgress, partition: int) -> dict[str, Any]:
 
 
 def layout_lines(layouts: TopicLayouts, known: int | None) -> list[str]:
-    """A line for the log for each layout after epoch ``known``; None: only for the newest, where a query begins."""
-    history = layouts.history
+    """A line for the log for each layout after epoch ``known``, of many for the newest; None: where a query begins."""
+    history, topic = layouts.history, f"topic {layouts.topic!r}: "
     if known is None:
-        return [
-            f"topic {layouts.topic!r}: the query begins with {_described(history, history.current.epoch)}"
-        ]
+        return [f"{topic}the query begins with {_described(history, history.current.epoch)}"]
     met = [layout.epoch for layout in history.layouts if layout.epoch > known]
-    return [
-        f"topic {layouts.topic!r}: {_described(history, epoch)}{_change(history, epoch)}" for epoch in met
-    ]
+    left_out = len(met) - _LINES
+    lines = [f"{topic}{left_out} layouts before the following ones"] if left_out > 0 else []
+    return lines + [f"{topic}{_change(history, epoch)}" for epoch in met[-_LINES:]]
 
 
 def _described(history: LayoutHistory, epoch: int) -> str:
@@ -150,13 +149,9 @@ def _described(history: LayoutHistory, epoch: int) -> str:
 
 
 def _change(history: LayoutHistory, epoch: int) -> str:
-    layout = history.layouts[epoch - history.first_epoch]
+    """A layout, the partition count before it, and where it begins; of many partitions the first."""
     before = f", before {history.count(epoch - 1)}" if epoch > history.first_epoch else ""
-    return f"{before}; it begins at {starts_shown(layout.starts, range(len(layout.starts)))}"
-
-
-def starts_shown(starts: Collection[int], partitions: Iterable[int]) -> str:
-    """``0: 120, 1: 98``; of many the first."""
-    named = [f"{p}: {start}" for p, start in zip(partitions, starts, strict=True)]
-    more = f" and {len(named) - 10} more" if len(named) > 10 else ""
-    return ", ".join(named[:10]) + more
+    starts = history.layouts[epoch - history.first_epoch].starts
+    named = ", ".join(f"{p}: {start}" for p, start in enumerate(starts[:_STARTS]))
+    more = f" and {len(starts) - _STARTS} more" if len(starts) > _STARTS else ""
+    return f"{_described(history, epoch)}{before}; it begins at {named}{more}"

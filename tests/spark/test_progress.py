@@ -99,6 +99,10 @@ def test_each_layout_is_one_line() -> None:
     assert layout_lines(folded, 4) == [
         "topic 'orders': layout epoch 7, 2 partitions; it begins at 0: 3, 1: 4"
     ]
+    many = layouts(*(Layout(epoch, 1, (epoch,)) for epoch in range(30)))
+    first, *lines = layout_lines(many, 4)
+    assert first == "topic 'orders': 5 layouts before the following ones"
+    assert [line.split()[4] for line in lines] == [f"{epoch}," for epoch in range(10, 30)]
     wide = layouts(Layout(0, 12, (0,) * 12), Layout(1, 13, (1,) * 12 + (0,)))
     (line,) = layout_lines(wide, 0)
     assert line.endswith("9: 1 and 3 more")
