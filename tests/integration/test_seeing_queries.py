@@ -26,6 +26,8 @@ from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import FORMAT, NumberedWriter, change, create
 
 ROOT = Path(__file__).parents[2]
+# Seconds: several queries start at once, on a machine that may be busy.
+START_TIMEOUT = 120.0
 
 
 @pytest.fixture
@@ -218,8 +220,8 @@ def test_the_metrics_of_two_queries_and_one_without_a_source_of_ours(
         return registry.get_sample_value("ordered_kafka_query_input_rows_total", {"query": name})
 
     try:
-        await_true(lambda: [rows(first), rows(second)] == [100, 100], "both queries have read all")
-        await_true(lambda: (rows(rate) or 0) > 0, "rows of the other source")
+        await_true(lambda: [rows(first), rows(second)] == [100, 100], "both have read all", START_TIMEOUT)
+        await_true(lambda: (rows(rate) or 0) > 0, "rows of the other source", START_TIMEOUT)
         assert [behind(first), behind(second), behind(rate)] == [0, 0, None]
         queries[0].stop()
         await_true(lambda: rows(first) is None, "the ended query is gone")
@@ -240,7 +242,9 @@ def test_the_block_of_the_docs_serves_metrics(spark: SparkSession) -> None:
     listener, name = names["listener"], unique_name("rate")
     query = spark.readStream.format("rate").load().writeStream.format("noop").queryName(name).start()
     try:
-        await_true(lambda: scraped(listener, name).get("input_rows_total", 0) > 0, "rows are counted")
+        await_true(
+            lambda: scraped(listener, name).get("input_rows_total", 0) > 0, "rows are counted", START_TIMEOUT
+        )
     finally:
         query.stop()
         spark.streams.removeListener(listener)
