@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
@@ -18,6 +18,9 @@ from kafka.net.selector import NetworkSelector
 
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.security import kafka_python_options, refusal, speaks_tls
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.kafka.tokens import ClientCredentials
 
 REQUEST_TIMEOUT = 10.0
 """Seconds after which a broker that has not answered a request is taken for hung and its connection is closed."""
@@ -30,7 +33,9 @@ _FIRST_PATIENCE = 1.0
 _NO_MECHANISM = "NONE"
 
 
-def connect(properties: Mapping[str, str], timeout: float) -> tuple[KafkaAdminClient, Manager]:
+def connect(
+    properties: Mapping[str, str], timeout: float, tokens: ClientCredentials | None = None
+) -> tuple[KafkaAdminClient, Manager]:
     """A client that has reached one of the servers, and its connections.
 
     They are tried one after another, in rounds that leave each more time: given several, kafka-python picks one at
@@ -39,13 +44,16 @@ def connect(properties: Mapping[str, str], timeout: float) -> tuple[KafkaAdminCl
     Args:
         properties: as :func:`~spark_ordered_kafka.kafka.security.checked` returns them.
         timeout: seconds.
+        tokens: for a login by OAUTHBEARER.
 
     Raises:
         ConfigError: a property is wrong, or does not fit the listener of a server.
         RequestError: SASL_AUTHENTICATION_FAILED.
         UnavailableError: none of the servers answers.
     """
-    options = kafka_python_options(properties)
+    options = kafka_python_options(properties) | (
+        {} if tokens is None else {"sasl_oauth_token_provider": tokens}
+    )
     servers = properties["bootstrap.servers"].split(",")
     try:
         collect_hosts(servers)

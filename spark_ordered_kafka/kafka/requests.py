@@ -12,7 +12,7 @@ import errno
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.protocol.metadata import MetadataRequest
@@ -20,7 +20,10 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponent
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.bootstrap import REQUEST_TIMEOUT, connect
-from spark_ordered_kafka.kafka.security import checked
+from spark_ordered_kafka.kafka.security import checked, uses_tokens
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.kafka.tokens import ClientCredentials
 
 T = TypeVar("T")
 
@@ -112,7 +115,9 @@ class BrokerRequests:
     def __init__(self, kafka: Mapping[str, str] | str, timeout: float) -> None:
         self.properties = checked(kafka)
         self.servers = self.properties["bootstrap.servers"]
-        self._client, self._manager = connect(self.properties, min(timeout, _BOOTSTRAP_TIMEOUT))
+        self._tokens = _tokens(self.properties)
+        self._renew_token()
+        self._client, self._manager = connect(self.properties, min(timeout, _BOOTSTRAP_TIMEOUT), self._tokens)
         self._closed = False
 
     def retry(
@@ -140,10 +145,15 @@ class BrokerRequests:
             reraise=True,
         )
         try:
+            self._renew_token()
             result: T = retrying(self._run, attempt, deadline)
             return result
         except kafka_errors.KafkaError as error:
             raise translated(error, what, self.servers) from error
+
+    def _renew_token(self) -> None:
+        if self._tokens is not None:
+            self._tokens.renew()
 
     def start(self, coroutine: Awaitable[T]) -> Any:
         """Run a coroutine on the network loop; returns kafka-python's future of it at once."""
@@ -246,6 +256,15 @@ class BrokerCalls:
     def __init__(self, requests: BrokerRequests, timeout: float = 30.0) -> None:
         self._requests = requests
         self._timeout = timeout
+
+
+def _tokens(properties: Mapping[str, str]) -> ClientCredentials | None:
+    if not uses_tokens(properties):
+        return None
+    # Imports an HTTP client, which other logins do without.
+    from spark_ordered_kafka.kafka.tokens import ClientCredentials
+
+    return ClientCredentials(properties)
 
 
 def _next_attempt_is_late(deadline: float, state: RetryCallState) -> bool:

@@ -15,10 +15,16 @@ PREFIX = parsing.KAFKA_PREFIX
 """Before these names wherever a user writes them: options, ``controller.toml``, error messages."""
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _IDENTIFICATION: Final = ("https", "none")
 
-_SASL = ("sasl.mechanism", "sasl.username", "sasl.password")
+_PASSWORD = ("sasl.username", "sasl.password")
+_TOKEN = tuple(
+    f"sasl.oauthbearer.{name}" for name in ("method", "client.id", "client.secret", "token.endpoint.url")
+)
+_TOKEN_OPTIONAL = ("sasl.oauthbearer.scope", "https.ca.location")
+LOGIN: Final = ("sasl.mechanism", *_PASSWORD, *_TOKEN, *_TOKEN_OPTIONAL)
+"""What says who logs in, and how."""
 _SSL = (
     "ssl.ca.location",
     "ssl.certificate.location",
@@ -26,7 +32,7 @@ _SSL = (
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
 )
-_NAMES = ("bootstrap.servers", "security.protocol", *_SASL, *_SSL)
+_NAMES = ("bootstrap.servers", "security.protocol", *LOGIN, *_SSL)
 
 _PROBE_TIMEOUT = 2.0
 
@@ -61,13 +67,15 @@ def checked(properties: Mapping[str, str] | str) -> dict[str, str]:
         raise _wrong("bootstrap.servers", None, parsing.SERVERS_HINT)
     found = given | {"bootstrap.servers": parsing.servers(f"{PREFIX}bootstrap.servers", servers)}
     found["security.protocol"] = _one_of(found, "security.protocol", PROTOCOLS, "PLAINTEXT").upper()
+    if "sasl.mechanism" in found:
+        found["sasl.mechanism"] = found["sasl.mechanism"].upper()
     _check_sasl(found)
     _check_ssl(found)
     return found
 
 
 def kafka_python_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """What :func:`checked` returned as arguments of kafka-python's clients, without ``bootstrap_servers``.
+    """What :func:`checked` returned as arguments of kafka-python's clients, without ``bootstrap_servers`` and tokens.
 
     Raises:
         ConfigError: a certificate or a key cannot be used.
@@ -76,12 +84,16 @@ def kafka_python_options(properties: Mapping[str, str]) -> dict[str, Any]:
     if _uses_ssl(properties):
         options["ssl_context"] = ssl_context(properties)
     if _uses_sasl(properties):
-        options |= {
-            "sasl_mechanism": properties["sasl.mechanism"],
-            "sasl_plain_username": properties["sasl.username"],
-            "sasl_plain_password": properties["sasl.password"],
-        }
+        options["sasl_mechanism"] = properties["sasl.mechanism"]
+    if _uses_sasl(properties) and not uses_tokens(properties):
+        options["sasl_plain_username"] = properties["sasl.username"]
+        options["sasl_plain_password"] = properties["sasl.password"]
     return options
+
+
+def uses_tokens(properties: Mapping[str, str]) -> bool:
+    """Whether the login is by OAUTHBEARER, for which kafka-python needs a provider of tokens as well."""
+    return properties.get("sasl.mechanism") == "OAUTHBEARER"
 
 
 def ssl_context(properties: Mapping[str, str], prefix: str = PREFIX) -> ssl.SSLContext:
@@ -92,8 +104,7 @@ def ssl_context(properties: Mapping[str, str], prefix: str = PREFIX) -> ssl.SSLC
     Raises:
         ConfigError: a file cannot be read or used; it names the property.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = _context()
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") == "https"
     ca = properties.get("ssl.ca.location")
     if ca is None:
@@ -103,6 +114,26 @@ def ssl_context(properties: Mapping[str, str], prefix: str = PREFIX) -> ssl.SSLC
     certificate, key = properties.get("ssl.certificate.location"), properties.get("ssl.key.location")
     if certificate is not None and key is not None:
         load_own(context, certificate, key, properties.get("ssl.key.password"), prefix)
+    return context
+
+
+def issuer_context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    """The context for requests to an issuer of tokens: trusts ``https.ca.location``, or else the system's authorities.
+
+    Raises:
+        ConfigError: the file cannot be read or used.
+    """
+    context, ca = _context(), properties.get("https.ca.location")
+    if ca is None:
+        context.load_default_certs()
+    else:
+        load_authorities(context, ca, PREFIX, "https.ca.location")
+    return context
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
@@ -116,12 +147,15 @@ def refusal(error: BaseException, properties: Mapping[str, str]) -> OrderedKafka
     # Here, since clients of the controllers need this module for TLS only.
     from kafka import errors as kafka_errors
 
+    if isinstance(error, ConfigError | RequestError):
+        return error
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        user, reason = properties.get("sasl.username"), ", ".join(map(str, error.args))
+        name, secret = _PASSWORD if not uses_tokens(properties) else _TOKEN[1:3]
+        what = "this user" if not uses_tokens(properties) else "the token of this client"
         return RequestError(
             ErrorCode.SASL_AUTHENTICATION_FAILED,
-            f"kafka.sasl.username has the value {user!r}: Kafka refuses this user or kafka.sasl.password by "
-            f"{properties.get('sasl.mechanism')} ({reason})",
+            f"{PREFIX}{name} has the value {properties.get(name)!r}: Kafka refuses {what} or {PREFIX}{secret} by "
+            f"{properties.get('sasl.mechanism')} ({', '.join(map(str, error.args))})",
         )
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
         return _wrong(
@@ -197,14 +231,23 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _check_sasl(given: Mapping[str, str]) -> None:
-    protocol = given["security.protocol"]
     if not _uses_sasl(given):
-        _refuse_unused(given, _SASL, "SASL_SSL or SASL_PLAINTEXT")
+        _refuse_unused(given, LOGIN, "SASL_SSL or SASL_PLAINTEXT")
         return
-    _one_of(given, "sasl.mechanism", MECHANISMS, None)
-    for name in _SASL:
+    mechanism = _one_of(given, "sasl.mechanism", MECHANISMS, None)
+    with_tokens = uses_tokens(given)
+    for name in _TOKEN if with_tokens else _PASSWORD:
         if given.get(name) is None:
-            raise _wrong(name, None, f"security.protocol {protocol} needs it")
+            raise _wrong(name, None, f"sasl.mechanism {mechanism} needs it")
+    for name in _PASSWORD if with_tokens else (*_TOKEN, *_TOKEN_OPTIONAL):
+        if name in given:
+            hint = f"with {PREFIX}{name} it must be {'another one' if with_tokens else 'OAUTHBEARER'}"
+            raise _wrong("sasl.mechanism", mechanism, hint)
+    if with_tokens:
+        _one_of(given, "sasl.oauthbearer.method", ("oidc",), None)
+        url = given["sasl.oauthbearer.token.endpoint.url"]
+        if not parsing.is_http_url(url):
+            raise _wrong("sasl.oauthbearer.token.endpoint.url", url, "give the issuer's, https://HOST/PATH")
 
 
 def _check_ssl(given: Mapping[str, str]) -> None:
@@ -228,7 +271,7 @@ def _refuse_unused(given: Mapping[str, str], names: tuple[str, ...], protocols: 
 def _one_of(given: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str | None) -> str:
     value = given.get(name, default)
     if value is None or value.upper() not in [one.upper() for one in allowed]:
-        raise _wrong(name, value, f"give {', '.join(allowed[:-1])} or {allowed[-1]}")
+        raise _wrong(name, value, "give " + " or ".join(filter(None, (", ".join(allowed[:-1]), allowed[-1]))))
     return value
 
 
@@ -240,13 +283,13 @@ def _uses_sasl(properties: Mapping[str, str]) -> bool:
     return properties["security.protocol"].startswith("SASL_")
 
 
-def load_authorities(context: ssl.SSLContext, ca: str, prefix: str) -> None:
-    """Trust the certificates of a PEM file; raises ConfigError naming ``<prefix>ssl.ca.location``."""
+def load_authorities(context: ssl.SSLContext, ca: str, prefix: str, name: str = "ssl.ca.location") -> None:
+    """Trust the certificates of a PEM file; raises ConfigError naming ``<prefix><name>``."""
     try:
-        context.load_verify_locations(cafile=_readable(f"{prefix}ssl.ca.location", ca))
+        context.load_verify_locations(cafile=_readable(f"{prefix}{name}", ca))
     except ssl.SSLError as error:
         hint = f"give a file of certificates in PEM format ({_reason(error)})"
-        raise ConfigError(f"{prefix}ssl.ca.location", ca, hint) from error
+        raise ConfigError(f"{prefix}{name}", ca, hint) from error
 
 
 def load_own(context: ssl.SSLContext, certificate: str, key: str, password: str | None, prefix: str) -> None:

@@ -86,7 +86,7 @@ def test_names_and_values_as_librdkafka_takes_them() -> None:
         ),
         (
             {name: value for name, value in SASL.items() if name != "sasl.password"},
-            "kafka.sasl.password is missing: security.protocol SASL_PLAINTEXT needs it",
+            "kafka.sasl.password is missing: sasl.mechanism PLAIN needs it",
         ),
         (
             SERVERS | {"security.protocol": "SSL", "ssl.certificate.location": "c"},

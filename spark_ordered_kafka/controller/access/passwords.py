@@ -22,6 +22,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.requests import BrokerRequests
+from spark_ordered_kafka.kafka.security import LOGIN
 
 ACCEPTED_TTL = 60.0
 """Seconds for which a password that Kafka has accepted is not proven again."""
@@ -52,7 +53,7 @@ def kafka_login(kafka: Mapping[str, str], mechanism: str, timeout: float) -> Cal
     """``login(username, password)``: whether Kafka accepts them, by a connection of their own.
 
     Args:
-        kafka: the controller's own properties, of which everything but ``sasl.*`` is used.
+        kafka: the controller's own properties, of which everything but its own login is used.
         mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
         timeout: seconds for a broker to answer.
 
@@ -70,6 +71,8 @@ def kafka_login(kafka: Mapping[str, str], mechanism: str, timeout: float) -> Cal
     for name in _NOISY_LOGGERS:
         logging.getLogger(name).addFilter(_not_about_refusals)
 
+    anybody = {name: value for name, value in kafka.items() if name not in LOGIN}
+
     def login(username: str, password: str) -> bool:
         # kafka-python sends a name as it is, while RFC 5802 wants these two escaped: a name could add attributes.
         name = username
@@ -77,7 +80,7 @@ def kafka_login(kafka: Mapping[str, str], mechanism: str, timeout: float) -> Cal
             name = username.replace("=", "=3D").replace(",", "=2C")
         own = {"sasl.mechanism": mechanism, "sasl.username": name, "sasl.password": password}
         try:
-            BrokerRequests({**kafka, **own}, timeout).close()
+            BrokerRequests(anybody | own, timeout).close()
         except RequestError as error:
             if error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
                 return False
