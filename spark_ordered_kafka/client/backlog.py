@@ -42,13 +42,16 @@ class Chunk:
         return len(self.keys)
 
     @cached_property
-    def _any_headers(self) -> bool:
-        return any("headers" in extra for extra in self.extras.values())
+    def _one_by_one(self) -> bool:
+        # confluent-kafka's batches take neither.
+        return any("headers" in extra or "timestamp" in extra for extra in self.extras.values())
 
     def rows(self, places: Sequence[int]) -> list[Row]:
-        """The records at some places. If any of the chunk has headers, all have: one call sends only such, or only others."""
+        """The records at some places. If any of the chunk has headers or a timestamp, all have headers, if none: one call
+        sends only such, or only others.
+        """
         keys, values = self.keys, self.values
-        common: Row = {"headers": []} if self._any_headers else {}
+        common: Row = {"headers": []} if self._one_by_one else {}
         nothing: Row = {}
         return [
             {"value": values[place], "key": keys[place], **common, **self.extras.get(place, nothing)}

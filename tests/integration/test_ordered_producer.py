@@ -290,6 +290,17 @@ def test_all_parts_of_a_record(cluster: LocalCluster, topic_name: str) -> None:
     assert abs(found[0][3] / 1000 - time.time()) < 3600
 
 
+def test_a_timestamp_without_headers(cluster: LocalCluster, topic_name: str) -> None:
+    """No record of the transaction has headers."""
+    create(cluster, topic_name, 1)
+    with OrderedProducer(conf(cluster)) as producer:
+        producer.produce(topic_name, b"now", b"k")
+        producer.produce(topic_name, b"then", b"k", timestamp=2_000)
+    now, then = written(cluster, topic_name)
+    assert (now.headers(), then.headers(), then.timestamp()[1]) == (None, None, 2_000)
+    assert abs(now.timestamp()[1] / 1000 - time.time()) < 3600
+
+
 def test_null_keys_take_turns(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 4)
     with OrderedProducer(conf(cluster)) as producer:
