@@ -98,7 +98,10 @@ class TaskTransaction:
         return self._fingerprint.rows
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Send a batch with the columns key, value (binary) and optionally headers; kept for a replay."""
+        """Send a batch with the columns key, value (binary) and optionally headers and timestamp; kept for a replay.
+
+        Timestamps are not compared when a batch is replayed.
+        """
         if not self._started:
             self._started = True
             self._with_restarts(self._open)
@@ -271,5 +274,5 @@ def _layout_of(context: WriterContext, topic: str, timeout: float) -> WriterLayo
 
 
 def _records(batch: pa.RecordBatch) -> Records:
-    headers = batch.column("headers") if "headers" in batch.schema.names else None
-    return Records(batch.column("key"), batch.column("value"), headers)
+    more = (batch.column(name) if name in batch.schema.names else None for name in ("headers", "timestamp"))
+    return Records(batch.column("key"), batch.column("value"), *more)

@@ -18,6 +18,9 @@ Contents: TypeAlias = "list[bytes | None] | pa.Array"
 Headers: TypeAlias = "pa.Array | None"
 """The headers of rows: an array of list<struct<key: utf8, value: binary>>; None where no row has any."""
 
+Timestamps: TypeAlias = "pa.Array | None"
+"""Milliseconds since 1970-01-01 UTC as int64; null, and None for all rows: the time of sending."""
+
 
 @dataclass(frozen=True)
 class Records:
@@ -26,6 +29,7 @@ class Records:
     keys: Contents
     values: Contents
     headers: Headers = None
+    timestamps: Timestamps = None
 
     def __len__(self) -> int:
         return len(self.keys)

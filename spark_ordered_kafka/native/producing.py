@@ -1,6 +1,7 @@
 """Queueing records of one topic in librdkafka, each in the partition of its key.
 
-The kernel does so for whole columns without Python's lock; Python gives confluent-kafka a dict per record (D-109).
+The kernel does so for whole columns without Python's lock; Python gives confluent-kafka a dict per record (D-109), also
+where records have timestamps (D-267).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def produce(
     also later ones of its partition, so the transaction must be given up.
     """
     native = kernel()
-    if native is None:
+    if native is None or records.timestamps is not None:
         return _produce(producer, topic, routing, turn, records, start, headroom)
     rows, size, largest, turn, error, _ = native.produce(
         producer,
@@ -117,6 +118,12 @@ def _rows(records: Records, part: slice) -> list[dict[str, Any]]:
     if records.headers is not None:
         for row, headers in zip(rows, objects(records.headers[part]), strict=True):
             row["headers"] = [(header["key"], header["value"]) for header in headers or ()]
+    if records.timestamps is not None:
+        for row, timestamp in zip(rows, objects(records.timestamps[part]), strict=True):
+            # 0 is the time of sending; below it are records that have none.
+            row["timestamp"] = max(timestamp or 0, 0)
+            # confluent-kafka's batches take no timestamps; rows with headers go one by one.
+            row.setdefault("headers", [])
     return rows
 
 

@@ -103,7 +103,7 @@ class OrderedKafkaDataSource(DataSource):
 
     def _sink_options(self, schema: StructType) -> SinkOptions:
         options = self._parsed(sink_options)
-        check_sink_schema(schema, options.topic)
+        check_sink_schema(schema, options.topic, timestamps=options.keep_timestamps)
         return options
 
     def _parsed(self, parse: Callable[[Mapping[str, str], Mapping[str, str] | None], _Options]) -> _Options:

@@ -130,6 +130,13 @@ OPTIONS: tuple[Option, ...] = (
         "`WRITER:BATCH`, for one run: that batch may be replayed with other rows",
         of_spark=False,
     ),
+    Option(
+        "keepTimestamps",
+        _SINK,
+        "`false`",
+        "records get the timestamps of the column `timestamp`, at a lower rate; otherwise the time of sending",
+        of_spark=False,
+    ),
 )
 
 REFUSED: Mapping[str, str] = {

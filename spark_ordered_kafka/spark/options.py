@@ -124,7 +124,8 @@ class SinkOptions:
 
     ``topic`` None: every row names its topic. ``replay_buffer_bytes``: rows of a task kept in memory for a replay
     before they are spilled to a local file. ``controller_timeout``: seconds that a task waits for the controller.
-    ``accepted_mismatch``: the writer and the batch whose replay may have other rows.
+    ``accepted_mismatch``: the writer and the batch whose replay may have other rows. ``keep_timestamps``: records get the
+    timestamps of the rows' column ``timestamp``.
     """
 
     connection: Connection
@@ -133,6 +134,7 @@ class SinkOptions:
     replay_buffer_bytes: int = 64 * 1024 * 1024
     controller_timeout: float = 60.0
     accepted_mismatch: tuple[str, int] | None = None
+    keep_timestamps: bool = False
 
 
 def source_options(options: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> SourceOptions:
@@ -209,6 +211,7 @@ def sink_options(options: Mapping[str, str], defaults: Mapping[str, str] | None 
             "controllerTimeout", parsing.duration, SinkOptions.controller_timeout
         ),
         "accepted_mismatch": lambda: given.take("acceptReplayMismatch", parsing.writer_and_batch),
+        "keep_timestamps": lambda: given.take("keepTimestamps", parsing.boolean, False),
     }
     names = partial(_check_names, options, option_names.names("sink"), "sink")
     headers = partial(given.take, "includeHeaders", parsing.boolean)

@@ -28,6 +28,7 @@ _SINK_TYPES: dict[str, tuple[type[DataType], ...]] = {
     "topic": (StringType,),
     "headers": (ArrayType,),
 }
+_TIMESTAMP = "timestamp"
 
 
 def source_schema(include_headers: bool) -> StructType:
@@ -47,11 +48,11 @@ def source_schema(include_headers: bool) -> StructType:
     return schema.add("layout_epoch", IntegerType())
 
 
-def check_sink_schema(schema: StructType, topic: str | None) -> None:
+def check_sink_schema(schema: StructType, topic: str | None, *, timestamps: bool = False) -> None:
     """Raises ConfigError for all columns of a wrong type and all that are missing.
 
     Other columns are ignored, as by Spark's own sink: what the source reads can be written back. So is ``partition``, with
-    a warning, since there it names the partition.
+    a warning, since there it names the partition. ``timestamps``: the column of that name is written, too.
     """
     names = schema.fieldNames()
     if "partition" in names:
@@ -67,7 +68,16 @@ def check_sink_schema(schema: StructType, topic: str | None) -> None:
             "option topic",
             "set it, or give every row a column topic",
         ),
+        *((partial(_check_timestamp, schema),) if timestamps else ()),
     )
+
+
+def _check_timestamp(schema: StructType) -> None:
+    is_there = _TIMESTAMP in schema.fieldNames()
+    found = schema[_TIMESTAMP].dataType if is_there else None
+    if not isinstance(found, TimestampType):
+        shown = None if found is None else found.simpleString()
+        raise ConfigError(f"column {_TIMESTAMP}", shown, "must be timestamp: option keepTimestamps writes it")
 
 
 def _check_there(is_there: bool, name: str, hint: str) -> None:

@@ -144,7 +144,7 @@ def write_task(
     failure: BaseException | None = None
     try:
         for batch in batches:
-            for topic, rows in by_topic(batch, options.topic):
+            for topic, rows in by_topic(batch, options.topic, timestamps=options.keep_timestamps):
                 if rows.num_rows:
                     transaction(topic).write(rows)
         # All that can be checked before the first commit, which could not be taken back.
@@ -171,8 +171,12 @@ def write_task(
     )
 
 
-def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+def by_topic(
+    batch: pa.RecordBatch, topic: str | None, *, timestamps: bool = False
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows per topic with the columns key, value (binary) and headers if given, in their order.
+
+    With ``timestamps`` there is the column timestamp, too, in milliseconds since 1970-01-01 UTC.
 
     The option ``topic`` wins over the column, as in Spark's own sink. Raises ConfigError for a row without a topic, and
     for a header without a key.
@@ -189,6 +193,9 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
             raise ConfigError(
                 "column headers", None, "every header must have a key; only its value may be null"
             )
+    if timestamps:
+        milliseconds = pc.cast(batch.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False)
+        columns["timestamp"] = milliseconds.cast(pa.int64())
     rows = pa.RecordBatch.from_pydict(columns)
     if topic is not None:
         yield topic, rows

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +30,9 @@ from tests.streams import (
     options,
     writer_context,
 )
+
+KEEP_OLD = {"retention.ms": "-1"}
+"""Of a topic whose records have old timestamps, by which Kafka deletes."""
 
 
 def read(spark: SparkSession, cluster: LocalCluster, topic: str, **more: str) -> DataFrame:
@@ -62,6 +67,33 @@ def test_round_trip_of_nulls_headers_and_strings(
         ("", None, (None,)),
         ("ключ", "four", ()),
     }
+
+
+def test_timestamps_are_kept_when_that_is_asked_for(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    """With headers and without, null keys and values; null is the time of sending."""
+    create(cluster, topic_name, 3, **KEEP_OLD)
+    rows = spark.sql(
+        """SELECT key, value, timestamp_millis(ms) AS timestamp, headers FROM VALUES
+           ('a', 'one', 1700000000123L, array(named_struct('key', 'h', 'value', CAST('x' AS BINARY)))),
+           (NULL, 'two', 1600000000456L, NULL), ('', NULL, 1L, NULL), ('now', 'three', NULL, NULL)
+           AS t(key, value, ms, headers)"""
+    )
+    before = time.time_ns() // 1_000_000
+    for written in (rows, rows.drop("headers")):
+        sink = options(cluster, topic=topic_name, keepTimestamps="true")
+        written.write.format(FORMAT).options(**sink).mode("append").save()
+    rows.write.format(FORMAT).options(**options(cluster, topic=topic_name)).mode("append").save()
+    found = [
+        (row.key, row.value, row.ms)
+        for row in read(spark, cluster, topic_name)
+        .selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)", "unix_millis(timestamp) AS ms")
+        .collect()
+    ]
+    kept = [("a", "one", 1700000000123), (None, "two", 1600000000456), ("", None, 1)]
+    assert Counter(row for row in found if row[2] < before) == Counter(kept * 2), found
+    assert len(found) == 12
 
 
 def test_a_column_names_the_topic(cluster: LocalCluster, spark: SparkSession, topic_name: str) -> None:

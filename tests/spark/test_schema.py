@@ -51,6 +51,14 @@ def test_wrong_columns(schema: StructType, topic: str | None, message: str) -> N
         check_sink_schema(schema, topic)
 
 
+def test_timestamps_to_keep_must_be_there() -> None:
+    with pytest.raises(ConfigError, match="column timestamp is missing: must be timestamp"):
+        check_sink_schema(StructType().add("value", "string"), "t", timestamps=True)
+    with pytest.raises(ConfigError, match="column timestamp has the value 'bigint': must be timestamp"):
+        check_sink_schema(StructType().add("value", "string").add("timestamp", "long"), "t", timestamps=True)
+    check_sink_schema(StructType().add("value", "string").add("timestamp", "long"), "t")
+
+
 def test_rows_are_split_by_topic_in_order() -> None:
     batch = pa.RecordBatch.from_pydict({"topic": ["a", "b", "a"], "value": ["1", "2", None]})
     split = {topic: rows.to_pydict() for topic, rows in by_topic(batch, None)}
