@@ -14,24 +14,21 @@ Conf: ``spark.ordered-kafka.*`` are the options of source and sink, and of the j
 * ``spark.ordered_copy.trigger`` (default ``1 second``): ``availableNow`` or a processing-time interval.
 """
 
-import sys
-
+from job_settings import CHECKPOINT, TRIGGER, Setting, plain, run, settings, start
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.streaming import DataStreamWriter
 
-from spark_ordered_kafka import register
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.parsing import positive
+from spark_ordered_kafka.spark.options import sink_options, stream_options
 
-PREFIX = "spark.ordered_copy."
-
-
-def conf(spark: SparkSession, name: str, default: str | None = None) -> str:
-    """A setting of this job; raises ConfigError when it is missing and has no default."""
-    value = spark.conf.get(PREFIX + name, default)
-    if value is None:
-        raise ConfigError(PREFIX + name, None, "set it with --conf or in the properties file")
-    return value
+JOB = "ordered_copy"
+SETTINGS = {
+    "checkpoint": CHECKPOINT,
+    "key": Setting(plain),
+    "value": Setting(plain, "value"),
+    "tasks": Setting(positive, 4),
+    "trigger": TRIGGER,
+}
 
 
 def rekeyed(rows: DataFrame, key: str | None, value: str, tasks: int) -> DataFrame:
@@ -45,7 +42,7 @@ def rekeyed(rows: DataFrame, key: str | None, value: str, tasks: int) -> DataFra
         return rows.select("key", fn.expr(value).alias("value"))
     new = fn.expr(key)
     keyless = fn.format_string(
-        f"{PREFIX}key is null for %s-%d, offset %d: records without a key have no order. Give an expression that has a "
+        f"spark.{JOB}.key is null for %s-%d, offset %d: records without a key have no order. Give an expression that has a "
         "value for every record, such as coalesce(<expression>, CAST(key AS STRING))",
         *(fn.col(name) for name in ("topic", "partition", "offset")),
     )
@@ -53,33 +50,14 @@ def rekeyed(rows: DataFrame, key: str | None, value: str, tasks: int) -> DataFra
     return rows.select(checked, fn.expr(value).alias("value")).repartition(tasks, "key")
 
 
-def triggered(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:
-    """The writer with the trigger that the conf names."""
-    return (
-        writer.trigger(availableNow=True)
-        if trigger == "availableNow"
-        else writer.trigger(processingTime=trigger)
-    )
-
-
 def main() -> None:
     """Start the query and wait for its end."""
     spark = SparkSession.builder.appName("ordered-copy").getOrCreate()
-    register(spark)
-    tasks = conf(spark, "tasks", "4")
-    if not tasks.isdigit() or int(tasks) == 0:
-        raise ConfigError(PREFIX + "tasks", tasks, "a whole number of at least 1")
-    key = spark.conf.get(PREFIX + "key", None)
-    rows = rekeyed(
-        spark.readStream.format("ordered-kafka").load(), key, conf(spark, "value", "value"), int(tasks)
-    )
-    writer = rows.writeStream.format("ordered-kafka").option("checkpointLocation", conf(spark, "checkpoint"))
-    triggered(writer, conf(spark, "trigger", "1 second")).start().awaitTermination()
+    found = settings(spark, JOB, SETTINGS, stream_options, sink_options)
+    source = spark.readStream.format("ordered-kafka").load()
+    rows = rekeyed(source, found["key"], found["value"], found["tasks"])
+    start(rows.writeStream.format("ordered-kafka"), found)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+    run(main)

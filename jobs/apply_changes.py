@@ -1,0 +1,172 @@
+"""Apply a stream of changes (change data capture) to a Parquet table: the newest row of each key, exactly once.
+
+Run it with spark-submit; everything is set by Spark conf (see conf/apply_changes.properties)::
+
+    spark-submit --properties-file conf/apply_changes.properties jobs/apply_changes.py
+
+Record key: the row's key, as text. Record value: the row as a JSON object, or null where it was deleted; with
+``format=debezium`` Debezium's envelope (``op`` and ``after``, with or without ``payload`` around them).
+
+The table is a directory. ``current`` in it is a file that names the newest version, a directory of Parquet files beside it with the
+column ``key`` and those of ``columns``. Each micro-batch writes a new version, and then replaces ``current`` in one step:
+readers see all of a batch or nothing. The last few versions stay, for readers that are under way.
+
+Conf: ``spark.ordered-kafka.*`` are the options of the source, and of the job itself:
+
+* ``spark.apply_changes.checkpoint`` (required): checkpoint directory,
+* ``spark.apply_changes.table`` (required): the table's directory, on a file system that driver and executors have mounted,
+* ``spark.apply_changes.columns`` (required): the row's columns in SQL, such as ``name STRING, age INT``,
+* ``spark.apply_changes.format`` (default ``row``): ``row`` or ``debezium``,
+* ``spark.apply_changes.trigger`` (default ``1 minute``): ``availableNow`` or a processing-time interval.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from job_settings import CHECKPOINT, Setting, run, settings, start, trigger
+from pyspark.errors import ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
+
+from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.parsing import one_of
+from spark_ordered_kafka.spark.options import TopicNames, stream_options
+
+KEPT_VERSIONS = 3
+_VERSION = re.compile(r"[0-9a-f-]{36}-\d+")
+_CORRUPT = "_not_json_of_the_columns"
+
+
+def directory(name: str, value: str) -> Path:
+    """A local or mounted directory."""
+    if "://" in value or value.startswith("file:"):
+        raise ConfigError(
+            name, value, "the path of a directory that driver and executors have mounted, without a scheme"
+        )
+    return Path(value).absolute()
+
+
+def columns(name: str, value: str) -> StructType:
+    """Columns in SQL; needs a Spark session."""
+    expected = "columns in SQL such as name STRING, age INT"
+    try:
+        found = StructType.fromDDL(value)
+    except ParseException as error:
+        raise ConfigError(name, value, f"{expected} ({str(error).strip().splitlines()[0]})") from None
+    if not isinstance(found, StructType) or not found.names:
+        raise ConfigError(name, value, expected)
+    if taken := {"key", _CORRUPT} & {column.lower() for column in found.names}:
+        raise ConfigError(
+            name, value, f"another name for {', '.join(sorted(taken))}, which the job has itself"
+        )
+    return found
+
+
+def one_topic(own: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    """The source's options; raises ConfigError where they name several topics: between those there is no order."""
+    subscription = stream_options(own, defaults).subscription
+    if not isinstance(subscription, TopicNames) or len(subscription.names) != 1:
+        raise ConfigError("option subscribe", str(subscription), "one topic: a table has the rows of one")
+
+
+SETTINGS = {
+    "checkpoint": CHECKPOINT,
+    "table": Setting(directory, hint="set it to a directory for the table"),
+    "columns": Setting(columns, hint="set it to the row's columns in SQL, such as name STRING, age INT"),
+    "format": Setting(partial(one_of, names=("row", "debezium")), "row"),
+    "trigger": Setting(trigger, {"processingTime": "1 minute"}),
+}
+
+
+def changes(records: DataFrame, schema: StructType, envelope: bool) -> DataFrame:
+    """``key``, ``row`` (null where it was deleted) and the place of each record; a record that is none of these is an error."""
+    text = fn.col("value").cast("string")
+    fields = StructType().add("op", "string").add("after", schema) if envelope else StructType(list(schema))
+    if envelope:
+        text = fn.coalesce(fn.get_json_object(text, "$.payload"), text)
+    json = fn.from_json(text, fields.add(_CORRUPT, "string"), {"columnNameOfCorruptRecord": _CORRUPT})
+    rows = records.select("*", json.alias("json"))
+    broken = fn.col("json").isNull() | fn.col(f"json.{_CORRUPT}").isNotNull()
+    if envelope:
+        op, after = fn.coalesce("json.op", fn.lit("")), fn.col("json.after")
+        deleted = op == "d"
+        broken |= ~(deleted | (op.isin("c", "r", "u") & after.isNotNull()))
+        row = fn.when(~deleted, after)
+    else:
+        row = fn.struct(*(fn.col(f"json.{quoted(name)}") for name in schema.names))
+    return rows.select(
+        fn.coalesce(fn.validate_utf8(fn.col("key").cast("string")), failure("there is no key")).alias("key"),
+        fn.when(fn.col("value").isNull(), None)
+        .when(broken, failure("the value is no change of the given format and columns"))
+        .otherwise(row)
+        .alias("row"),
+        "layout_epoch",
+        "offset",
+    )
+
+
+def failure(why: str) -> Column:
+    """Ends the query with the record's place."""
+    place = (fn.col(name) for name in ("topic", "partition", "offset"))
+    return fn.raise_error(fn.format_string(f"%s-%d, offset %d: {why}", *place))
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def apply(found: Mapping[str, Any], records: DataFrame, batch: int) -> None:
+    """Make the table's next version; a batch that the current one has already is left alone."""
+    spark, table, schema = records.sparkSession, found["table"], found["columns"]
+    # The query's id goes with the checkpoint: batches of another checkpoint count anew.
+    version = f"{spark.sparkContext.getLocalProperty('sql.streaming.queryId')}-{batch}"
+    pointer = table / "current"
+    current = pointer.read_text().strip() if pointer.exists() else None
+    if current == version:
+        return
+    rows = changes(records, schema, found["format"] == "debezium")
+    if current is not None:
+        # Columns that the table did not have yet are null.
+        with_key = StructType(list(schema)).add("key", "string")
+        before = spark.read.schema(with_key).parquet(str(table / current))
+        row = fn.struct(*map(quoted, schema.names)).alias("row")
+        rows = before.select(
+            "key", row, fn.lit(-1).alias("layout_epoch"), fn.lit(-1).alias("offset")
+        ).unionByName(rows)
+    newest = rows.groupBy("key").agg(fn.max_by("row", fn.struct("layout_epoch", "offset")).alias("row"))
+    newest.where("row IS NOT NULL").select("key", "row.*").write.mode("overwrite").parquet(
+        str(table / version)
+    )
+    replace(pointer, version)
+    versions = [path for path in table.iterdir() if _VERSION.fullmatch(path.name)]
+    for old in sorted(versions, key=lambda path: path.stat().st_mtime_ns)[:-KEPT_VERSIONS]:
+        shutil.rmtree(old)
+
+
+def replace(pointer: Path, version: str) -> None:
+    """Let ``pointer`` name the version, in one step."""
+    new = pointer.with_name("current.new")
+    with new.open("w") as file:
+        file.write(version)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(pointer)
+
+
+def main() -> None:
+    """Start the query and wait for its end."""
+    spark = SparkSession.builder.appName("apply-changes").getOrCreate()
+    found = settings(spark, "apply_changes", SETTINGS, one_topic)
+    records = spark.readStream.format("ordered-kafka").load()
+    start(records.writeStream.foreachBatch(partial(apply, found)), found)
+
+
+if __name__ == "__main__":
+    run(main)

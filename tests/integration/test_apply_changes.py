@@ -1,0 +1,157 @@
+"""``jobs/apply_changes.py``: the table is what the changes say, whatever is replayed and however the topic changes."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apply_changes import KEPT_VERSIONS, apply
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.local import LocalCluster
+from tests.streams import FORMAT, change, create, options
+
+COLUMNS = StructType().add("name", "string").add("age", "integer")
+
+
+class Table:
+    """A table that a query keeps, and the one that it ought to be."""
+
+    def __init__(
+        self, cluster: LocalCluster, spark: SparkSession, topic: str, directory: Path, form: str
+    ) -> None:
+        self._spark, self._topic, self._form = spark, topic, form
+        self._servers = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "controller.url": cluster.controller_url,
+        }
+        self._source = options(cluster, subscribe=topic, startingOffsets="earliest")
+        self.table, self.checkpoint = directory / "table", directory / "checkpoint"
+        self._random = random.Random(17)
+        self.expected: dict[str, tuple[str | None, int | None]] = {}
+
+    def write(self, count: int) -> None:
+        """Rows that are new, changed and deleted, of keys that come again and again."""
+        with OrderedProducer(self._servers) as producer:
+            for number in range(count):
+                key = f"k{self._random.randrange(12)}"
+                if self._random.random() < 0.3:
+                    self.expected.pop(key, None)
+                    value = self.deletion()
+                else:
+                    row = (None if number % 7 == 0 else f"name {number}", self._random.randrange(99))
+                    self.expected[key] = row
+                    value = self.upsert({"name": row[0], "age": row[1], "other": number})
+                producer.produce(self._topic, key=key, value=value)
+
+    def deletion(self) -> bytes | None:
+        """Of Debezium there are two: an envelope, and null behind it."""
+        if self._form == "row" or self._random.random() < 0.5:
+            return None
+        return json.dumps({"payload": {"op": "d", "before": {"age": 1}, "after": None}}).encode()
+
+    def upsert(self, row: dict[str, Any]) -> bytes:
+        """The row, or Debezium's envelope with or without its schema."""
+        if self._form == "row":
+            return json.dumps(row).encode()
+        envelope = {"op": self._random.choice("cru"), "before": None, "after": row}
+        return json.dumps(
+            {"schema": {}, "payload": envelope} if self._random.random() < 0.5 else envelope
+        ).encode()
+
+    def run(self) -> None:
+        """Apply what is there."""
+        found = {"table": self.table, "columns": COLUMNS, "format": self._form}
+        records = self._spark.readStream.format(FORMAT).options(**self._source).load()
+        writer = records.writeStream.foreachBatch(partial(apply, found))
+        query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(300), "not applied within 300 s"
+        finally:
+            query.stop()
+
+    @property
+    def current(self) -> str:
+        """The newest version."""
+        return (self.table / "current").read_text()
+
+    def rows(self) -> dict[str, tuple[str | None, int | None]]:
+        """The table, as its users read it."""
+        rows = self._spark.read.parquet(str(self.table / self.current)).collect()
+        found = {row["key"]: (row["name"], row["age"]) for row in rows}
+        assert len(found) == len(rows), "a key is there twice"
+        return found
+
+    def forget_last_batch(self) -> None:
+        """As if the driver had died before it noted the batch as done."""
+        last = max(int(path.name) for path in (self.checkpoint / "commits").iterdir() if path.name.isdigit())
+        for name in (f"{last}", f".{last}.crc"):
+            (self.checkpoint / "commits" / name).unlink()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["row", "debezium"])
+def test_the_table_is_what_the_changes_say(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path, form: str
+) -> None:
+    topic = create(cluster, topic_name, 1)
+    table = Table(cluster, spark, topic, tmp_path, form)
+    table.write(40)
+    change(cluster, topic, 3)
+    table.write(40)
+    table.run()
+    assert table.rows() == table.expected
+    change(cluster, topic, 2)
+    first = table.current
+    table.write(40)
+    table.run()
+    assert table.rows() == table.expected
+    second, files = table.current, sorted((table.table / table.current).iterdir())
+    table.forget_last_batch()
+    table.run()
+    assert (table.current, sorted((table.table / table.current).iterdir())) == (second, files), "left alone"
+    # The driver died after it had written the version, or half of it, and before it was current.
+    (table.table / "current").write_text(first)
+    files[0].unlink()
+    table.forget_last_batch()
+    table.write(20)
+    table.run()
+    table.run()
+    assert table.rows() == table.expected
+    for _ in range(2):
+        table.write(1)
+        table.run()
+    assert table.rows() == table.expected
+    assert len([path for path in table.table.iterdir() if path.is_dir()]) == KEPT_VERSIONS
+    assert len(table.expected) > 3
+
+
+@pytest.mark.long
+def test_a_record_that_is_no_change_ends_the_query(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
+    no_change = "the value is no change of the given format and columns"
+    cases = [
+        ("row", "k", b'{"age": "old"}', no_change),
+        ("row", "k", b"", no_change),
+        ("row", None, b"{}", "there is no key"),
+        ("debezium", "k", b'{"age": 1}', no_change),
+        ("debezium", "k", b'{"op": "t"}', no_change),
+        ("debezium", "k", b'{"op": "u", "after": null}', no_change),
+    ]
+    for number, (form, key, value, why) in enumerate(cases):
+        topic = create(cluster, f"{topic_name}-{number}", 1)
+        with OrderedProducer(servers) as producer:
+            producer.produce(topic, key=key, value=value)
+        table = Table(cluster, spark, topic, tmp_path / str(number), form)
+        with pytest.raises(StreamingQueryException, match=f"{topic}-0, offset 0: {why}"):
+            table.run()
+        assert not (table.table / "current").exists()
