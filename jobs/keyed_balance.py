@@ -18,7 +18,7 @@ Python needs protobuf: ``pip install 'spark-ordered-kafka[state]'``.
 
 import json
 from collections.abc import Iterator
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any
 
 from job_settings import CHECKPOINT, TRIGGER, run, settings, start
@@ -71,14 +71,20 @@ def balances(payments: DataFrame) -> DataFrame:
     return rows.transformWithState(Balance(), "key BINARY, value STRING", "Append", "None")
 
 
+def check_protobuf() -> None:
+    """Raises ConfigError where a task would fail to import what keyed state needs."""
+    try:
+        import_module("pyspark.sql.streaming.proto.StateMessage_pb2")
+    except ImportError as error:
+        hint = f"keyed state in Python needs it: pip install 'spark-ordered-kafka[state]' ({error})"
+        raise ConfigError("protobuf", None, hint) from None
+
+
 def main() -> None:
     """Start the query and wait for its end."""
     spark = SparkSession.builder.appName("keyed-balance").getOrCreate()
     found = settings(spark, "keyed_balance", SETTINGS, stream_options, sink_options)
-    if find_spec("google.protobuf") is None:
-        raise ConfigError(
-            "protobuf", None, "keyed state in Python needs it: pip install 'spark-ordered-kafka[state]'"
-        )
+    check_protobuf()
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
     payments = spark.readStream.format("ordered-kafka").load()
     start(balances(payments).writeStream.format("ordered-kafka"), found)

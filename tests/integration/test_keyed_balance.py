@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -10,10 +11,11 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from keyed_balance import amount
+from keyed_balance import amount, check_protobuf
 from pyspark.sql import Row
 
 from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.job_runs import running, servers, submit
 from tests.integration.test_killed_driver import await_batches
@@ -112,6 +114,16 @@ def test_a_record_that_is_no_payment_is_named(key: bytes | None, value: bytes | 
     row = Row(key=key, value=value, topic="payments", partition=2, offset=17, layout_epoch=1)
     with pytest.raises(ValueError, match=f"^payments-2, offset 17: {why}$"):
         amount(row)
+
+
+def test_what_keyed_state_needs_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_protobuf()
+    monkeypatch.delitem(sys.modules, "pyspark.sql.streaming.proto.StateMessage_pb2")
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(
+        ConfigError, match=r"protobuf is missing: .* pip install 'spark-ordered-kafka\[state\]'"
+    ):
+        check_protobuf()
 
 
 def test_an_amount_may_be_negative() -> None:
