@@ -52,7 +52,7 @@ def submit(job: str, conf: Mapping[str, str | None]) -> subprocess.CompletedProc
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=400,
         check=False,
     )
 

@@ -71,7 +71,7 @@ def assert_whole(cluster: LocalCluster, topic: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_killed_backfill_goes_on(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:
@@ -79,7 +79,7 @@ def test_a_killed_backfill_goes_on(
     dataset(spark, tmp_path / "data")
     entries = conf(cluster, topic, tmp_path)
     with running("backfill", entries, tmp_path / "job.log") as process:
-        await_batches(process, tmp_path / "checkpoint" / "query", 2)
+        await_batches(process, tmp_path / "checkpoint" / "query", 2, 400)
         change(cluster, topic, 4)
     change(cluster, topic, 3)
     result = submit("backfill", entries)

@@ -64,7 +64,7 @@ def written(cluster: LocalCluster, topic: str) -> dict[str, list[tuple[int, int]
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_every_balance_is_right_through_changes_and_a_killed_driver(
     cluster: LocalCluster, topic_name: str, tmp_path: Path
 ) -> None:
@@ -83,11 +83,11 @@ def test_every_balance_is_right_through_changes_and_a_killed_driver(
         "spark.sql.shuffle.partitions": "2",
     }
     with running("keyed_balance", conf, log) as process:
-        await_batches(process, checkpoint, 2)
+        await_batches(process, checkpoint, 2, DEADLINE)
         change(cluster, source, 2)
         change(cluster, target, 4)
         payments.pay(20)
-        await_batches(process, checkpoint, 4)
+        await_batches(process, checkpoint, 4, DEADLINE)
     payments.pay(10)
     change(cluster, source, 4)
     payments.pay(10)

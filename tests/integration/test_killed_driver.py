@@ -70,9 +70,11 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     process.wait(30)
 
 
-def await_batches(process: subprocess.Popen[bytes], checkpoint: Path, count: int) -> None:
+def await_batches(
+    process: subprocess.Popen[bytes], checkpoint: Path, count: int, timeout: float = DEADLINE
+) -> None:
     """Wait until the driver has begun ``count`` micro-batches and not finished the last: it is in mid-batch."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         assert process.poll() is None, "the driver ended before it could be killed"
         begun = len([p for p in (checkpoint / "offsets").glob("*") if p.name.isdigit()])
@@ -81,7 +83,7 @@ def await_batches(process: subprocess.Popen[bytes], checkpoint: Path, count: int
             return
         # Not a wait for an event: it bounds how often a directory is looked at.
         time.sleep(0.005)
-    raise AssertionError(f"no {count} micro-batches within {DEADLINE:g} s")
+    raise AssertionError(f"no {count} micro-batches within {timeout:g} s")
 
 
 def await_closing(controller: ControllerClient, topic: str) -> None:

@@ -57,7 +57,7 @@ def size(found: dict[bytes | None, list[Any]]) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_topics_are_copied_while_both_clusters_change(
     cluster: LocalCluster, target: LocalCluster, topic_name: str, tmp_path: Path
 ) -> None:
@@ -82,11 +82,11 @@ def test_topics_are_copied_while_both_clusters_change(
         "spark.mirror.trigger": "100 milliseconds",
     }
     with running("mirror", conf, log) as process:
-        await_batches(process, checkpoint, 2)
+        await_batches(process, checkpoint, 2, DEADLINE)
         change(cluster, first, 2)
         change(target, first, 5)
         write(cluster, first, 600, 300)
-        await_batches(process, checkpoint, 4)
+        await_batches(process, checkpoint, 4, DEADLINE)
     change(target, second, 4)
     write(cluster, second, 300, 300)
     expected = {topic: contents(cluster, topic) for topic in (first, second)}
