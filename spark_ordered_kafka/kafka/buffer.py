@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from collections.abc import Iterator
+from typing import IO
 
 import pyarrow as pa
 
@@ -11,27 +13,39 @@ import pyarrow as pa
 class RowBuffer:
     """Arrow batches of one schema, appended once and read any number of times in the same order.
 
-    Beyond ``limit`` bytes in memory, all further batches go to an unnamed temporary file, which vanishes with the
-    process or with :meth:`close`.
+    Beyond ``limit`` bytes in memory, all further batches go to a file without a name in ``directory`` (by default that of
+    :mod:`tempfile`), which vanishes with the process, however it ends, or with :meth:`close`.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, directory: str | None = None) -> None:
         self._limit = limit
+        self._directory = directory
         self._memory: list[pa.RecordBatch] = []
         self._bytes = 0
         self._spilled = 0
-        self._file: tempfile._TemporaryFileWrapper[bytes] | None = None
+        self._file: IO[bytes] | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Keep one more batch."""
+        """Keep one more batch; raises OSError where it cannot be written."""
         if self._writer is None and self._bytes + batch.nbytes <= self._limit:
             self._memory.append(batch)
             self._bytes += batch.nbytes
             return
+        try:
+            self._spill(batch)
+        except OSError as error:
+            directory = self._directory or tempfile.gettempdir()
+            error.add_note(
+                f"It happened in {directory}, which keeps the rows of a task beyond replayBufferBytes"
+                f" ({self._limit}) until it commits: give it more room, or give the task fewer rows or more memory"
+            )
+            raise
+
+    def _spill(self, batch: pa.RecordBatch) -> None:
         if self._writer is None:
-            self._file = tempfile.NamedTemporaryFile(prefix="ordered-kafka-replay-", suffix=".arrow")  # noqa: SIM115
-            self._writer = pa.ipc.new_stream(self._file.name, batch.schema)
+            self._file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 - closed by close
+            self._writer = pa.ipc.new_stream(self._file, batch.schema)
         self._writer.write_batch(batch)
         self._spilled += 1
 
@@ -39,17 +53,22 @@ class RowBuffer:
         yield from self._memory
         if self._file is None or self._spilled == 0:
             return
+        self._file.flush()
+        # Unmapped when the last batch of it is gone.
+        mapped = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
         # The stream is still open for writing, so it has no end marker yet: read as many batches as were written.
-        with pa.memory_map(self._file.name) as source, pa.ipc.open_stream(source) as reader:
+        with pa.ipc.open_stream(mapped) as reader:
             for _ in range(self._spilled):
                 yield reader.read_next_batch()
 
     def close(self) -> None:
-        """Forget everything and remove the file."""
+        """Forget everything, and the file with it."""
         self._memory.clear()
-        if self._writer is not None:
-            self._writer.close()
-        if self._file is not None:
-            self._file.close()
-        self._writer = self._file = None
-        self._bytes = self._spilled = 0
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        finally:
+            if self._file is not None:
+                self._file.close()
+            self._writer = self._file = None
+            self._bytes = self._spilled = 0

@@ -36,7 +36,7 @@ class WriterContext:
     """What the transactions of a worker process share.
 
     ``timeout`` (seconds) bounds each call to a server; ``controller_timeout``, if given, how long a task waits for a
-    layout.
+    layout. ``spill_directory``: where rows go that memory is not to keep; None: where Python keeps temporary files.
     """
 
     connection: Connection
@@ -44,6 +44,7 @@ class WriterContext:
     pool: ProducerPool
     timeout: float = 60.0
     controller_timeout: float | None = None
+    spill_directory: str | None = None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -78,7 +79,7 @@ class TaskTransaction:
         self._ledger = ledger or transactional_id
         place = WriterTask.of(transactional_id)
         self._claim = Claim("" if place is None else place.writer, sequence, origin, accepted)
-        self._buffer = RowBuffer(buffer_bytes)
+        self._buffer = RowBuffer(buffer_bytes, context.spill_directory)
         self._fingerprint = Fingerprint()
         self._writer = TopicWriter(topic, context.connection, partial(_layout_of, context), context.timeout)
         self._unused: TransactionalProducer | None = None

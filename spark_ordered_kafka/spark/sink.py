@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -120,7 +121,9 @@ def write_task(
     ``ids``: the name in the transactional ids of a writer whose producers are not kept; by default the claim's (D-076).
     """
     worker = _worker(options.connection)
-    context = replace(worker.context, controller_timeout=options.controller_timeout)
+    context = replace(
+        worker.context, controller_timeout=options.controller_timeout, spill_directory=_local_directory()
+    )
     if ids is not None:
         context = replace(context, pool=ProducerPool(capacity=0))
     transactions: dict[str, TaskTransaction] = {}
@@ -226,6 +229,15 @@ class _Worker:
 def _worker(connection: Connection) -> _Worker:
     layouts = Layouts(connection)
     return _Worker(WriterContext(connection, layouts.wait_for_layout, ProducerPool()), TaskLook(connection))
+
+
+def _local_directory() -> str | None:
+    """One of the executor's local directories, which Spark gives to its Python workers; another one for each worker.
+
+    Those of ``SPARK_LOCAL_DIRS``, ``spark.local.dir`` or the cluster manager. None: none is there.
+    """
+    directories = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.path.isdir(path)]
+    return directories[os.getpid() % len(directories)] if directories else None
 
 
 def _claim(options: SinkOptions, writer: str, batch: int, execution: str) -> Claim:

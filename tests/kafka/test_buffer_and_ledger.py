@@ -1,6 +1,6 @@
 """Replay buffer, fingerprint and ledger entry: pure parts of the sink."""
 
-import tempfile
+import os
 import uuid
 from pathlib import Path
 
@@ -110,14 +110,32 @@ def test_buffer_gives_back_all_batches_in_order_any_number_of_times(sizes: list[
     assert list(buffer) == []
 
 
-def test_buffer_spills_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    buffer = RowBuffer(100)
+def open_files(directory: Path) -> list[Path]:
+    """Files of this process in the directory, those without a name included."""
+    links = [Path(os.readlink(entry)) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    return [path for path in links if path.parent == directory]
+
+
+def test_buffer_spills_beyond_its_limit(tmp_path: Path) -> None:
+    """To a file that has no name, so that nothing is left when the process is killed."""
+    buffer = RowBuffer(100, str(tmp_path))
     batch = pa.RecordBatch.from_pydict({"value": [b"x" * 60]})
-    for _ in range(3):
+    buffer.append(batch)
+    assert open_files(tmp_path) == []
+    for _ in range(2):
         buffer.append(batch)
-    (file,) = tmp_path.iterdir()
-    assert file.stat().st_size > 2 * 60
-    assert sum(found.num_rows for found in buffer) == 3
-    buffer.close()
+    assert len(open_files(tmp_path)) == 1
     assert list(tmp_path.iterdir()) == []
+    kept = list(buffer)
+    buffer.close()
+    assert all(found.equals(batch) for found in kept), "what was read stays"
+    kept.clear()
+    assert open_files(tmp_path) == []
+
+
+def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    with pytest.raises(FileNotFoundError) as caught:
+        RowBuffer(0, gone).append(pa.RecordBatch.from_pydict({"value": [b"x"]}))
+    assert gone in caught.value.__notes__[0]
+    assert "replayBufferBytes (0)" in caught.value.__notes__[0]

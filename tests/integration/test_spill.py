@@ -1,0 +1,71 @@
+"""Rows of a task that memory is not to keep lie in a local directory of the executor."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import await_true
+from tests.streams import FORMAT, create, options
+
+ROWS = 40_000
+"""More than Spark hands to the sink at once, so that the sink has some while the others are not there yet."""
+
+_DEADLINE = 60.0
+
+
+def files_without_a_name(process: psutil.Process) -> set[str]:
+    """The directories of open files that are deleted, of all processes below one."""
+    found: set[str] = set()
+    for child in process.children(recursive=True):
+        descriptors = Path(f"/proc/{child.pid}/fd")
+        try:
+            links = [os.readlink(entry) for entry in descriptors.iterdir()]
+        except FileNotFoundError:
+            # The process, or a descriptor, is gone meanwhile.
+            continue
+        found |= {os.path.dirname(link) for link in links if link.endswith(" (deleted)")}
+    return found
+
+
+def test_rows_are_spilled_to_sparks_local_directory(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    topic = create(cluster, topic_name, 1)
+    go_on, local_dirs = tmp_path / "go-on", tmp_path / "local-dirs"
+
+    def rows(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        local_dirs.write_text(os.environ["SPARK_LOCAL_DIRS"])
+        values = pa.array([b"%d" % number for number in range(ROWS)])
+        yield pa.RecordBatch.from_arrays([values, values], ["key", "value"])
+        deadline = time.monotonic() + _DEADLINE
+        while not go_on.exists() and time.monotonic() < deadline:
+            # Not a wait for an event: it bounds how often a directory is looked at.
+            time.sleep(0.02)
+
+    frame = spark.range(1).coalesce(1).mapInArrow(rows, "key BINARY, value BINARY")
+    writer = frame.write.format(FORMAT).options(**options(cluster, topic=topic, replayBufferBytes=1000))
+    thread = threading.Thread(target=writer.mode("append").save)
+
+    def is_spilled() -> bool:
+        local = set(local_dirs.read_text().split(",")) if local_dirs.exists() else set()
+        return bool(local & files_without_a_name(psutil.Process()))
+
+    thread.start()
+    try:
+        await_true(is_spilled, "a file in Spark's local directory", _DEADLINE)
+    finally:
+        go_on.touch()
+        thread.join(_DEADLINE)
+    # The JVM's own, which it makes below spark.local.dir or SPARK_LOCAL_DIRS.
+    assert all(Path(path).name.startswith("blockmgr-") for path in local_dirs.read_text().split(","))
+    read = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic)).load()
+    assert read.count() == ROWS
