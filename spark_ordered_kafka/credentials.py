@@ -20,11 +20,22 @@ SSL_CA: Final = "controller.ssl.ca.location"
 SSL_CERTIFICATE: Final = "controller.ssl.certificate.location"
 SSL_KEY: Final = "controller.ssl.key.location"
 SSL_KEY_PASSWORD: Final = "controller.ssl.key.password"
+SSL_CA_PEM: Final = "controller.ssl.ca.pem"
+SSL_CERTIFICATE_PEM: Final = "controller.ssl.certificate.pem"
+SSL_KEY_PEM: Final = "controller.ssl.key.pem"
 
-_SSL: Final = (SSL_CA, SSL_CERTIFICATE, SSL_KEY, SSL_KEY_PASSWORD)
+# Each in the form of a file, and in that of its text.
+_FORMS: Final = ((SSL_CA, SSL_CA_PEM), (SSL_CERTIFICATE, SSL_CERTIFICATE_PEM), (SSL_KEY, SSL_KEY_PEM))
+_PEM: Final = {
+    SSL_CA_PEM: re.compile(r"^-----BEGIN CERTIFICATE-----\s*$", re.MULTILINE),
+    SSL_CERTIFICATE_PEM: re.compile(r"^-----BEGIN CERTIFICATE-----\s*$", re.MULTILINE),
+    SSL_KEY_PEM: re.compile(r"^-----BEGIN [A-Z ]*PRIVATE KEY-----\s*$", re.MULTILINE),
+}
+_SSL: Final = (SSL_CA, SSL_CERTIFICATE, SSL_KEY, SSL_KEY_PASSWORD, *_PEM)
 NAMES: Final[tuple[str, ...]] = (USERNAME, PASSWORD, TOKEN, *_SSL)
 """Options of every client of the controllers, besides :data:`URL`."""
 
+_LONGEST_SHOWN: Final = 40
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 # What a header can hold (RFC 6750, section 2.1).
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -39,7 +50,8 @@ class ControllerCredentials:
         token: a bearer token.
         ca_location: PEM file of the authorities that signed the controllers' certificates; None: the system's.
         certificate_location: PEM file of the client's own certificate, with ``key_location``, for mutual TLS.
-        key_password: of the key's file.
+        key_password: of the key's file, or of ``key_pem``.
+        ca_pem, certificate_pem, key_pem: the text of such files, in place of their paths.
     """
 
     username: str | None = None
@@ -49,6 +61,9 @@ class ControllerCredentials:
     certificate_location: str | None = None
     key_location: str | None = None
     key_password: str | None = field(default=None, repr=False)
+    ca_pem: str | None = field(default=None, repr=False)
+    certificate_pem: str | None = field(default=None, repr=False)
+    key_pem: str | None = field(default=None, repr=False)
 
     @property
     def authorization(self) -> str | None:
@@ -67,18 +82,34 @@ class ControllerCredentials:
             return TOKEN
         if self.username is not None:
             return f"{USERNAME} {self.username!r} with {PASSWORD}"
-        if self.certificate_location is not None:
-            return f"{SSL_CERTIFICATE} {self.certificate_location!r}"
+        name, value = self.own_certificate
+        if value is not None:
+            return f"{name} {value!r}"
         return f"a request without credentials; set {USERNAME} and {PASSWORD}, {TOKEN} or {SSL_CERTIFICATE}"
 
     @property
+    def authorities(self) -> tuple[str, str | None]:
+        """The option that names them, and its value as it may be shown."""
+        return (SSL_CA, self.ca_location) if self.ca_pem is None else (SSL_CA_PEM, _beginning(self.ca_pem))
+
+    @property
+    def own_certificate(self) -> tuple[str, str | None]:
+        """The option that names it, and its value as it may be shown."""
+        if self.certificate_pem is None:
+            return SSL_CERTIFICATE, self.certificate_location
+        return SSL_CERTIFICATE_PEM, _beginning(self.certificate_pem)
+
+    @property
     def ssl_properties(self) -> dict[str, str]:
-        """The files by the names that librdkafka has for them."""
+        """The files, or their text, by the names that librdkafka has for them."""
         given = {
             "ssl.ca.location": self.ca_location,
             "ssl.certificate.location": self.certificate_location,
             "ssl.key.location": self.key_location,
             "ssl.key.password": self.key_password,
+            "ssl.ca.pem": self.ca_pem,
+            "ssl.certificate.pem": self.certificate_pem,
+            "ssl.key.pem": self.key_pem,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -99,15 +130,27 @@ def controller_credentials(given: Mapping[str, str], urls: str, label: str = "")
     """
 
     def wrong(name: str, expected: str) -> ConfigError:
-        return ConfigError(f"{label}{name}", shown(name, given.get(name)), expected)
+        value = given.get(name)
+        known = _beginning(value) if name in _PEM and value is not None else value
+        return ConfigError(f"{label}{name}", shown(name, known), expected)
 
     for name, value in given.items():
-        if not value or _CONTROL.search(value) is not None:
+        if name in _PEM:
+            if _PEM[name].search(value) is None:
+                what = "a key" if name == SSL_KEY_PEM else "certificates"
+                raise wrong(
+                    name, f"give {what} in PEM format, with its line breaks, and not the path of a file"
+                )
+        elif not value or _CONTROL.search(value) is not None:
             raise wrong(name, "text without control characters is needed")
     if TOKEN in given and USERNAME in given:
         raise wrong(TOKEN, f"{USERNAME} is set too; give one of them")
-    check_together(given, (USERNAME, PASSWORD), (SSL_CERTIFICATE, SSL_KEY), label=label)
-    if SSL_KEY_PASSWORD in given and SSL_KEY not in given:
+    for location, pem in _FORMS:
+        if location in given and pem in given:
+            raise wrong(pem, f"{location} is set too; give one of them")
+    pairs = ((USERNAME, PASSWORD), (SSL_CERTIFICATE, SSL_KEY), (SSL_CERTIFICATE_PEM, SSL_KEY_PEM))
+    check_together(given, *pairs, label=label)
+    if SSL_KEY_PASSWORD in given and not {SSL_KEY, SSL_KEY_PEM} & set(given):
         raise wrong(SSL_KEY, f"{SSL_KEY_PASSWORD} needs it")
     if ":" in given.get(USERNAME, ""):
         raise wrong(USERNAME, "HTTP Basic takes no name with a colon")
@@ -122,7 +165,15 @@ def controller_credentials(given: Mapping[str, str], urls: str, label: str = "")
         certificate_location=given.get(SSL_CERTIFICATE),
         key_location=given.get(SSL_KEY),
         key_password=given.get(SSL_KEY_PASSWORD),
+        ca_pem=given.get(SSL_CA_PEM),
+        certificate_pem=given.get(SSL_CERTIFICATE_PEM),
+        key_pem=given.get(SSL_KEY_PEM),
     )
+
+
+def _beginning(pem: str) -> str:
+    line = pem.strip().partition("\n")[0].strip()
+    return f"{line[:_LONGEST_SHOWN]}..."
 
 
 def _check_protected(given: Mapping[str, str], urls: str, label: str) -> None:

@@ -24,6 +24,15 @@ TLS = {
 }
 
 
+PEM = "-----BEGIN CERTIFICATE-----\nTk9ORQ==\n-----END CERTIFICATE-----\n"
+KEY_PEM = "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n"
+TEXT = {
+    "controller.ssl.ca.pem": PEM,
+    "controller.ssl.certificate.pem": PEM,
+    "controller.ssl.key.pem": KEY_PEM,
+}
+
+
 def of_source(given: dict[str, str]) -> Connection:
     options = {"kafka.bootstrap.servers": "h:1", "controller.url": HTTPS, "subscribe": "t"}
     return source_options(options | given).connection
@@ -66,7 +75,7 @@ def test_all_clients_take_the_same_options(parse: Callable[[dict[str, str]], Con
 
 @pytest.mark.parametrize("parse", PARSERS)
 def test_secrets_are_never_shown(parse: Callable[[dict[str, str]], Connection]) -> None:
-    for connection in (parse(BASIC | TLS), parse({"controller.token": "hunter2-hunter2"})):
+    for connection in map(parse, (BASIC | TLS, {"controller.token": "hunter2-hunter2"}, TEXT)):
         for text in (
             repr(connection),
             str(connection),
@@ -102,6 +111,16 @@ WRONG: list[tuple[dict[str, str], str]] = [
         {"controller.token": "t", "controller.url": "https://alice:hunter2@c1:1"},
         r"controller\.url .*//\*+@c1",
     ),
+    (TLS | {"controller.ssl.ca.pem": PEM}, r"controller\.ssl\.ca\.pem .*ca\.location is set too"),
+    ({"controller.ssl.ca.pem": "/ca.pem"}, r"controller\.ssl\.ca\.pem .*not the path of a file"),
+    ({"controller.ssl.ca.pem": PEM.replace("\n", "\\n")}, r"controller\.ssl\.ca\.pem .*line breaks"),
+    ({"controller.ssl.key.pem": KEY_PEM}, r"controller\.ssl\.certificate\.pem is missing"),
+    ({"controller.ssl.certificate.pem": PEM}, r"controller\.ssl\.key\.pem is missing"),
+    (
+        {"controller.ssl.certificate.pem": PEM, "controller.ssl.key.pem": "hunter2"},
+        r"controller\.ssl\.key\.pem .*\*",
+    ),
+    ({"controller.ssl.ca.pem": PEM, "controller.url": "http://localhost:1"}, r"https is needed"),
     ({"controller.pasword": "hunter2"}, r"unknown option controller\.pasword"),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 
-from spark_ordered_kafka.credentials import SSL_CA, SSL_CERTIFICATE, ControllerCredentials
+from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError
 
 # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH.
@@ -23,11 +23,11 @@ def tls_refusal(error: BaseException, url: str, credentials: ControllerCredentia
             hint = f"its certificate is for another host ({reason}): use a name that the certificate has"
             return ConfigError("controller.url", url, hint)
         hint = f"the certificate of {url} is not to be trusted ({reason}): give the authority that signed it"
-        return ConfigError(SSL_CA, credentials.ca_location, hint)
+        return ConfigError(*credentials.authorities, hint)
     reason = found.reason or str(found)
     if "ALERT" in reason:
         hint = f"{url} ended the TLS connection ({reason}): give a certificate that it trusts"
-        return ConfigError(SSL_CERTIFICATE, credentials.certificate_location, hint)
+        return ConfigError(*credentials.own_certificate, hint)
     return ConfigError("controller.url", url, f"no TLS connection can be made ({reason}); is it http?")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -106,14 +107,20 @@ def ssl_context(properties: Mapping[str, str], prefix: str = PREFIX) -> ssl.SSLC
     """
     context = _context()
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") == "https"
-    ca = properties.get("ssl.ca.location")
-    if ca is None:
-        context.load_default_certs()
-    else:
+    ca, ca_pem = properties.get("ssl.ca.location"), properties.get("ssl.ca.pem")
+    if ca is not None:
         load_authorities(context, ca, prefix)
+    elif ca_pem is not None:
+        _load_authorities_pem(context, ca_pem, prefix)
+    else:
+        context.load_default_certs()
+    password = properties.get("ssl.key.password")
     certificate, key = properties.get("ssl.certificate.location"), properties.get("ssl.key.location")
     if certificate is not None and key is not None:
-        load_own(context, certificate, key, properties.get("ssl.key.password"), prefix)
+        load_own(context, certificate, key, password, prefix)
+    certificate, key = properties.get("ssl.certificate.pem"), properties.get("ssl.key.pem")
+    if certificate is not None and key is not None:
+        _load_own_pem(context, certificate, key, password, prefix)
     return context
 
 
@@ -312,6 +319,32 @@ def load_own(context: ssl.SSLContext, certificate: str, key: str, password: str 
             raise ConfigError(name, parsing.shown(name, password), f"does not open {key}") from error
         hint = f"give a key in PEM format ({_reason(error)})"
         raise ConfigError(f"{prefix}ssl.key.location", key, hint) from error
+
+
+def _load_authorities_pem(context: ssl.SSLContext, pem: str, prefix: str) -> None:
+    try:
+        context.load_verify_locations(cadata=pem)
+    # Of text that is not ASCII: ValueError.
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"{prefix}ssl.ca.pem", parsing.HIDDEN, "give certificates in PEM format") from error
+
+
+def _load_own_pem(
+    context: ssl.SSLContext, certificate: str, key: str, password: str | None, prefix: str
+) -> None:
+    """As :func:`load_own`. Python's ssl takes files only: this one is in memory, and no other process sees it."""
+    descriptor = os.memfd_create("certificate")
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(f"{certificate}\n{key}\n".encode())
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=password or "")
+    except ssl.SSLError as error:
+        name, hint = "key.pem", f"give the key of ssl.certificate.pem, both in PEM format ({_reason(error)})"
+        if "ENCRYPTED" in key and "MISMATCH" not in _reason(error):
+            name, hint = "key.password", "does not open ssl.key.pem"
+        raise ConfigError(f"{prefix}ssl.{name}", parsing.HIDDEN, hint) from error
+    finally:
+        os.close(descriptor)
 
 
 def _readable(name: str, path: str) -> str:

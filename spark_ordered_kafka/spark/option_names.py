@@ -43,7 +43,10 @@ OPTIONS: tuple[Option, ...] = (
                 "PEM file of the authorities that signed the controllers' certificates",
                 "PEM file of the client's certificate",
                 "PEM file of its key",
-                "password of that file",
+                "password of that file, or of `controller.ssl.key.pem`",
+                "those authorities themselves in PEM format, in place of a file on every node",
+                "the client's certificate itself",
+                "its key itself",
             ),
             strict=True,
         )
@@ -113,7 +116,7 @@ OPTIONS: tuple[Option, ...] = (
         "replayBufferBytes",
         _SINK,
         "`67108864`",
-        "rows of a task that are kept in memory for a replay; more go to a local file",
+        "rows of a task that are kept in memory for a replay; more go to a file in the executor's local directories (`spark.local.dir`)",
         of_spark=False,
     ),
     Option(

@@ -19,7 +19,7 @@ from tests.streams import FORMAT, create, options
 ROWS = 40_000
 """More than Spark hands to the sink at once, so that the sink has some while the others are not there yet."""
 
-_DEADLINE = 60.0
+_DEADLINE = 400.0
 
 
 def files_without_a_name(process: psutil.Process) -> set[str]:
@@ -53,18 +53,24 @@ def test_rows_are_spilled_to_sparks_local_directory(
 
     frame = spark.range(1).coalesce(1).mapInArrow(rows, "key BINARY, value BINARY")
     writer = frame.write.format(FORMAT).options(**options(cluster, topic=topic, replayBufferBytes=1000))
-    thread = threading.Thread(target=writer.mode("append").save)
 
     def is_spilled() -> bool:
         local = set(local_dirs.read_text().split(",")) if local_dirs.exists() else set()
         return bool(local & files_without_a_name(psutil.Process()))
 
-    thread.start()
-    try:
-        await_true(is_spilled, "a file in Spark's local directory", _DEADLINE)
-    finally:
-        go_on.touch()
-        thread.join(_DEADLINE)
+    def look() -> None:
+        try:
+            await_true(is_spilled, "a file in Spark's local directory", _DEADLINE)
+            seen.append(True)
+        finally:
+            go_on.touch()
+
+    seen: list[bool] = []
+    watch = threading.Thread(target=look)
+    watch.start()
+    writer.mode("append").save()
+    watch.join(_DEADLINE)
+    assert seen == [True]
     # The JVM's own, which it makes below spark.local.dir or SPARK_LOCAL_DIRS.
     assert all(Path(path).name.startswith("blockmgr-") for path in local_dirs.read_text().split(","))
     read = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic)).load()

@@ -142,6 +142,39 @@ def test_a_context_checks_the_server_and_shows_the_client(files: dict[str, str])
     assert (anywhere.verify_mode, anywhere.check_hostname) == (ssl.CERT_REQUIRED, False)
 
 
+def test_a_context_takes_text_in_place_of_files(files: dict[str, str]) -> None:
+    text = {name: Path(path).read_text() for name, path in files.items()}
+    own = {"ssl.certificate.pem": text["certificate"], "ssl.key.password": "open sesame"}
+    context = ssl_context({"ssl.ca.pem": text["ca"], "ssl.key.pem": text["locked"], **own})
+    assert len(context.get_ca_certs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("ca", "key", "password", "told"),
+    [
+        ("text", "key", None, "x.ssl.ca.pem has the value"),
+        ("ca", "other", None, "x.ssl.key.pem has the value .* give the key of ssl.certificate.pem"),
+        ("ca", "text", None, "x.ssl.key.pem has the value"),
+        ("ca", "locked", "hush", "x.ssl.key.password has the value .* does not open ssl.key.pem"),
+        ("ca", "locked", None, "x.ssl.key.password has the value .* does not open ssl.key.pem"),
+    ],
+)
+def test_text_that_cannot_be_used_is_named(
+    ca: str, key: str, password: str | None, told: str, files: dict[str, str]
+) -> None:
+    text = {name: Path(path).read_text() for name, path in files.items()}
+    given = {
+        "ssl.ca.pem": text[ca],
+        "ssl.certificate.pem": text["certificate"],
+        "ssl.key.pem": text[key],
+        "ssl.key.password": password,
+    }
+    with pytest.raises(ConfigError, match=f"^{told}") as refused:
+        ssl_context({name: value for name, value in given.items() if value is not None}, "x.")
+    assert "hush" not in str(refused.value)
+    assert "-----" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("ca", "certificate", "key", "password", "told"),
     [
