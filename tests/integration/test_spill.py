@@ -19,7 +19,7 @@ from tests.streams import FORMAT, create, options
 ROWS = 40_000
 """More than Spark hands to the sink at once, so that the sink has some while the others are not there yet."""
 
-_DEADLINE = 400.0
+_DEADLINE = 120.0
 
 
 def files_without_a_name(process: psutil.Process) -> set[str]:
@@ -44,8 +44,10 @@ def test_rows_are_spilled_to_sparks_local_directory(
 
     def rows(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         local_dirs.write_text(os.environ["SPARK_LOCAL_DIRS"])
-        values = pa.array([b"%d" % number for number in range(ROWS)])
-        yield pa.RecordBatch.from_arrays([values, values], ["key", "value"])
+        # In small batches, since Spark's worker keeps the end of what it has written until more comes.
+        for first in range(0, ROWS, 1000):
+            values = pa.array([b"%d" % number for number in range(first, first + 1000)])
+            yield pa.RecordBatch.from_arrays([values, values], ["key", "value"])
         deadline = time.monotonic() + _DEADLINE
         while not go_on.exists() and time.monotonic() < deadline:
             # Not a wait for an event: it bounds how often a directory is looked at.
