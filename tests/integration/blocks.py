@@ -1,4 +1,4 @@
-"""The blocks of README.md, and a shell on a terminal of 80 columns that runs them."""
+"""The blocks of the pages, and a shell on a terminal of 80 columns that runs them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,33 @@ COLUMNS = 80
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"[Ss]ave this as `([\w./-]+)`")
+_NOT_RUN = re.compile(r"<!-- not run: (.+) -->\n\Z")
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 @dataclass(frozen=True)
 class Block:
-    """``kind`` is the block's language; a python block is to be saved as ``file``; ``line`` is where it begins."""
+    """``kind`` is the block's language; a python block is to be saved as ``file``; ``line`` is where it begins.
+
+    ``not_run`` is why a test cannot run it, as a comment in the line before says: ``<!-- not run: … -->``.
+    """
 
     kind: str
     text: str
     line: int
     file: str | None
+    not_run: str | None
 
 
 def blocks(page: str) -> Iterator[Block]:
     """All blocks of a page in order; the text between the block before and a python block says what its file is."""
     end = 0
     for found in _BLOCK.finditer(page):
-        named = _FILE.findall(page[end : found.start()])
+        before = page[end : found.start()]
+        named, not_run = _FILE.findall(before), _NOT_RUN.search(before)
         end = found.end()
         file = named[-1] if named and found[1] == "python" else None
-        yield Block(found[1], found[2], page.count("\n", 0, found.start()) + 1, file)
+        yield Block(found[1], found[2], page.count("\n", 0, found.start()) + 1, file, not_run and not_run[1])
 
 
 class Shell:

@@ -459,7 +459,7 @@ class Managed:
 
 @pytest.fixture(scope="module")
 def managed(secure_cluster: LocalCluster, acls: Acls) -> Managed:
-    """A topic that alice may write and bob may read, each with no right beyond what the README says."""
+    """A topic that alice may write and bob may read, each with no right beyond what docs/security.md says."""
     topic = unique_name("acc")
     group = f"{topic}-readers"
     with ControllerClient(

@@ -1,4 +1,4 @@
-"""The plain clients in an asyncio service, as the README shows it: blocking calls in a thread, one at a time."""
+"""The plain clients in an asyncio service, as docs/clients.md shows it: blocking calls in a thread, one at a time."""
 
 from __future__ import annotations
 

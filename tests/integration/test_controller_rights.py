@@ -1,4 +1,4 @@
-"""The Kafka rights that docs/operating.md says are enough for the controllers."""
+"""The Kafka rights that docs/security.md says are enough for the controllers."""
 
 from __future__ import annotations
 

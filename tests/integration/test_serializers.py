@@ -1,4 +1,4 @@
-"""confluent-kafka's serializers over the plain clients, with its Schema Registry client, as the README shows them.
+"""confluent-kafka's serializers over the plain clients, with its Schema Registry client, as docs/clients.md shows them.
 
 The registry is the client's own in-process one (``mock://``): none is to be had as a Java library. Brokers and controller
 are real.
