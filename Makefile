@@ -23,7 +23,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
+.PHONY: site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -80,6 +80,13 @@ test-all: lint kernel
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 $(MAKE) --no-print-directory test-openapi
+
+# The pages keep the places that they have here, so links between them hold.
+site: venv
+	@rm -rf build/pages
+	@mkdir -p build/pages
+	@cp -R README.md CONTRIBUTING.md CHANGELOG.md LICENSE docs conf jobs build/pages/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # The kernel's own tests, on a build that watches memory and undefined behaviour. Python never frees all, so leaks are looked
 # for by the tests named after memory, whose build is another one: this one keeps what is freed for a while. The servers that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,3 +121,10 @@ def test_only_known_media_types_are_answered(plain: Any) -> None:
         kinds = {kind for answer in operation["responses"].values() for kind in answer.get("content", {})}
         assert kinds <= ({"text/plain", JSON} if path == "/metrics" else {JSON}), f"{method} {path}"
     assert list(schema["paths"]["/metrics"]["get"]["responses"]["200"]["content"]) == ["text/plain"]
+
+
+def test_the_page_is_made_of_the_document() -> None:
+    from tests.controller import route_table
+
+    page = Path(__file__).parents[2] / "docs" / "http-api.md"
+    assert page.read_text() == route_table.page(), route_table.__doc__
