@@ -23,7 +23,15 @@ LOADED = re.compile(
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``make site`` makes, of copies."""
     directory = tmp_path_factory.mktemp("site")
-    for name in ("mkdocs.yml", "Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
+    for name in (
+        "mkdocs.yml",
+        "mkdocs_roles.py",
+        "Makefile",
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "LICENSE",
+    ):
         shutil.copy(ROOT / name, directory)
     for name in ("docs", "conf", "jobs", "spark_ordered_kafka"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
@@ -73,3 +81,12 @@ def test_the_public_names_are_documented(site: Path) -> None:
     assert [
         name for name in sorted(names) if not re.search(rf'id="spark_ordered_kafka\.(errors\.)?{name}"', page)
     ] == []
+
+
+def test_docstrings_are_shown_without_roles_of_sphinx(site: Path) -> None:
+    assert (
+        re.findall(
+            r":(?:mod|meth|class|func|attr|exc|data|obj):", (site / "docs" / "python-api.html").read_text()
+        )
+        == []
+    )
