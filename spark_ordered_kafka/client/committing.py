@@ -168,7 +168,8 @@ class Commits:
         progress = progress_of(self._topics, one.topic, one.partition)
         shown = f"{one.topic}-{one.partition} at {one.offset}"
         if progress is None:
-            raise ConfigError("offsets", shown, "only assigned partitions can be committed")
+            hint = "only assigned partitions that something was delivered from since then can be committed"
+            raise ConfigError("offsets", shown, hint)
         if not 0 <= one.offset <= progress.position:
             raise ConfigError("offsets", shown, f"from 0 to {progress.position}, what was delivered")
         if one.metadata:

@@ -33,7 +33,8 @@ _REPEATED_WITHIN = 30.0
 _DURATION = re.compile(r"\(after .*")
 # Of clients that only judge properties: what they log, the clients that follow log as well.
 _SILENT = logging.getLogger("spark_ordered_kafka.librdkafka.judge")
-_SILENT.disabled = True
+# Not `disabled`, which anybody's logging.config.dictConfig takes back.
+_SILENT.addFilter(lambda _: False)
 
 
 class News(logging.Filter):
