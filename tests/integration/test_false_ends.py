@@ -12,22 +12,16 @@ from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.errors import ConfigError, DataLossError, UnavailableError
 from spark_ordered_kafka.kafka.ranges import LogRanges, TopicLog
-from spark_ordered_kafka.kafka.reader import ReadSettings
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
 from tests.queries import Query, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, change, create, options
 
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task that sees no progress gives up after some seconds."""
-    assert ReadSettings.__init__.__defaults__ == ("warn", 60.0)
-    monkeypatch.setattr(ReadSettings.__init__, "__defaults__", ("warn", 4.0))
+# A task that sees no progress gives up after some seconds.
+IMPATIENT = {"kafkaConsumer.pollTimeoutMs": "4000"}
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
 def test_records_that_a_broker_holds_back_are_neither_lost_nor_skipped(
     cluster: LocalCluster, topic_name: str, fail_on_data_loss: str
@@ -43,7 +37,7 @@ def test_records_that_a_broker_holds_back_are_neither_lost_nor_skipped(
     for number in range(100, 110):
         other.produce(topic, key=b"k0", value=f"k0:{number}".encode())
     assert other.flush(TIMEOUT) == 0
-    source = everything(cluster, topic, failOnDataLoss=fail_on_data_loss)
+    source = everything(cluster, topic, failOnDataLoss=fail_on_data_loss) | IMPATIENT
     with Query(source | {"kafka.isolation.level": "read_uncommitted"}) as planner:
         start, end = planner.checkpoint, planner.plan()
     with Query(source, start) as query:
@@ -54,7 +48,6 @@ def test_records_that_a_broker_holds_back_are_neither_lost_nor_skipped(
     assert (report.records, report.out_of_order, report.duplicated) == (writer.written + 10, 0, 0)
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_log_that_really_ends_before_is_lost(
     cluster: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -62,7 +55,7 @@ def test_a_log_that_really_ends_before_is_lost(
     create(cluster, topic_name, 1)
     NumberedWriter(cluster, topic_name, keys=5).write(2)
     await_stable(cluster, topic_name)
-    source = everything(cluster, topic_name)
+    source = everything(cluster, topic_name) | IMPATIENT
     with Query(source) as query:
         start, end = query.checkpoint, query.plan()
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
