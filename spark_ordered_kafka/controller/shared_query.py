@@ -53,15 +53,16 @@ class SharedQuery(Generic[_ValueT]):
     def outcome(self, max_age: float = 0.0) -> Future[Answer[_ValueT]]:
         """The answer of the running query, or of one that ended less than ``max_age`` seconds ago; else of a new one.
 
-        The future is shared: do not cancel it. Raises UnavailableError after :meth:`close`.
+        The future is shared: do not cancel it. After :meth:`close` it fails with UnavailableError; :attr:`latest` stays.
         """
         with self._lock:
             pending = self._pending
             if pending is None or (pending.done() and self._clock() - self._ended_at >= max_age):
                 try:
                     pending = self._pending = self._asker.submit(self._asked)
-                except RuntimeError as error:
-                    raise UnavailableError("this process is about to end") from error
+                except RuntimeError:
+                    pending = Future()
+                    pending.set_exception(UnavailableError("this process is about to end"))
             return pending
 
     def close(self) -> None:

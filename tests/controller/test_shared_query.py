@@ -59,9 +59,12 @@ def test_an_answer_counts_for_a_while_whatever_it_is() -> None:
 
 def test_nothing_is_asked_after_the_end() -> None:
     server = Server()
+    known = server.query.outcome(MAX_AGE).result(TIMEOUT)
     server.query.close()
+    server.now += 2 * MAX_AGE
     with pytest.raises(UnavailableError, match="about to end"):
-        server.query.outcome(MAX_AGE)
+        server.query.outcome(MAX_AGE).result(TIMEOUT)
+    assert (server.query.latest, server.asked) == (known, 1)
 
 
 def test_an_error_does_not_replace_the_latest_answer() -> None:

@@ -254,6 +254,17 @@ def test_old_rights_do_not_count_while_kafka_is_away(kafka: Kafka) -> None:
     assert kafka.allowed()
 
 
+def test_known_rights_count_until_they_are_too_old_while_the_controller_ends(kafka: Kafka) -> None:
+    # Requests that come now are refused by what follows, with the error that lets clients turn to the next controller.
+    assert kafka.allowed()
+    kafka.rights.close()
+    kafka.now += MAX_AGE * 0.9
+    assert kafka.allowed()
+    kafka.now += MAX_AGE
+    with pytest.raises(UnavailableError):
+        kafka.allowed()
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_that_there_is_no_authorizer_outlives_kafkas_absence_only_where_nobody_is_authenticated(
     keep: bool,
