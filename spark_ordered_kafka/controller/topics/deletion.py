@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.policy import PolicyCheck, present
+from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.state.change import refuse_second
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
@@ -23,9 +23,7 @@ from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.deletions import TopicDeletions
-from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.groups import ConsumerGroups
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.updates import updated
@@ -34,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class TopicDeleter(LeavingTopics):
-    """Deletes topics; continues each deletion until it is done or this process is deposed.
+    """Deletes topics; continues each deletion until it is done or this process is deposed."""
 
-    ``clock`` gives seconds since the epoch; ``timeout`` (seconds) bounds each step.
-    """
+    what = "deletion"
+    operation = "delete"
 
     def __init__(
         self,
@@ -49,14 +47,8 @@ class TopicDeleter(LeavingTopics):
         clock: Callable[[], float],
         timeout: float,
     ) -> None:
-        super().__init__("deletion", Fencer(admin), timeout)
-        self._admin = admin
-        self._configs = TopicConfigs(admin.requests, timeout)
-        self._znodes = znodes
-        self._topics = topics
+        super().__init__(admin, znodes, topics, policy, clock, timeout)
         self._capacities = capacities
-        self._policy = policy
-        self._clock = clock
         self._kafka = TopicDeletions(admin.requests, timeout=timeout)
         self._groups = ConsumerGroups(admin.requests, timeout=timeout)
 
@@ -76,17 +68,7 @@ class TopicDeleter(LeavingTopics):
             return result, None if validate_only else self._job(topic, pending.topic_id)
         record, _ = self._topics.record(topic)
         refuse_second(topic, record.change)
-        self._policy.validate(
-            lambda: present(
-                self._admin,
-                self._configs,
-                topic,
-                record,
-                "delete",
-                principal=principal,
-                validate_only=validate_only,
-            )
-        )
+        self._check_policy(topic, record, principal=principal, validate_only=validate_only)
         if validate_only:
             return result, None
 

@@ -7,12 +7,18 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Final
+from typing import ClassVar
 
+from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, present
+from spark_ordered_kafka.controller.state.records import TopicRecord
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError
 from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
 
@@ -22,18 +28,36 @@ _FIRST_RETRY, _LAST_RETRY = 0.2, 5.0
 
 
 class LeavingTopics(ABC):
-    """Runs the jobs. Subclasses have the steps, of which each may be repeated. ``timeout`` (seconds) bounds a step."""
+    """Runs the jobs. Subclasses have the steps, of which each may be repeated.
 
-    what: Final[str]
+    ``clock`` gives seconds since the epoch; ``timeout`` (seconds) bounds each step.
+    """
+
+    what: ClassVar[str]
     """For messages: ``deletion``."""
+    operation: ClassVar[Operation]
+    """For the policy."""
 
-    def __init__(self, what: str, fencer: Fencer, timeout: float) -> None:
-        self.what = what
-        self._fencer = fencer
+    def __init__(
+        self,
+        admin: KafkaAdmin,
+        znodes: Znodes,
+        topics: Topics,
+        policy: PolicyCheck,
+        clock: Callable[[], float],
+        timeout: float,
+    ) -> None:
+        self._admin = admin
+        self._znodes = znodes
+        self._topics = topics
+        self._policy = policy
+        self._clock = clock
         self._timeout = timeout
+        self._configs = TopicConfigs(admin.requests, timeout)
+        self._fencer = Fencer(admin)
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=what)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=self.what)
         # Each with the event that stops it.
         self._jobs: dict[tuple[str, str], tuple[Future[None], threading.Event]] = {}
 
@@ -44,6 +68,19 @@ class LeavingTopics(ABC):
     @abstractmethod
     def _attempt(self, topic: str, topic_id: str, stop: threading.Event) -> None:
         """All steps; an error that is retriable, or a ConflictError, has them repeated."""
+
+    def _check_policy(self, topic: str, record: TopicRecord, *, principal: str, validate_only: bool) -> None:
+        self._policy.validate(
+            lambda: present(
+                self._admin,
+                self._configs,
+                topic,
+                record,
+                self.operation,
+                principal=principal,
+                validate_only=validate_only,
+            )
+        )
 
     def resume_all(self) -> None:
         """Resume all that is recorded in ZooKeeper."""
@@ -101,7 +138,7 @@ class LeavingTopics(ABC):
                     _log.warning("topic %s: its %s ends: %s", topic, self.what, error)
                     raise
                 _log.warning("topic %s: its %s is tried again in %g s: %s", topic, self.what, pause, error)
-            except Exception:
+            except Exception:  # a bug, which a request that no longer waits for the future would never show
                 _log.exception("topic %s: its %s met a bug", topic, self.what)
                 raise
             else:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.policy import PolicyCheck, present
+from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.state.change import refuse_second
 from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.records import TopicRecord
@@ -24,8 +24,6 @@ from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.zk.session import ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.configs import TopicConfigs
-from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
@@ -38,9 +36,11 @@ WaitingGroups = Callable[[str, Mapping[int, tuple[int, int]]], Mapping[int, Sequ
 class TopicReleaser(LeavingTopics):
     """Releases topics; continues each release until it is done or this process is deposed.
 
-    ``starting`` is the lock for starting a partition change; ``clock`` gives seconds since the epoch; ``timeout`` (seconds)
-    bounds each step.
+    ``starting`` is the lock for starting a partition change.
     """
+
+    what = "release"
+    operation = "release"
 
     def __init__(
         self,
@@ -54,16 +54,10 @@ class TopicReleaser(LeavingTopics):
         clock: Callable[[], float],
         timeout: float,
     ) -> None:
-        super().__init__("release", Fencer(admin), timeout)
-        self._admin = admin
-        self._configs = TopicConfigs(admin.requests, timeout)
-        self._znodes = znodes
-        self._topics = topics
+        super().__init__(admin, znodes, topics, policy, clock, timeout)
         self._pending = pending
-        self._policy = policy
         self._waiting_groups = waiting_groups
         self._starting = starting
-        self._clock = clock
 
     def begin(
         self, topic: str, request: schemas.ReleaseTopicRequest, *, principal: str
@@ -88,17 +82,7 @@ class TopicReleaser(LeavingTopics):
         self._refuse_moving(topic)
         if not request.force:
             self._refuse_unread(topic, record)
-        self._policy.validate(
-            lambda: present(
-                self._admin,
-                self._configs,
-                topic,
-                record,
-                "release",
-                principal=principal,
-                validate_only=request.validate_only,
-            )
-        )
+        self._check_policy(topic, record, principal=principal, validate_only=request.validate_only)
         if request.validate_only:
             return result, None
         self._record(topic, record)
