@@ -76,7 +76,7 @@ class SharedQuery(Generic[_ValueT]):
         except OrderedKafkaError as error:
             _log.info("%s: no answer: %s", self._name, error)
             raise
-        except Exception:
+        except Exception:  # a bug, which is logged once, not by each of those that share the future
             _log.exception("%s: unexpected error", self._name)
             raise
         finally:

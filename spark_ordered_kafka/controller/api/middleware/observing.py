@@ -63,7 +63,7 @@ class Observing:
 
         try:
             await self._app(scope, receive, send_with_id)
-        except Exception:
+        except Exception:  # a bug of any kind, and the caller gets an answer of the API's form
             _log.exception("%s %s met a bug", scope["method"], _path(scope))
             if status is not None:
                 raise
