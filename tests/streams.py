@@ -36,6 +36,12 @@ def options(cluster: LocalCluster, **more: Any) -> dict[str, str]:
     return servers | {name: str(value) for name, value in more.items()}
 
 
+def conf(cluster: LocalCluster, **more: Any) -> dict[str, Any]:
+    """Configuration of a plain client of the cluster; in the names of ``more`` an underscore stands for a dot."""
+    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
+    return servers | {name.replace("_", "."): value for name, value in more.items()}
+
+
 def create(cluster: LocalCluster, topic: str, partitions: int, **configs: str) -> str:
     """Create a managed topic and return its name."""
     with ControllerClient(cluster.controller_url) as controller:
@@ -139,6 +145,17 @@ class NumberedWriter:
         assert not thread.is_alive(), "the load did not stop within 120 s"
         if failures:
             raise failures[0]
+
+
+def written_through(cluster: LocalCluster, topic: str, *counts: int, keys: int = 20) -> NumberedWriter:
+    """Creates a topic and takes it through these partition counts, with a transaction written under each; its writer."""
+    create(cluster, topic, counts[0])
+    writer = NumberedWriter(cluster, topic, keys=keys)
+    writer.write()
+    for count in counts[1:]:
+        change(cluster, topic, count)
+        writer.write()
+    return writer
 
 
 class Collector:

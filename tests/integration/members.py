@@ -13,18 +13,17 @@ from confluent_kafka import Message, TopicPartition
 from spark_ordered_kafka import OrderedConsumer, PartitionKeyRebalanceListener
 from spark_ordered_kafka.checker import check
 from spark_ordered_kafka.local import LocalCluster
+from tests import streams
 from tests.servers import TIMEOUT, unique_name
 
 
 def conf(cluster: LocalCluster, group: str, **more: Any) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "controller.url": cluster.controller_url,
-        "group.id": group,
-        "auto.offset.reset": "earliest",
-        "session.timeout.ms": 6000,
-        "heartbeat.interval.ms": 200,
-    } | {name if name == "on_commit" else name.replace("_", "."): value for name, value in more.items()}
+    own = {"auto.offset.reset": "earliest", "session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+    return (
+        streams.conf(cluster, group_id=group)
+        | own
+        | {name if name == "on_commit" else name.replace("_", "."): value for name, value in more.items()}
+    )
 
 
 class Recorder(PartitionKeyRebalanceListener):
@@ -113,3 +112,33 @@ def committed(room: Room, topic: str, partitions: int) -> list[int]:
         [TopicPartition(topic, p) for p in range(partitions)]
     )
     return [one.offset for one in found]
+
+
+def places(topic: str, *partitions: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, p) for p in partitions]
+
+
+def at(topic: str, partition: int, offset: int) -> TopicPartition:
+    return TopicPartition(topic, partition, offset)
+
+
+def of_partition(messages: list[Message], partition: int) -> list[int]:
+    return [cast(int, one.offset()) for one in messages if one.partition() == partition]
+
+
+def all_of(member: Member, count: int) -> None:
+    read_until([member], lambda: len(member.messages) >= count, f"{count} records")
+
+
+def in_order(messages: list[Message]) -> None:
+    """Each key's numbers ascend."""
+    last: dict[bytes, int] = {}
+    for message in messages:
+        key, number = cast(bytes, message.value()).split(b":")
+        assert int(number) > last.get(key, -1), (key, number)
+        last[key] = int(number)
+
+
+def idle(member: Member, rounds: int = 20) -> list[Message]:
+    """What comes while everything has had the time to come."""
+    return [message for _ in range(rounds) for message in member.read()]

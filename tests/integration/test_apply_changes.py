@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.local import LocalCluster
-from tests.streams import FORMAT, change, create, options
+from tests.streams import FORMAT, change, conf, create, options
 
 COLUMNS = StructType().add("name", "string").add("age", "integer")
 
@@ -137,7 +137,6 @@ def test_the_table_is_what_the_changes_say(
 def test_a_record_that_is_no_change_ends_the_query(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
     no_change = "the value is no change of the given format and columns"
     cases = [
         ("row", "k", b'{"age": "old"}', no_change),
@@ -149,7 +148,7 @@ def test_a_record_that_is_no_change_ends_the_query(
     ]
     for number, (form, key, value, why) in enumerate(cases):
         topic = create(cluster, f"{topic_name}-{number}", 1)
-        with OrderedProducer(servers) as producer:
+        with OrderedProducer(conf(cluster)) as producer:
             producer.produce(topic, key=key, value=value)
         table = Table(cluster, spark, topic, tmp_path / str(number), form)
         with pytest.raises(StreamingQueryException, match=f"{topic}-0, offset 0: {why}"):

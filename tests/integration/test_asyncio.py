@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -12,14 +11,9 @@ from spark_ordered_kafka.client.consumer import OrderedConsumer
 from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.local import LocalCluster
 from tests.servers import TIMEOUT, unique_name
-from tests.streams import change, create
+from tests.streams import change, conf, create
 
 KEYS, NUMBERS = 5, 40
-
-
-def conf(cluster: LocalCluster, **more: Any) -> dict[str, Any]:
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
-    return servers | {name.replace("_", "."): value for name, value in more.items()}
 
 
 async def write(producer: OrderedProducer, topic: str, numbers: range) -> list[Message]:

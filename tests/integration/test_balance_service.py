@@ -24,7 +24,7 @@ from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.crashing_service import SERVICE
 from tests.servers import TIMEOUT, unique_name
-from tests.streams import change, create
+from tests.streams import change, conf, create
 
 ROOT = SERVICE.parents[1]
 DEADLINE = 90.0
@@ -213,10 +213,7 @@ class Payer(threading.Thread):
         self._stop_asked = threading.Event()
         self._failure: BaseException | None = None
         self._topic = topic
-        self._conf = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "controller.url": cluster.controller_url,
-        }
+        self._conf = conf(cluster)
 
     def run(self) -> None:
         rng = random.Random(SEED)

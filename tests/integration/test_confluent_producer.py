@@ -26,12 +26,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration import members
 from tests.integration.members import Member, Room, read_until
 from tests.servers import TIMEOUT
-from tests.streams import NumberedWriter, change, create
-
-
-def conf(cluster: LocalCluster, **more: Any) -> dict[str, Any]:
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
-    return servers | {name.replace("_", "."): value for name, value in more.items()}
+from tests.streams import NumberedWriter, change, conf, create
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.inside import znodes_of
 from tests.integration.controllers import Hold, InProcess, errors, exists, in_process, several
 from tests.queries import Query, await_stable, everything
 from tests.servers import TIMEOUT, create_topic, unique_name
-from tests.streams import NumberedWriter, create, numbered, writer_context
+from tests.streams import NumberedWriter, conf, create, numbered, writer_context
 
 
 def ledgers(cluster: LocalCluster, topic: str) -> list[str]:
@@ -187,12 +187,7 @@ def test_writers_of_a_deleted_topic_hear_why_they_end(cluster: LocalCluster, top
     task = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
     task.write(numbered(5, 0, 5))
     told: list[Any] = []
-    configuration = {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "controller.url": cluster.controller_url,
-        "commit.interval.ms": 0,
-    }
-    producer = OrderedProducer(configuration)
+    producer = OrderedProducer(conf(cluster, commit_interval_ms=0))
     producer.produce(topic_name, b"value", b"key", on_delivery=lambda error, _: told.append(error))
     delete(cluster, topic_name)
     with pytest.raises(RequestError, match=f"'{topic_name}' does not exist"):

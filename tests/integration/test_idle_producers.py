@@ -17,7 +17,7 @@ from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import kernel
 from tests import servers
 from tests.inside import producer_of, undelivered
-from tests.streams import create, writer_context
+from tests.streams import conf, create, writer_context
 
 ROWS = pa.RecordBatch.from_pydict(
     {"key": pa.array([b"key"], pa.binary()), "value": pa.array([b"value"], pa.binary())}
@@ -47,8 +47,7 @@ def test_idle_producers_cost_neither_memory_nor_time(
     waiting, _ = begun(context, topic_name, count)
     for transaction, _ in tasks:
         assert transaction.commit()
-    options = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
-    with OrderedProducer({**options, "commit.interval.ms": 0}) as producer:
+    with OrderedProducer(conf(cluster, commit_interval_ms=0)) as producer:
         producer.produce(topic_name, b"value", b"key")
         producer.commit(servers.TIMEOUT)
         process = psutil.Process()

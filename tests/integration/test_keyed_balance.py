@@ -19,7 +19,7 @@ from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.job_runs import running, servers, submit
 from tests.integration.test_killed_driver import await_batches
-from tests.streams import change, create, records_in_order
+from tests.streams import change, conf, create, records_in_order
 
 DEADLINE = 400
 
@@ -136,8 +136,7 @@ def test_a_record_that_is_no_payment_ends_the_job(
     cluster: LocalCluster, topic_name: str, tmp_path: Path
 ) -> None:
     source, target = create(cluster, f"{topic_name}-in", 1), create(cluster, f"{topic_name}-out", 1)
-    conf = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
-    with OrderedProducer(conf) as producer:
+    with OrderedProducer(conf(cluster)) as producer:
         producer.produce(source, key="account-1", value="much")
     settings = {
         "spark.ordered-kafka.subscribe": source,

@@ -19,7 +19,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration.peer_driver import peer_driver
 from tests.queries import Query, await_stable, everything, verdict
 from tests.servers import TIMEOUT, create_topic, unique_name
-from tests.streams import NumberedWriter, change, create, options
+from tests.streams import NumberedWriter, change, create, options, written_through
 
 KEYS = 20
 
@@ -230,11 +230,7 @@ def ours(topic: str, topic_id: str, *positions: int) -> dict[str, Any]:
 
 def test_what_has_no_order_is_said(cluster: LocalCluster, topic_name: str, tmp_path: Path) -> None:
     """Positions that no gate would have allowed, records written without order, and records in other places."""
-    create(cluster, topic_name, 1)
-    writer = NumberedWriter(cluster, topic_name, keys=KEYS)
-    writer.write()
-    change(cluster, topic_name, 2)
-    writer.write()
+    writer = written_through(cluster, topic_name, 1, 2, keys=KEYS)
     await_stable(cluster, topic_name)
     with Query(everything(cluster, topic_name)) as query:
         everything_read = query.all_rows()

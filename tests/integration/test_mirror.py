@@ -18,7 +18,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration.job_runs import running
 from tests.integration.test_killed_driver import await_batches
 from tests.servers import await_true
-from tests.streams import change, create, records_in_order
+from tests.streams import change, conf, create, records_in_order
 
 DEADLINE = 400
 
@@ -32,8 +32,7 @@ def target(tmp_path: Path) -> Iterator[LocalCluster]:
 
 def write(cluster: LocalCluster, topic: str, first: int, count: int) -> None:
     """Records of 9 keys, some of whose values are null, with headers and old timestamps now and then."""
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
-    with OrderedProducer(servers) as producer:
+    with OrderedProducer(conf(cluster)) as producer:
         for number in range(first, first + count):
             producer.produce(
                 topic,

@@ -37,7 +37,7 @@ from tests.integration.members import (
     settle,
 )
 from tests.servers import TIMEOUT
-from tests.streams import NumberedWriter, change, create
+from tests.streams import NumberedWriter, change, create, written_through
 
 
 @pytest.mark.parametrize("commits", ["automatically", "never", "by hand"])
@@ -184,11 +184,7 @@ class Unable(PartitionKeyRebalanceListener):
 def test_a_listener_that_raises_stops_the_consumer_and_loses_nothing(
     room: Room, topic_name: str, listener: PartitionKeyRebalanceListener
 ) -> None:
-    create(room.cluster, topic_name, 1)
-    writer = NumberedWriter(room.cluster, topic_name)
-    writer.write()
-    change(room.cluster, topic_name, 3)
-    writer.write()
+    writer = written_through(room.cluster, topic_name, 1, 3)
     member = room.member(topic_name, listener=listener)
     with pytest.raises(ZeroDivisionError):
         read_until([member], lambda: False, "the listener was not told")
@@ -211,11 +207,7 @@ def test_a_listener_that_raises_stops_the_consumer_and_loses_nothing(
 
 
 def test_a_group_that_begins_at_the_end_misses_nothing_new(room: Room, topic_name: str) -> None:
-    create(room.cluster, topic_name, 2)
-    writer = NumberedWriter(room.cluster, topic_name)
-    writer.write()
-    change(room.cluster, topic_name, 4)
-    writer.write()
+    writer = written_through(room.cluster, topic_name, 2, 4)
     skipped = writer.written
     members = [room.member(topic_name, auto_offset_reset="latest") for _ in range(2)]
     settle(members, 4)

@@ -33,13 +33,7 @@ from spark_ordered_kafka.ordering import LayoutHistory
 from tests.integration.controllers import Hold, free_port, in_process, served
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, unique_name
-from tests.streams import change, create, misrouted, raw_records
-
-
-def conf(cluster: LocalCluster, **more: Any) -> dict[str, Any]:
-    """Configuration of a producer; an underscore stands for a dot."""
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
-    return servers | {name.replace("_", "."): value for name, value in more.items()}
+from tests.streams import change, conf, create, misrouted, raw_records
 
 
 def manual(cluster: LocalCluster, **more: Any) -> OrderedProducer:

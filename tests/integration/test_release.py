@@ -33,7 +33,7 @@ from tests.integration.crashing_controller import RELEASE_STEPS
 from tests.integration.test_changes import CrashingController
 from tests.queries import Query, await_stable, everything, verdict
 from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
-from tests.streams import NumberedWriter, change, create, numbered, writer_context
+from tests.streams import NumberedWriter, change, conf, create, numbered, writer_context, written_through
 
 
 def release(controller: InProcess, topic: str, **fields: Any) -> httpx2.Response:
@@ -220,18 +220,17 @@ def test_writers_and_readers_hear_why_they_end_and_go_on_after_an_adoption(
     create(cluster, topic_name, 2)
     writer = NumberedWriter(cluster, topic_name, keys=5)
     writer.write()
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
-    producer = OrderedProducer(servers | {"commit.interval.ms": 0})
+    producer = OrderedProducer(conf(cluster, commit_interval_ms=0))
     producer.produce(topic_name, b"value", b"key")
     name = f"{id_prefix(topic_name)}sink:0"
     task = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
     task.write(numbered(5, 0, 5))
     await_stable_without(cluster, topic_name, writer)
-    reading = {"group.id": unique_name("group"), "auto.offset.reset": "earliest"}
+    reading = conf(cluster, group_id=unique_name("group"), auto_offset_reset="earliest")
     with (
         ControllerClient(cluster.controller_url) as client,
         Query(everything(cluster, topic_name)) as query,
-        OrderedConsumer(servers | reading) as consumer,
+        OrderedConsumer(reading) as consumer,
     ):
         assert client.release_topic(topic_name, ReleaseTopicRequest()).error == "NONE"
         with pytest.raises(RequestError, match="is not under management: adopt it"):
@@ -272,11 +271,7 @@ def repeated(cluster: LocalCluster, topic: str, writer: NumberedWriter) -> bool:
 def test_a_query_of_the_time_before_says_that_layouts_have_begun_anew(
     cluster: LocalCluster, topic_name: str
 ) -> None:
-    create(cluster, topic_name, 1)
-    writer = NumberedWriter(cluster, topic_name, keys=5)
-    writer.write()
-    change(cluster, topic_name, 2)
-    writer.write()
+    writer = written_through(cluster, topic_name, 1, 2, keys=5)
     await_stable(cluster, topic_name)
     with Query(everything(cluster, topic_name)) as query:
         rows = query.all_rows()

@@ -19,7 +19,7 @@ from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import free_port
 from tests.servers import TIMEOUT
-from tests.streams import FORMAT, change, create, options, raw_records
+from tests.streams import FORMAT, change, conf, create, options, raw_records
 
 ROWS = 20
 PARTITIONS = 3
@@ -38,8 +38,7 @@ def ids(fencer: Fencer, topic: str) -> set[str]:
 
 
 def new_producer(cluster: LocalCluster, **more: Any) -> OrderedProducer:
-    servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
-    return OrderedProducer(servers | more)
+    return OrderedProducer(conf(cluster) | more)
 
 
 def produce(producer: OrderedProducer, topic: str, values: range) -> None:

@@ -23,7 +23,7 @@ from tests.integration.test_cli_topics import Cli
 from tests.integration.test_lifecycle import produce
 from tests.queries import Query, await_stable, everything
 from tests.servers import TIMEOUT, await_true, unique_name
-from tests.streams import FORMAT, NumberedWriter, change, create
+from tests.streams import FORMAT, NumberedWriter, change, create, written_through
 
 ROOT = Path(__file__).parents[2]
 # Seconds: several queries start at once, on a machine that may be busy.
@@ -75,11 +75,7 @@ def test_progress_metrics_and_the_groups_lag_agree(
     topic_name: str,
     tmp_path: Path,
 ) -> None:
-    create(cluster, topic_name, 2)
-    writer = NumberedWriter(cluster, topic_name)
-    writer.write()
-    change(cluster, topic_name, 4)
-    writer.write()
+    writer = written_through(cluster, topic_name, 2, 4)
     await_stable(cluster, topic_name)
     name, group = unique_name("copy"), unique_name("copies")
     limit = {"maxOffsetsPerTrigger": 60, "kafka.group.id": group}

@@ -25,7 +25,7 @@ from confluent_kafka.serialization import (
 from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.errors import ConfigErrors
 from tests.integration.members import Room, read_until
-from tests.streams import change, create
+from tests.streams import change, conf, create
 
 FIELDS = [("account", "string"), ("amount", "long")]
 AVRO = json.dumps(
@@ -61,11 +61,7 @@ def test_serialized_records_keep_their_order_through_a_change(
     of_key, of_value = (
         SerializationContext(topic_name, field) for field in (MessageField.KEY, MessageField.VALUE)
     )
-    servers = {
-        "bootstrap.servers": room.cluster.bootstrap_servers,
-        "controller.url": room.cluster.controller_url,
-    }
-    with OrderedProducer(servers) as producer:
+    with OrderedProducer(conf(room.cluster)) as producer:
 
         def pay(amounts: range) -> None:
             for amount in amounts:
@@ -92,9 +88,7 @@ def test_serialized_records_keep_their_order_through_a_change(
 
 
 def test_serializers_are_no_options(room: Room) -> None:
-    servers = {
-        "bootstrap.servers": room.cluster.bootstrap_servers,
-        "controller.url": room.cluster.controller_url,
+    servers = conf(room.cluster) | {
         "key.serializer": StringSerializer(),
         "value.serializer": StringSerializer(),
     }
