@@ -5,7 +5,7 @@ Run it with spark-submit; everything is set by Spark conf (see conf/backfill.pro
     spark-submit --properties-file conf/backfill.properties jobs/backfill.py
 
 The dataset is cut into batches by ranges of the order, which are noted in the checkpoint before the first is written. A job that
-was killed goes on with the batch it was in: of that, only what is not committed yet is written. The dataset must stay as it is
+was killed continues with the batch it was in: of that, only what is not committed yet is written. The dataset must stay as it is
 until the job has ended. Rows of a key that are equal in the order are written in any.
 
 Conf: ``spark.ordered-kafka.*`` are the options of the sink, and of the job itself:

@@ -44,7 +44,7 @@ def trigger(name: str, value: str) -> dict[str, Any]:
 
 
 CHECKPOINT = Setting(
-    plain, hint="set it to a directory of this query's own, which it goes on from after a restart"
+    plain, hint="set it to a directory of this query's own, from which it continues after a restart"
 )
 TRIGGER = Setting(trigger, {"processingTime": "1 second"})
 

@@ -47,7 +47,8 @@ def alter(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Go on though something else writes to the topic, out of order.")
+        bool,
+        typer.Option("--force", help="Change it though something else writes to the topic, out of order."),
     ] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Return once the change is started.")] = False,
     validate_only: common.ValidateOption = False,

@@ -63,7 +63,7 @@ def migrate_checkpoint(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
 ) -> None:
-    """Let an ordered query go on where one of Spark's kafka format stands, or the other way round.
+    """Continue a query of Spark's kafka format with ordered-kafka, or the other way round.
 
     Writes a new checkpoint with the same batch numbers, query id and keyed state. Start only one of the two queries.
     """
@@ -131,9 +131,9 @@ def _is_done(checkpoint: Checkpoint, target: Path, to_format: str) -> bool:
     if same != (str(old), checkpoint.last.number, to_format):
         raise ConfigError(_TO, str(target), "it is not empty: an absent or empty directory is needed")
     reached = last_batch(target)
-    gone_on = "" if reached == checkpoint.last.number else f"; its query has gone on to batch {reached}"
+    reached_since = "" if reached == checkpoint.last.number else f"; its query has reached batch {reached}"
     typer.echo(
-        f"nothing to do: {target} is this checkpoint for {to_format}, as of batch {note['batch']}{gone_on}"
+        f"nothing to do: {target} is this checkpoint for {to_format}, as of batch {note['batch']}{reached_since}"
     )
     return True
 

@@ -61,7 +61,7 @@ def followed(client: ControllerClient, request_id: int | None) -> ReassignmentVi
         option = "" if request_id is None else f" --request {request_id}"
         name = "the latest request" if request_id is None else f"request {request_id}"
         typer.echo(
-            f"{name} goes on: `ordered-kafka reassign status{option} --follow` shows it, "
+            f"{name} continues: `ordered-kafka reassign status{option} --follow` shows it, "
             f"`ordered-kafka reassign cancel{option}` takes it back",
             err=True,
         )

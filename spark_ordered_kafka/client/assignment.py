@@ -379,12 +379,12 @@ class Assignment:
         self._rejoin()
 
     def report_unclaimed(self) -> None:
-        """Warn of partitions that nobody reads, once."""
+        """Warn of partitions that no consumer of the group reads, once."""
         found = {(name, p) for name, topic in self._topics.items() for p in topic.unclaimed()}
         if found != self._unclaimed:
             self._unclaimed = found
             shown = ", ".join(f"{name}-{p}" for name, p in sorted(found))
-            _LOG.warning("nobody of the group reads %s: assign them to a consumer", shown)
+            _LOG.warning("no consumer of the group reads %s: assign them to a consumer", shown)
 
     def report_misrouted(self) -> None:
         """Report misrouted records."""

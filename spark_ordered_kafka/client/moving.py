@@ -150,7 +150,7 @@ class Moves:
         if overtaken:
             raise ConfigError("partition", f"{name}-{partition} at {offset}", _advice(topic, name, overtaken))
         if offset < progress.committed.offset:
-            # Others, and whoever has the partition next, go by what is committed.
+            # Other members, and the one that gets the partition next, go by what is committed.
             self._commits.take_back(name, partition, offset)
         for p in topic.own:
             self._delivery.drop([(name, p)])
@@ -179,7 +179,7 @@ class Moves:
 def _advice(topic: TopicProgress, name: str, overtaken: Mapping[int, int]) -> str:
     shown = ", ".join(f"{name}-{p} to {offset}" for p, offset in sorted(overtaken.items()))
     others = [p for p in overtaken if p not in topic.own]
-    why = "its keys went on in other partitions, whose records were read, so they would come out of order"
+    why = "later records of its keys were read from other partitions, so its own would come out of order"
     if others:
         return (
             f"{why}; members of the group have {', '.join(f'{name}-{p}' for p in sorted(others))}: seek while one member"

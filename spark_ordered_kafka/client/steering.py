@@ -61,7 +61,7 @@ class Steering:
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver of these partitions again; nothing is done about those that are not paused.
 
-        A partition that waits for earlier records of its keys goes on once those are processed. Raises ConfigError for
+        A partition that waits for earlier records of its keys continues once those are processed. Raises ConfigError for
         partitions that are not assigned.
         """
         self._assignment.moves.resume(self._own(partitions, "resumed"))
@@ -113,8 +113,8 @@ class Steering:
         """Read these partitions without being a member of the group; in ``on_assign``: begin at their offsets.
 
         Partitions whose keys are read by other processes wait for what those commit to the same ``group.id``; each partition
-        belongs to one process, and none of them subscribes: :meth:`poll` raises RequestError UNKNOWN_MEMBER_ID then. Those that an expansion adds are nobody's until they are assigned: a warning names them.
-        Without an offset a partition begins where the group has committed, or as ``auto.offset.reset`` says.
+        belongs to one process. If one of them subscribes, :meth:`poll` raises RequestError UNKNOWN_MEMBER_ID. Partitions that
+        an expansion adds are read by none until they are assigned: a warning names them. Without an offset a partition begins where the group has committed, or as ``auto.offset.reset`` says.
 
         Raises:
             ConfigError: there is a subscription, or a partition does not exist; in ``on_assign``, partitions that are not
@@ -168,7 +168,9 @@ class Steering:
         given = {(one.topic, one.partition) for one in partitions}
         if given != set(self._offered or ()):
             shown = ", ".join(f"{name}-{p}" for name, p in sorted(given))
-            raise ConfigError("partitions", shown, "all partitions of the callback: nobody else reads them")
+            raise ConfigError(
+                "partitions", shown, "all partitions of the callback: no other member reads them"
+            )
         for place, offset in explicit(partitions).items():
             self._assignment.moves.begin_at(place, offset)
 
@@ -198,7 +200,7 @@ class Steering:
                 self._assignment.moves.begin_at(place, offset)
 
     def _positions(self) -> dict[PartitionId, int]:
-        """Where reading goes on; OFFSET_INVALID where it is not known yet."""
+        """Where reading continues; OFFSET_INVALID where it is not known yet."""
         return {
             place: self._assignment.commits.position(*place).offset for place in self._assignment.places()
         }

@@ -79,7 +79,7 @@ def wrong_positions(
         if at < start and p in positions:
             wrong.append(
                 f"{topic}-{p} is at offset {at}, and its log begins at {start}: what lay between was deleted before the query"
-                " had read it. Run the query once more with failOnDataLoss=false, if it may go on without"
+                " had read it. Run the query once more with failOnDataLoss=false, if it may continue without it"
             )
         if at > end:
             wrong.append(

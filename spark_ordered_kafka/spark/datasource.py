@@ -37,7 +37,7 @@ _Options = TypeVar("_Options", SourceOptions, SinkOptions)
 class OrderedKafkaDataSource(DataSource):
     """Spark's data source: names, defaults and columns are those of Spark's own ``kafka`` format."""
 
-    # From Spark conf; None: nobody has called register, so that they are not known (D-252).
+    # From Spark conf; None: register was not called, so they are not known (D-252).
     defaults: ClassVar[Mapping[str, str] | None] = None
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

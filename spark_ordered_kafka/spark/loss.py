@@ -91,7 +91,7 @@ class LossGuard:
             self.report(
                 f"topic {snapshot.topic!r} was released from management and adopted again: the checkpoint knows layout epoch"
                 f" {offset.layout_epoch}, and the topic is at {newest}. What was not read by then is in no order, and"
-                " (layout_epoch, offset) does not go on from there"
+                " (layout_epoch, offset) begins anew"
             )
             return replace(offset, layout_epoch=newest)
         self.report(

@@ -123,7 +123,7 @@ class OrderedKafkaListener(StreamingQueryListener):
 
 
 class _Runs(Collector):
-    """The metrics of all queries that run, made when they are asked for: of what has ended there is nothing to remove."""
+    """The metrics of all queries that run, made by each scrape: of what has ended there is nothing to remove."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

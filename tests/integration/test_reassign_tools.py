@@ -252,7 +252,7 @@ def test_ctrl_c_ends_the_watching_and_cancel_the_request(
     assert f"\nRequest id: {request}\n" in out
     last = errors.splitlines()[-1]
     assert last == (
-        f"request {request} goes on: `ordered-kafka reassign status --request {request} --follow` shows it, "
+        f"request {request} continues: `ordered-kafka reassign status --request {request} --follow` shows it, "
         f"`ordered-kafka reassign cancel --request {request}` takes it back"
     )
     code, told, errors = tools.ours("cancel", "--request", request, "--validate-only")

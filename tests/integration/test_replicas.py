@@ -242,7 +242,7 @@ def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProces
             item = {"topic": moving, **fields}
             assert errors(several(controller, FACTORS, [item])) == ["NONE"]
             ((_, error, message),) = several(controller, FACTORS, [item], params={"wait": 0.1})
-            assert (error, "Kafka goes on" in message) == ("REQUEST_TIMED_OUT", True), message
+            assert (error, "Kafka continues" in message) == ("REQUEST_TIMED_OUT", True), message
         # Who has a replica there may keep it, or give it up.
         order = {"topic": topic, "assignments": {"0": [3, 1]}}
         assert errors(several(controller, FACTORS, [order], **WAIT)) == ["NONE"]

@@ -26,7 +26,7 @@ class NewerRecordError(RequestError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            ErrorCode.UNSUPPORTED_VERSION, f"{what}: a newer controller is needed to go on with it"
+            ErrorCode.UNSUPPORTED_VERSION, f"{what}: a newer controller is needed to continue it"
         )
 
     @property

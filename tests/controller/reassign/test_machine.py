@@ -355,7 +355,7 @@ def test_a_cancel_that_kafka_refuses_is_told() -> None:
     for _ in range(40):
         story.tick({Withdraw: refused})
     assert story.states == ["cancelled"]
-    assert "which goes on: POLICY_VIOLATION: unclean" in (story.move().error_message or "")
+    assert "which continues: POLICY_VIOLATION: unclean" in (story.move().error_message or "")
 
 
 @pytest.mark.parametrize("begun", [True, False])

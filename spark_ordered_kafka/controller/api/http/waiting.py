@@ -102,9 +102,7 @@ async def await_replicas(
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_PAUSE)
     for index, one in going.items():
-        how = (
-            "Kafka goes on with it" if one.request_id is None else f"reassignment {one.request_id} continues"
-        )
+        how = "Kafka continues it" if one.request_id is None else f"reassignment {one.request_id} continues"
         late = UnavailableError(f"its replicas are still being moved after {wait:g} s: {how}")
         found[index] = result(schemas.TopicResult, late, topic=one.topic)
     return found

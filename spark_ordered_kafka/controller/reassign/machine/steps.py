@@ -198,7 +198,7 @@ def _roll_back(move: Move, tracker: Tracker, view: View) -> Step:
 
 def _withdraw(move: Move, tracker: Tracker, view: View) -> Step:
     if tracker.refusal and view.waited(since(tracker.back_since, view)) >= view.limits.broker_timeout:
-        message = f"Kafka does not cancel its reassignment, which goes on: {tracker.refusal}"
+        message = f"Kafka does not cancel its reassignment, which continues: {tracker.refusal}"
         if move.error_code != 0:
             message = f"{move.error_message}; {message}"
             move, tracker = failing(move, tracker, move.error_code, message, view.seen.at)

@@ -322,9 +322,9 @@ def _held_up(
     """Errors of the valid rows; the first one lists the reassignments in progress."""
     found: dict[int, RequestError] = {}
     for index in indexes:
-        reason = "has to wait for what goes on already, as the first of the kind tells"
+        reason = "has to wait for what is in progress already, as the first of the kind tells"
         if not found:
-            reason = f"has to wait unless the request is additional, since reassignments go on: {_all_shown(known)}"
+            reason = f"has to wait unless the request is additional, since reassignments are in progress: {_all_shown(known)}"
         found[index] = _refusal(rows[index], reason, ErrorCode.REASSIGNMENT_IN_PROGRESS)
     return found
 
