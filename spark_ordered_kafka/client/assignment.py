@@ -19,8 +19,8 @@ from spark_ordered_kafka.client.misrouted import report_misrouted
 from spark_ordered_kafka.client.moving import Moves
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
-from spark_ordered_kafka.client.topics import TopicDirectory
-from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError
+from spark_ordered_kafka.client.topics import TopicDirectory, require_same
+from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, refresh_metadata, translate
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.kafka.segments import offset_of
@@ -201,7 +201,8 @@ class Assignment:
             # Before it is known how that ends, the group's offsets may be those of before it: records would come twice.
             self._settle_at = self._clock() + _COMMIT_INTERVAL
             return
-        for name in list(self._unsettled):
+        # One that matches a pattern no more is about to be taken away.
+        for name in self._unsettled.keys() & set(self._subscription):
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
             refresh_metadata(self._consumer, name, TIMEOUT)
             self._topics[name] = topic = self._joining.join(name, self._unsettled[name])
@@ -301,12 +302,11 @@ class Assignment:
     def _check_layouts(self, names: Iterable[str]) -> None:
         """Ask for the layouts of what was fetched by now."""
         begun = self._clock()
-        for name in names:
+        for name in set(names) & set(self._subscription):
             topic = self._topics[name]
             ends = {p: self._seen_end(name, p, progress) for p, progress in topic.own.items()}
             layouts = self._directory.refresh(name)
-            if layouts.topic_id != topic.layouts.topic_id:
-                raise DataLossError(f"topic {name!r} was deleted and created again; begin with a new group")
+            require_same(topic.layouts, layouts)
             for p, end in ends.items():
                 topic.own[p].validated = max(topic.own[p].validated, end)
             if layouts is not topic.layouts:

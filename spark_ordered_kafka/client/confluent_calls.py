@@ -167,10 +167,9 @@ class ConfluentCalls:
         """
         self._check_open()
         if self._transactions is not _Transactions.READY:
-            is_open = self._transactions is _Transactions.OPEN
             raise _state(
                 "a transaction is open: end it by commit_transaction() or abort_transaction()"
-                if is_open
+                if self._in_transaction
                 else "call init_transactions() first"
             )
         if len(self) > 0:
@@ -223,8 +222,13 @@ class ConfluentCalls:
             raise UnavailableError(f"the transaction was not aborted within {timeout:g} s")
         self._transactions = _Transactions.READY
 
+    @property
+    def _in_transaction(self) -> bool:
+        """Whether :meth:`begin_transaction` was called, and nothing has ended the transaction yet."""
+        return self._transactions is _Transactions.OPEN
+
     def _check_begun(self) -> None:
-        if self._transactions is not _Transactions.OPEN:
+        if not self._in_transaction:
             raise _state("no transaction is open: call begin_transaction() first")
 
     # -- the cluster --------------------------------------------------------------------------------------------

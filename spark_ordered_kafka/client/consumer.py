@@ -20,11 +20,7 @@ from spark_ordered_kafka.client.queries import ConsumerQueries
 from spark_ordered_kafka.client.steering import Steering, wanted_offsets
 from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
-from spark_ordered_kafka.errors import (
-    ClosedError,
-    ConfigError,
-    OrderedKafkaError,
-)
+from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import client_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -251,7 +247,11 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
             ready = self._assignment.delivery.ready
             left = deadline - self._clock()
             wait = 0.0 if ready >= count else max(0.0, min(left, _ROUND))
-            self._assignment.advance(min(max(count - ready, _LEAST_FETCH), _MOST_FETCH), wait)
+            try:
+                self._assignment.advance(min(max(count - ready, _LEAST_FETCH), _MOST_FETCH), wait)
+            except RequestError as error:
+                if not self._subscription.has_lost(error):
+                    raise
             self._served_at = self._clock()
             if self._assignment.delivery.ready >= count or self._clock() >= deadline:
                 return

@@ -145,7 +145,8 @@ class OrderedProducer(ConfluentCalls):
 
         Waits up to ``timeout`` seconds (-1: until done). Raises the error that ended a topic's transactions. With
         ``commit.interval.ms`` 0, what no :meth:`send_offsets` has followed waits for its :meth:`commit` once a consumer
-        was given to :meth:`send_offsets`, and while an exception is on its way: see :meth:`close`.
+        was given to :meth:`send_offsets`, and while an exception is on its way: see :meth:`close`. Between
+        :meth:`begin_transaction` and :meth:`commit_transaction` nothing is committed.
         """
         self._check_open()
         if self._is_unfinished():
@@ -210,7 +211,8 @@ class OrderedProducer(ConfluentCalls):
         """Commit all, and end: True. Raises the error of records that could not be committed, once all is ended.
 
         With ``commit.interval.ms`` 0, what was produced since the last :meth:`send_offsets` is dropped as by
-        :meth:`abort`, and so is everything while an exception is on its way (D-088). Before the first, call
+        :meth:`abort`, and so is everything while an exception is on its way (D-088), and a transaction that
+        :meth:`commit_transaction` has not ended. Before the first, call
         :meth:`abort` to end in the middle.
         """
         if self._closed:
@@ -299,7 +301,9 @@ class OrderedProducer(ConfluentCalls):
         self._reads.sent[source] = source.transaction_offsets(oldest)
 
     def _is_unfinished(self) -> bool:
-        """Whether what was produced last must not be committed: its offsets are missing."""
+        """Whether what was produced last must not be committed: its offsets are missing, or ``commit_transaction()`` is."""
+        if self._in_transaction:
+            return True
         in_exception = sys.exc_info()[0] is not None
         return self._backlog.manual and not self._reads.sent and (self._reads.has_any or in_exception)
 

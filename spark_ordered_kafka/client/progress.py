@@ -350,4 +350,6 @@ def opened_before(layouts: TopicLayouts, partition: int, position: int) -> int:
 
 def oldest_since(group: Iterable[Release], newest: int) -> int:
     """The layout epoch when the group began to read, ``newest`` if it has not yet."""
-    return min((release.since for release in group), default=newest)
+    # One that knows later epochs is from before the topic was released and adopted again, and its group older than all layouts.
+    known = (0 if release.layout_epoch > newest else release.since for release in group)
+    return min(known, default=newest)

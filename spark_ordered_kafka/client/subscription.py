@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from spark_ordered_kafka.client.topics import TopicDirectory
-from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.parsing import raise_all, topic_name
 
 _LOG = logging.getLogger(__name__)
@@ -74,6 +74,16 @@ class Subscription:
             _LOG.warning("topics that match the subscription are looked up later: %s", error)
             return None
         return None if found == self.topics else found
+
+    def has_lost(self, error: RequestError) -> bool:
+        """Whether topics that matched a pattern are gone by now, as ``error`` says of one: :meth:`changed` has the others.
+
+        Raises UnavailableError when no controller answers.
+        """
+        if not self._patterns or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        self._look_at = self._clock()
+        return not set(self.topics) <= set(self._found(self._names, self._patterns))
 
     def _found(self, names: list[str], patterns: list[re.Pattern[str]]) -> list[str]:
         if not patterns:

@@ -27,6 +27,7 @@ class TopicLayouts:
 
     ``routings[i]`` says where the keys of the history's ``layouts[i]`` belong; None for one that writers were not held to.
     ``leader_epochs`` has by partition the leader epoch that the newest layout's start was read under, where it is known.
+    ``adoptions``: how often the topic was released and adopted again since this process knows it; its layouts began anew.
     """
 
     topic: str
@@ -34,6 +35,7 @@ class TopicLayouts:
     history: LayoutHistory
     routings: tuple[Routing | None, ...]
     leader_epochs: tuple[int, ...] = ()
+    adoptions: int = 0
 
     @property
     def ordered(self) -> bool:
@@ -137,6 +139,7 @@ class TopicDirectory:
         self._cluster_id: str | None = None
         self._views: dict[str, LayoutHistoryView] = {}
         self._layouts: dict[str, TopicLayouts] = {}
+        self._adoptions: dict[str, int] = {}
         self._deleted: dict[str, tuple[TopicLayouts, frozenset[int]]] = {}
 
     def close(self) -> None:
@@ -168,6 +171,8 @@ class TopicDirectory:
             raise DataLossError(
                 f"topic {topic!r} was deleted and created again: its id was {topic_id}, now it is {known.topic_id}"
             )
+        if known.history.current.epoch < epoch:
+            raise _adopted_again(topic)
         return known.until(epoch)
 
     def snapshot(self, topic: str) -> TopicSnapshot:
@@ -232,7 +237,10 @@ class TopicDirectory:
         if answer is None:
             answer = self.client.layout(topic)
             self._check_cluster(answer)
-            if (
+            if known is not None and _is_adopted_again(known, answer):
+                self._adoptions[topic] = self._adoptions.get(topic, 0) + 1
+                known = None
+            elif (
                 known is not None
                 and answer.topic_id == known.topic_id
                 and answer.layouts[-1].epoch < known.layouts[-1].epoch
@@ -244,18 +252,18 @@ class TopicDirectory:
             return self._layouts[topic]
         answer = _with_earlier(known, answer)
         self._views[topic] = answer
-        self._layouts[topic] = _layouts(answer)
+        self._layouts[topic] = _layouts(answer, self._adoptions.get(topic, 0))
         return self._layouts[topic]
 
     def _newer(self, known: LayoutHistoryView) -> LayoutHistoryView | None:
-        """The layouts that came after ``known``; None when they are not of that topic, but of one created again."""
+        """The layouts that came after ``known``; None when they are not of that topic, but of one created or adopted again."""
         try:
             answer = self.client.layout(known.topic, known.layouts[-1].epoch + 1)
         except RequestError:
-            # Of a topic created again there are fewer layouts. Whatever else was refused is refused again.
+            # Of a topic created or adopted again there are fewer layouts. Whatever else was refused is refused again.
             return None
         self._check_cluster(answer)
-        return answer if answer.topic_id == known.topic_id else None
+        return answer if _origin(answer) == _origin(known) else None
 
     def _check_cluster(self, answer: LayoutHistoryView) -> None:
         if self._cluster_id is None:
@@ -271,6 +279,35 @@ def layout_history(view: LayoutHistoryView) -> LayoutHistory:
     )
 
 
+def require_same(before: TopicLayouts, now: TopicLayouts) -> None:
+    """Raises DataLossError when the topic was created again, or released and adopted again, which begins its layouts anew."""
+    if now.topic_id != before.topic_id:
+        raise DataLossError(f"topic {now.topic!r} was deleted and created again; begin with a new group")
+    if now.adoptions != before.adoptions:
+        raise _adopted_again(now.topic)
+
+
+def _adopted_again(topic: str) -> DataLossError:
+    return DataLossError(
+        f"topic {topic!r} was released from management and adopted again, so its layouts begin anew: start again; what was"
+        " not read before the release has no order"
+    )
+
+
+def _origin(view: LayoutHistoryView) -> tuple[str, str, int]:
+    return view.topic_id, view.hash, view.initial_partition_count
+
+
+def _is_adopted_again(known: LayoutHistoryView, answer: LayoutHistoryView) -> bool:
+    """Whether both are of one topic, and a layout of theirs is not the same (D-256)."""
+    if answer.topic_id != known.topic_id:
+        return False
+    committed = {one.epoch: one.committed_at for one in known.layouts}
+    return _origin(answer) != _origin(known) or any(
+        committed.get(one.epoch, one.committed_at) != one.committed_at for one in answer.layouts
+    )
+
+
 def _with_earlier(known: LayoutHistoryView | None, answer: LayoutHistoryView) -> LayoutHistoryView:
     """``answer`` with the layouts before it that are ``known``, folded by the controller or not.
 
@@ -283,7 +320,7 @@ def _with_earlier(known: LayoutHistoryView | None, answer: LayoutHistoryView) ->
     return replace(answer, layouts=[*earlier, *answer.layouts])
 
 
-def _layouts(view: LayoutHistoryView) -> TopicLayouts:
+def _layouts(view: LayoutHistoryView, adoptions: int) -> TopicLayouts:
     initial = view.initial_partition_count
     return TopicLayouts(
         view.topic,
@@ -294,6 +331,7 @@ def _layouts(view: LayoutHistoryView) -> TopicLayouts:
             for one in view.layouts
         ),
         tuple(view.layouts[-1].leader_epochs),
+        adoptions,
     )
 
 

@@ -16,6 +16,7 @@ from confluent_kafka import (
 
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import ReleaseTopicRequest
 from spark_ordered_kafka.errors import ConfigError, ConfigErrors
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.members import (
@@ -25,12 +26,13 @@ from tests.integration.members import (
     at,
     committed,
     conf,
+    distinct,
     idle,
     of_partition,
     read_until,
 )
 from tests.servers import TIMEOUT
-from tests.streams import NumberedWriter, change, create
+from tests.streams import NumberedWriter, change, create, written_through
 
 # -- what is processed --------------------------------------------------------------------------------------
 
@@ -91,6 +93,31 @@ def test_stored_offsets_let_keys_go(room: Room, topic_name: str) -> None:
 
 
 # -- patterns -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["release", "delete"])
+def test_a_topic_of_a_pattern_may_go_long_before_the_next_look(room: Room, topic_name: str, way: str) -> None:
+    stays = written_through(room.cluster, f"{topic_name}-stays", 1)
+    goes = written_through(room.cluster, f"{topic_name}-goes", 2)
+    member = room.member(**{"topic.metadata.refresh.interval.ms": 3_600_000})
+    member.consumer.subscribe([f"^{topic_name}-"])
+    all_of(member, stays.written + goes.written)
+    member.consumer.commit()
+    with ControllerClient(room.cluster.controller_url) as controller:
+        if way == "release":
+            controller.release_topic(goes.topic, ReleaseTopicRequest())
+        else:
+            controller.delete_topic(goes.topic)
+
+    def is_gone() -> bool:
+        return {one.topic for one in member.consumer.assignment()} == {stays.topic}
+
+    read_until([member], is_gone, "the topic is still assigned")
+    stays.write()
+    read_until([member], lambda: distinct([member]) == stays.written + goes.written, "the other topic")
+    with ControllerClient(room.cluster.controller_url) as controller:
+        controller.delete_topic(stays.topic)
+    read_until([member], lambda: member.consumer.assignment() == [], "the last topic is still assigned")
 
 
 def test_topics_that_match_a_pattern_join_and_go(room: Room, topic_name: str) -> None:

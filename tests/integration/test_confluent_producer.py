@@ -187,6 +187,23 @@ def test_the_order_of_the_calls_is_checked(
         automatic.init_transactions()
 
 
+@pytest.mark.parametrize("end", ["abort_transaction", "close", "with"])
+def test_what_commit_transaction_has_not_ended_is_not_committed(
+    room: Room, topic_name: str, end: str
+) -> None:
+    create(room.cluster, topic_name, 1)
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic_name, "dropped", "k")
+        assert producer.flush(1.0) == 1
+        if end != "with":
+            getattr(producer, end)()
+    with OrderedProducer(conf(room.cluster)) as producer:
+        producer.produce(topic_name, "kept", "k")
+    assert values(room, topic_name, 1) == [b"kept"]
+
+
 @pytest.mark.parametrize("plain", [False, True], ids=["OrderedConsumer", "Consumer"])
 def test_a_read_transform_write_loop_by_confluent_kafkas_names(
     room: Room, topic_name: str, plain: bool
@@ -269,6 +286,20 @@ def test_time_that_is_up(cluster: LocalCluster, topic_name: str, producer: Order
     except UnavailableError:
         producer.abort_transaction()
     assert len(producer) == 0
+
+
+def test_a_timestamp_that_the_topic_does_not_take(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1, **{"message.timestamp.after.max.ms": "1000"})
+    producer = OrderedProducer(conf(cluster))
+    told: list[KafkaError | None] = []
+    tomorrow = int(time.time() * 1000) + 86_400_000
+    producer.produce(
+        topic_name, "v", "k", timestamp=tomorrow, on_delivery=lambda error, _: told.append(error)
+    )
+    with pytest.raises(RequestError, match=r"^INVALID_TIMESTAMP: "):
+        producer.flush()
+    assert [error.code() for error in told if error is not None] == [KafkaError.INVALID_TIMESTAMP]
+    producer.close()
 
 
 # -- the rest -------------------------------------------------------------------------------------------------

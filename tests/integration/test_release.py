@@ -30,6 +30,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.inside import session_of, znodes_of
 from tests.integration.controllers import Hold, InProcess, exists, in_process
 from tests.integration.crashing_controller import RELEASE_STEPS
+from tests.integration.members import Room, exact, read_until
 from tests.integration.test_changes import CrashingController
 from tests.queries import Query, await_stable, everything, verdict
 from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
@@ -290,6 +291,42 @@ def test_a_query_of_the_time_before_says_that_layouts_have_begun_anew(
     with Query(source, query.checkpoint) as later:
         assert verdict(rows + later.all_rows(), writer.written).violations == 0
     assert json.loads(later.checkpoint)["topics"][topic_name]["layout_epoch"] == 0
+
+
+@pytest.mark.parametrize("later", [0, 1], ids=["adopted", "adopted and changed"])
+def test_a_reader_that_is_running_says_that_layouts_have_begun_anew(
+    room: Room, topic_name: str, later: int
+) -> None:
+    """Neither asked for anything while the topic was released."""
+    cluster = room.cluster
+    writer = written_through(cluster, topic_name, 1, 2, 3)
+    member = room.member(topic_name)
+    read_until([member], lambda: len(member.messages) == writer.written, "the records")
+    member.consumer.commit()
+    await_stable(cluster, topic_name)
+    strict, lenient = everything(cluster, topic_name), everything(cluster, topic_name, failOnDataLoss="false")
+    with Query(strict) as one, Query(lenient) as other:
+        rows = other.all_rows()
+        assert one.all_rows() == rows
+        with ControllerClient(cluster.controller_url) as client:
+            client.release_topic(topic_name, ReleaseTopicRequest())
+            client.adopt_topic(topic_name, AdoptTopicRequest(hash="murmur3", force=True))
+        for count in range(4, 4 + later):
+            change(cluster, topic_name, count)
+        writer.write()
+        await_stable(cluster, topic_name)
+        with pytest.raises(DataLossError, match="released from management and adopted again"):
+            one.plan()
+        assert verdict(rows + other.all_rows(), writer.written).violations == 0
+    with pytest.raises(DataLossError, match="released from management and adopted again"):
+        read_until([member], lambda: False, "no error")
+    member.consumer.close()
+    again = room.member(topic_name, auto_offset_reset="latest")
+    read_until([again], lambda: len(again.messages) >= 100, "what was written since")
+    change(cluster, topic_name, 6)
+    writer.write()
+    read_until([again], lambda: len(again.messages) >= 200, "what was written after a change")
+    exact(member.messages + again.messages, writer.written)
 
 
 def test_command_line_checks_first_and_asks(cluster: LocalCluster, topic_name: str) -> None:
