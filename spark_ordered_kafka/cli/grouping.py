@@ -22,7 +22,7 @@ _ABOUT = {
     "replica-status": "How many records replicas are behind their leaders, and as of when.",
     "groups": "Show how far consumer groups have read.",
     "reviews": "Decide about requests that wait for a second principal (review.required).",
-    "migrate-checkpoint": "Continue a query of Spark's kafka format with ordered-kafka, or the other way round.",
+    "migrate-checkpoint": "Continue a query of Spark's kafka format with the ordered one, or the other way round.",
     "local": "Run real ZooKeeper, Apache Kafka and a controller on this machine.",
     "demo": "Stream 500,000 records between two topics that grow and shrink meanwhile, and check every one.",
 }

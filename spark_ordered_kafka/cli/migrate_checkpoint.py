@@ -63,7 +63,7 @@ def migrate_checkpoint(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
 ) -> None:
-    """Continue a query of Spark's kafka format with ordered-kafka, or the other way round.
+    """Continue a query of Spark's kafka format with the ordered one, or the other way round.
 
     Writes a new checkpoint with the same batch numbers, query id and keyed state. Start only one of the two queries.
     """

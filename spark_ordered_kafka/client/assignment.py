@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -136,6 +136,17 @@ class Assignment:
         self.commits.take_leaving()
         self._let_go = set()
 
+    def leave(self, names: Collection[str]) -> None:
+        """Read and commit no more of topics that are gone; the group takes their partitions away later."""
+        gone = {place for place in self.places() if place[0] in names}
+        self.delivery.drop(gone)
+        self._out_of_range -= gone
+        self._doubtful -= gone
+        for name in names:
+            self._topics.pop(name, None)
+            self._unsettled.pop(name, None)
+        self._assign()
+
     def stop_delivery(self) -> None:
         """Forget what was fetched and not delivered."""
         self.delivery.drop(self.places())
@@ -201,8 +212,7 @@ class Assignment:
             # Before it is known how that ends, the group's offsets may be those of before it: records would come twice.
             self._settle_at = self._clock() + _COMMIT_INTERVAL
             return
-        # One that matches a pattern no more is about to be taken away.
-        for name in self._unsettled.keys() & set(self._subscription):
+        for name in list(self._unsettled):
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
             refresh_metadata(self._consumer, name, TIMEOUT)
             self._topics[name] = topic = self._joining.join(name, self._unsettled[name])
@@ -302,7 +312,7 @@ class Assignment:
     def _check_layouts(self, names: Iterable[str]) -> None:
         """Ask for the layouts of what was fetched by now."""
         begun = self._clock()
-        for name in set(names) & set(self._subscription):
+        for name in names:
             topic = self._topics[name]
             ends = {p: self._seen_end(name, p, progress) for p, progress in topic.own.items()}
             layouts = self._directory.refresh(name)

@@ -203,6 +203,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
     def _follow_patterns(self) -> None:
         found = self._subscription.changed()
         if found is not None:
+            self._assignment.leave(set(self._subscription.topics) - set(found))
             self._subscription.topics[:] = found
             self._join()
 
@@ -252,6 +253,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
             except RequestError as error:
                 if not self._subscription.has_lost(error):
                     raise
+                self._follow_patterns()
             self._served_at = self._clock()
             if self._assignment.delivery.ready >= count or self._clock() >= deadline:
                 return
