@@ -35,7 +35,8 @@ EVENTS = st.one_of(
     st.tuples(st.just("foreign reassign"), places, replica_sets),
     st.tuples(st.just("lag"), st.sampled_from([0.0, 0.5, 1.0, 1.5])),
     st.tuples(st.sampled_from(["cancel", "crash before", "crash between", "crash after", "store"])),
-    st.tuples(st.sampled_from(["lost", "late", "refused", "old", "calm"])),
+    st.tuples(st.sampled_from(["lost", "late", "refused", "old", "calm", "cancel last"])),
+    st.tuples(st.just("replace"), places, st.lists(st.sampled_from([None, *PATHS]), min_size=3, max_size=3)),
 )
 
 
@@ -78,7 +79,9 @@ class World:
     foreign: set[PartitionId] = field(default_factory=set)
     # Whose broker goes on copying by itself when it is back: a controller that came meanwhile cannot know.
     interrupted: set[PartitionId] = field(default_factory=set)
-    ended: dict[PartitionId, Move] = field(default_factory=dict)
+    # Whose copy goes on for a moment, until the broker is asked for that of a later request.
+    replaced: set[PartitionId] = field(default_factory=set)
+    ended: dict[tuple[int, PartitionId], Move] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
     memory: Memory = field(default_factory=Memory)
     partitions: dict[PartitionId, Partition | None] = field(default_factory=dict)
@@ -90,8 +93,8 @@ class World:
         self.memory, self.partitions, self.directories = Memory(), {}, Directories()
         # What it has sent does not outlive its connections, and what was not stored has not happened.
         self.kafka.late.clear()
-        kept = {move.place for rows in self.stored.values() for move in rows if move.state in ENDED}
-        self.ended = {place: move for place, move in self.ended.items() if place in kept}
+        kept = {(r, move.place) for r, rows in self.stored.items() for move in rows if move.state in ENDED}
+        self.ended = {key: move for key, move in self.ended.items() if key in kept}
         self.tasks = tuple(
             Task.of(r, rows, cancelling=r in self.cancelled) for r, rows in self.stored.items()
         )
@@ -125,6 +128,11 @@ class World:
             case ("cancel",):
                 self.cancelled.update(self.stored)
                 self.tasks = tuple(replace(task, cancelling=True) for task in self.tasks)
+            case ("cancel last",):
+                self.cancelled.add(max(self.stored))
+                self.tasks = (*self.tasks[:-1], replace(self.tasks[-1], cancelling=True))
+            case ("replace", place, paths) if place in kafka.logs:
+                self.replace(place, paths)
             case ("store",):
                 self.store()
             case ("lag", seconds):
@@ -132,8 +140,20 @@ class World:
             case (name, *_):
                 self.mishaps.add(name)
 
+    def replace(self, place: PartitionId, paths: list[str | None]) -> None:
+        """Another request moves the partition between log directories, as an earlier one does."""
+        move = self.move(place)
+        if move.state in ENDED or move.before != move.after:
+            return
+        self.replaced.add(place)
+        request_id = max(self.stored) + 1
+        here = tuple(self.kafka.held.get((place, broker), PATHS[0]) for broker in move.before)
+        new = dir_move(place[1], move.before, tuple(paths[: len(move.before)]), here)
+        self.stored[request_id] = (new,)
+        self.tasks = (*self.tasks, Task.of(request_id, (new,), cancelling=False))
+
     def move(self, place: PartitionId) -> Move:
-        return next(task.moves[place] for task in self.tasks if place in task.moves)
+        return [task.moves[place] for task in self.tasks if place in task.moves][-1]
 
     def tick(self) -> None:
         """One round of the executor, cut off where a mishap says so."""
@@ -187,7 +207,7 @@ class World:
     def check_limits(self) -> None:
         busy: Counter[int] = Counter()
         for place, log in self.kafka.logs.items():
-            if place in self.foreign | self.interrupted:
+            if place in self.foreign | self.interrupted | self.replaced:
                 continue
             copying = {b for b in log.adding if b not in log.isr}
             copying |= {b for (p, b) in self.kafka.futures if p == place}
@@ -203,11 +223,11 @@ class World:
                 if move.state not in ENDED:
                     assert place not in task.active or move.state != "waiting"
                     continue
-                known = self.ended.get(place)
-                if known is None:
-                    self.ended[place] = move
+                key = (task.request_id, place)
+                if key not in self.ended:
+                    self.ended[key] = move
                     self.check_end(place, move)
-                assert self.ended[place].state == move.state
+                assert self.ended[key].state == move.state
 
     def check_end(self, place: PartitionId, move: Move) -> None:
         log = self.kafka.logs[place]
@@ -224,6 +244,8 @@ class World:
         assert move.error_message
         if log.target == move.after and place not in self.foreign:
             raise AssertionError(f"{move} is left behind")
+        if "has replaced it" in move.error_message:
+            return
         for broker, path in move.placements.items():
             future = self.kafka.futures.get((place, broker))
             if future is not None and future[0] == path and broker in self.kafka.alive:
@@ -232,14 +254,19 @@ class World:
                 )
 
 
-def dir_move(partition: int, replicas: tuple[int, ...], dirs: tuple[str | None, ...]) -> Move:
+def dir_move(
+    partition: int,
+    replicas: tuple[int, ...],
+    dirs: tuple[str | None, ...],
+    here: tuple[str, ...] | None = None,
+) -> Move:
     return Move(
         topic="t",
         partition=partition,
         topic_id="id",
         before=replicas,
         after=replicas,
-        before_log_dirs=(PATHS[0],) * len(replicas),
+        before_log_dirs=(PATHS[0],) * len(replicas) if here is None else here,
         after_log_dirs=dirs,
     )
 
@@ -251,6 +278,7 @@ INTERRUPTED: list[tuple[tuple[Any, ...], int]] = [(("crash between",), 0), (("ki
 
 @settings(max_examples=300)
 @example((dir_move(0, (2, 1), ("/b", None)), dir_move(1, (1,), ("/b",)), REPLICA_MOVE), INTERRUPTED, 0)
+@example((dir_move(0, (2, 1), ("/b", "/b")),), [(("replace", ("t", 0), ["/a", None, None]), 9)], 0)
 @given(moves(), st.lists(st.tuples(EVENTS, st.integers(0, 3)), max_size=25), st.integers(0, 1))
 def test_every_move_ends_once_and_as_it_says(
     rows: tuple[Move, ...], events: list[tuple[tuple[Any, ...], int]], two_requests: int
@@ -274,7 +302,7 @@ def test_every_move_ends_once_and_as_it_says(
         assert world.kafka.now < deadline, [
             m for t in world.tasks for m in t.moves.values() if m.state not in ENDED
         ]
-    assert world.ended.keys() == {move.place for move in rows}
+    assert world.ended.keys() == {(r, move.place) for r, moves in world.stored.items() for move in moves}
     assert all(
         log.target != move.after
         for move in rows

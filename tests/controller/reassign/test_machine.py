@@ -307,6 +307,94 @@ def test_a_log_directory_that_goes_offline_fails_the_move() -> None:
     assert story.intents == {1: frozenset({P0})}, "why it is taken back must outlive this controller"
 
 
+# -- a later request for the same partition -----------------------------------------------------------------------
+
+
+def placed(path: str, *, before: str = "/a", **fields: Any) -> Move:
+    """A move of broker 1's replica to a log directory."""
+    return a_move((1,), (1,), before_log_dirs=(before,), after_log_dirs=(path,), **fields)
+
+
+def joined(story: Story, move: Move) -> None:
+    """Another request, the second."""
+    story.tasks = (*story.tasks, Task.of(2, (move,), cancelling=False))
+
+
+def both(story: Story) -> list[str]:
+    return [task.moves[P0].state for task in story.tasks]
+
+
+@pytest.mark.parametrize("path", ["/a", "/c"])
+def test_a_later_request_gets_the_slot_of_the_one_that_it_replaces(path: str) -> None:
+    story = Story(placed("/b"), limits=replace(LIMITS, per_broker=1, total=1))
+    assert story.tick() == [MoveToLogDir(P0, 1, "/b")]
+    story.directories = dirs(story.now + 0.9, b1=LocalReplica("/a", 10, "/b", 5))
+    story.tick()
+    joined(story, placed(path))
+    assert story.tick() == [MoveToLogDir(P0, 1, path)]
+    assert both(story) == ["cancelled", "starting"]
+    assert story.intents == {2: frozenset({P0})}
+    assert (story.move().error_code, story.move().error_message) == (
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        "request 2 has replaced it",
+    )
+    story.directories = dirs(story.now + 0.9, b1=LocalReplica(path, 10))
+    story.shows((1,))
+    assert [*story.tick(), *story.tick()] == []
+    assert both(story) == ["cancelled", "done"]
+
+
+def test_a_later_request_waits_for_the_rollback_of_an_earlier_one() -> None:
+    story = Story(placed("/b"))
+    story.tick()
+    story.cancel()
+    joined(story, placed("/c"))
+    story.directories = dirs(story.now + 0.9, b1=LocalReplica("/a", 10, "/b", 5))
+    assert story.tick(seconds=2.0) == []
+    story.directories = dirs(story.now + 0.9, b1=LocalReplica("/a", 10, "/b", 5))
+    assert story.tick() == [CancelLogDirMove(P0, 1, "/a")]
+    assert both(story) == ["starting", "waiting"]
+    story.directories = dirs(story.now + 0.9, b1=LocalReplica("/a", 10))
+    story.shows((1,))
+    assert story.tick(seconds=2.0) == [MoveToLogDir(P0, 1, "/c")]
+    assert both(story) == ["cancelled", "starting"]
+
+
+def test_of_two_requests_that_wait_the_later_one_begins() -> None:
+    story = Story(placed("/b"), limits=replace(LIMITS, per_broker=0))
+    joined(story, placed("/c"))
+    assert story.tick() == []
+    assert both(story) == ["cancelled", "waiting"]
+
+
+def test_a_request_that_is_cancelled_before_it_begins_replaces_nothing() -> None:
+    story = Story(placed("/b"))
+    story.tick()
+    joined(story, placed("/c"))
+    first, second = story.tasks
+    story.tasks = (first, replace(second, cancelling=True))
+    assert story.tick() == []
+    assert both(story) == ["placing", "cancelled"]
+
+
+def test_a_request_whose_directory_is_offline_replaces_nothing() -> None:
+    story = Story(placed("/b"))
+    story.tick()
+    joined(story, placed("/c"))
+    story.directories = dirs(story.now, {1: frozenset({"/c"})}, b1=LocalReplica("/a", 10, "/b", 5))
+    assert story.tick() == []
+    assert both(story) == ["placing", "failed"]
+
+
+def test_a_controller_that_takes_over_completes_the_replacement() -> None:
+    story = Story(placed("/b", state="placing"))
+    joined(story, placed("/c", state="starting"))
+    # The controller before it died when it had stored the second one, and asked for nothing.
+    story.directories = dirs(story.now + 0.9, b1=LocalReplica("/a", 10, "/b", 5))
+    assert story.tick() == [MoveToLogDir(P0, 1, "/c")]
+    assert both(story) == ["cancelled", "starting"]
+
+
 # -- back ---------------------------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,8 @@
 """Which moves of which requests begin, continue and end: from the state of the cluster to instructions for Kafka. PURE.
 
-Moves begin in the order of requests and of their partitions, as soon as all brokers involved have room. The caller
-stores moves as ``starting`` before it carries out their instructions, so the next controller knows what Kafka may have
-been asked for.
+Moves begin in the order of requests and of their partitions, as soon as all brokers involved have room. One whose
+partition an earlier request moves replaces that request's move, and gets its slots. The caller stores moves as
+``starting`` before it carries out their instructions, so the next controller knows what Kafka may have been asked for.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Start,
     Withdraw,
 )
+from spark_ordered_kafka.controller.reassign.machine.rivals import Rivals
 from spark_ordered_kafka.controller.reassign.machine.steps import forbids_directory, starting, step
 from spark_ordered_kafka.controller.reassign.machine.tasks import BEGUN, Advance, Failure, Memory, Task
 from spark_ordered_kafka.controller.reassign.machine.tracking import (
@@ -61,6 +62,11 @@ class _Headroom:
         if begins:
             self.beginning.update(brokers)
 
+    def give_back(self, brokers: Collection[int]) -> None:
+        if brokers:
+            self.total -= 1
+            self.brokers.subtract(brokers)
+
     def has(self, brokers: Collection[int]) -> bool:
         return not brokers or (
             self.total < self.limits.total
@@ -85,12 +91,14 @@ def advance(
     turn = _Turn(View(seen, limits, away), memory)
     continued = [turn.proceed(task) for task in tasks]
     headroom = _occupied(continued, turn.trackers, seen, limits)
-    begun = tuple(
-        task if task.request_id in held and not task.cancelling else turn.begin(task, headroom)
-        for task in continued
-    )
+    rivals = Rivals.of(continued)
+    for task in continued:
+        if task.request_id not in held or task.cancelling:
+            rivals.tasks[task.request_id] = turn.begin(task, headroom, rivals)
+    for task, place, by in list(rivals.replaced(held)):
+        rivals.tasks[task.request_id] = turn.replace(rivals.tasks[task.request_id], place, by)
     return Advance(
-        begun,
+        tuple(rivals.tasks.values()),
         Memory(away, turn.trackers),
         tuple(turn.asks),
         {request: frozenset(places) for request, places in turn.intents.items()},
@@ -131,9 +139,9 @@ class _Turn:
                 self.look.add(place[0])
         return task.with_moves(changed)
 
-    def begin(self, task: Task, headroom: _Headroom) -> Task:
+    def begin(self, task: Task, headroom: _Headroom, rivals: Rivals) -> Task:
         """Begin waiting moves as far as there is room; end those that cannot begin."""
-        changed = _beginning(task, self.view, headroom)
+        changed = _beginning(task, self.view, headroom, rivals)
         for place, (move, tracker) in changed.items():
             if move.state not in BEGUN:
                 continue
@@ -142,6 +150,16 @@ class _Turn:
             if move.state == "starting":
                 self.asks += [Ask(task.request_id, instruction) for instruction in starting(move)]
         return task.with_moves({place: move for place, (move, _) in changed.items()})
+
+    def replace(self, task: Task, place: PartitionId, by: int) -> Task:
+        """End a move, without a rollback: request ``by`` has begun to move the partition, or is about to."""
+        key = (task.request_id, place)
+        tracker = self.trackers.pop(key, Tracker())
+        move, tracker = ended(task.moves[place], tracker, self.view.seen.at, f"request {by} has replaced it")
+        if place in task.active and move.state == "failed":
+            self.failures.append(Failure(task.request_id, move, story(tracker)))
+        self.asks = [ask for ask in self.asks if (ask.request_id, ask.instruction.place) != key]
+        return task.with_moves({place: move})
 
 
 def with_responses(
@@ -254,11 +272,13 @@ def _placing(task: Task, move: Move) -> Collection[int]:
     return [broker for broker in task.receiving[move.place] if broker in placements] if placements else ()
 
 
-def _beginning(task: Task, view: View, headroom: _Headroom) -> dict[PartitionId, Tracked]:
+def _beginning(task: Task, view: View, headroom: _Headroom, rivals: Rivals) -> dict[PartitionId, Tracked]:
     """Moves that begin now, and those that end without having begun."""
     changed: dict[PartitionId, Tracked] = {}
     for place in task.waiting:
-        if not task.cancelling and headroom.total >= headroom.limits.total and task.receiving[place]:
+        before = rivals.begun_before(task, place) if place in rivals.places else []
+        full = headroom.total >= headroom.limits.total and task.receiving[place] and not before
+        if not task.cancelling and (full or rivals.has_to_wait(task, place)):
             continue
         move = task.moves[place]
         if is_in_progress(move, view.seen):
@@ -269,9 +289,15 @@ def _beginning(task: Task, view: View, headroom: _Headroom) -> dict[PartitionId,
         if task.cancelling:
             changed[place] = ended(move, Tracker(), view.seen.at)
             continue
+        slots = [_copying(one, one.moves[place], view.seen) for one in before]
+        for brokers in slots:
+            headroom.give_back(brokers)
         after = _begun(task, move, view, headroom)
         if after is not None:
             changed[place] = after
+        if after is None or after[0].state in ENDED:
+            for brokers in slots:
+                headroom.take(brokers, begins=False)
     return changed
 
 

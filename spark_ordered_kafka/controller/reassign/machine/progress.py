@@ -22,7 +22,8 @@ _IN_PROGRESS = ErrorCode.REASSIGNMENT_IN_PROGRESS
 
 
 class Row(NamedTuple):
-    """Progress of one replica, in bytes: each that receives, or if no data is copied, the preferred leader.
+    """Progress of one replica, in bytes: each that receives; if no data is copied, each with a log directory, or else the
+    preferred leader.
 
     ``log_dir`` is the requested one, None: any.
     """
@@ -168,5 +169,5 @@ def _bytes(move: Move) -> list[tuple[int, int, int]]:
     """Broker, bytes copied, and bytes in all."""
     receiving = move.receiving
     if not receiving:
-        return [(broker, 1 if move.state == "done" else 0, 1) for broker in move.after[:1]]
+        return [(broker, 1 if move.state == "done" else 0, 1) for broker in move.placements or move.after[:1]]
     return [(broker, *move.copied.get(broker, (0, UNKNOWN))) for broker in receiving]

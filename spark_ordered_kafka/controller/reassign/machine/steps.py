@@ -100,7 +100,8 @@ def _taken_over(move: Move, tracker: Tracker, view: View) -> Step:
         if directories.at == NEVER or not directories.answered.issuperset(asked):
             # It may be copying already, so it keeps its slot until the directories are known.
             return Step(move, tracker)
-        if any(directories.of(move.place, b).future_path == path for b, path in move.placements.items()):
+        # Also a copy to another directory, which it replaces.
+        if any(directories.of(move.place, broker).future_path is not None for broker in move.placements):
             return Step(move, replace(tracker, asked_at=view.seen.at), starting(move))
     return _after(Event.NEVER_ASKED, move, tracker, view)
 
@@ -219,8 +220,12 @@ def _stop_copying(move: Move, tracker: Tracker, view: View) -> tuple[tuple[Instr
             continue
         held = directories.of(move.place, broker)
         asked = max(began, since(tracker.gone_since, view), tracker.placed_at.get(broker, NEVER))
-        # A copy that completes just before its cancel is copied back: that copy is cancelled, too.
-        ours = held.future_path == path or (held.future_path is not None and broker in tracker.backed)
+        # A copy that completes just before its cancel is copied back: that copy is cancelled, too, and one that the
+        # move was to replace, unless that copy has replaced the move's own.
+        replaced = move.before == move.after and broker not in tracker.copying
+        ours = held.future_path == path or (
+            held.future_path is not None and (replaced or broker in tracker.backed)
+        )
         if directories.at <= asked or broker not in directories.answered:
             copying = True
         elif held.path is not None and ours:
