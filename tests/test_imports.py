@@ -73,7 +73,7 @@ PURE = (
     "controller/change/planning.py",
     "controller/change/protocol.py",
     "controller/placement/**/*.py",
-    "controller/reassign/log_dirs/move_checks.py",
+    "controller/reassign/log_dirs/move_plan.py",
     "controller/reassign/machine/*.py",
     "controller/state/change.py",
     "controller/state/reassignment_records.py",

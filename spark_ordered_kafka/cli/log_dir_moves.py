@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.reassign_options import LogDirsThrottleOption, NoWaitOption, TimeoutOption
 from spark_ordered_kafka.errors import ConfigError, ErrorCode
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def move(
     broker: BrokerOption = None,
     log_dir: LogDirOption = None,
     replica_log_dirs_json_file: JsonFileOption = None,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return once the moves have begun; the brokers continue.")
-    ] = False,
+    replica_alter_log_dirs_throttle: LogDirsThrottleOption = None,
+    timeout: TimeoutOption = None,
+    no_wait: NoWaitOption = False,
     validate_only: common.ValidateOption = False,
     controller: common.ControllerOption = None,
     command_config: common.CommandConfigOption = None,
@@ -64,14 +65,21 @@ def move(
 ) -> None:
     """Move replicas to other log directories of their brokers, and show how far they are: all, or none if one is refused.
 
-    Naming the directory in which a replica already is cancels a running move of it.
+    They are a request of ordered-kafka reassign: reassign status shows it, reassign cancel takes it back. Naming the directory
+    in which a replica already is cancels a running move of it alone. Ctrl-C stops watching; the moves continue.
     """
-    from spark_ordered_kafka.cli.log_dir_progress import follow_moves
+    from spark_ordered_kafka.cli.log_dir_progress import follow_moves, placements
+    from spark_ordered_kafka.cli.reassign_outcomes import failures, followed
     from spark_ordered_kafka.client.schemas import ReplicaLogDirsRequest
 
     with common.connected(controller, reason, command_config=command_config) as client:
         rows = _replicas(topic, partition, broker, log_dir, replica_log_dirs_json_file)
-        request = ReplicaLogDirsRequest(replicas=rows, validate_only=validate_only)
+        request = ReplicaLogDirsRequest(
+            replicas=rows,
+            replica_alter_log_dirs_throttle=replica_alter_log_dirs_throttle,
+            validate_only=validate_only,
+            timeout_ms=timeout,
+        )
         answer = client.alter_replica_log_dirs(request)
         failed = _report_refused(answer)
         if failed or validate_only or no_wait:
@@ -82,11 +90,18 @@ def move(
                 for row, outcome in zip(rows, answer.replicas, strict=True):
                     if outcome.error_code == ErrorCode.NONE:
                         typer.echo(f"{_shown(row)} {done} to {row.log_dir}")
+                if answer.request_id is not None:
+                    typer.echo(f"Request id: {answer.request_id}")
             if failed:
                 raise typer.Exit(common.REFUSED)
             return
-        placements = follow_moves(client, rows)
-    _report(placements, output)
+        if answer.request_id is None:
+            found = follow_moves(client, rows)
+        else:
+            for line in failures(followed(client, answer.request_id)):
+                typer.echo(f"error: {line}", err=True)
+            found = placements(client, rows)
+    _report(found, output)
 
 
 def verify(

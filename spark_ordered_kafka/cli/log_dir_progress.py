@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
-from rich.console import Console
-from rich.progress import DownloadColumn
-
-from spark_ordered_kafka.cli.follow import Extent, Show, bar, follow, lines
+from spark_ordered_kafka.cli.follow import follow, lines
 from spark_ordered_kafka.cli.units import shown_bytes
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import ReplicaLogDir, ReplicaLogDirView
@@ -60,14 +56,6 @@ class Placement:
             f"lag {view.temporary_replica_offset_lag}"
         )
 
-    @property
-    def copied(self) -> tuple[int, int]:
-        """Bytes copied, and bytes in all."""
-        size = self.view.current_replica_size or 0
-        if self.status == "in_progress":
-            return min(self.view.temporary_replica_size or 0, size), size
-        return (size, size) if self.status == "completed" else (0, size)
-
 
 def placements(client: ControllerClient, rows: Sequence[ReplicaLogDir]) -> list[Placement]:
     """Current log directories of the replicas. For a missing one, the view has the error."""
@@ -94,13 +82,14 @@ def follow_moves(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Placement]:
-    """Show progress on stderr until no replica is being moved; return the last placements.
+    """Show progress on stderr until no replica is being moved; return the last placements. For moves without a request to
+    reassign partitions: an older controller has asked the brokers itself.
 
     Waits for brokers that are down. A deleted topic or a failed log directory ends the wait. Raises as ``follow`` does.
     """
     return follow(
         lambda: placements(client, rows),
-        _display(),
+        lines(_summary),
         lambda before, now: before is not None and all(map(_has_ended, before, now)),
         unfinished="the brokers complete the moves that have begun",
         clock=clock,
@@ -164,27 +153,6 @@ def _absent(row: ReplicaLogDir, error: RequestError | None) -> ReplicaLogDirView
         temporary_replica_log_dir=None,
         temporary_replica_offset_lag=None,
     )
-
-
-def _display() -> AbstractContextManager[Show[list[Placement]]]:
-    """A bar over the bytes on a terminal, elsewhere a line now and then."""
-    if Console(stderr=True).is_terminal:
-        return bar(_extent, DownloadColumn(binary_units=True))
-    return lines(_line)
-
-
-def _extent(found: Sequence[Placement]) -> Extent:
-    done, total = _copied(found)
-    return Extent(_summary(found), done, max(1, total))
-
-
-def _line(found: Sequence[Placement]) -> str:
-    done, total = _copied(found)
-    return f"{_summary(found)}: {shown_bytes(done)} of {shown_bytes(total)}"
-
-
-def _copied(found: Sequence[Placement]) -> tuple[int, int]:
-    return sum(one.copied[0] for one in found), sum(one.copied[1] for one in found)
 
 
 def _summary(found: Sequence[Placement]) -> str:

@@ -15,7 +15,9 @@ from spark_ordered_kafka.cli.reassign_options import (
     MAX_BYTES,
     REASSIGNMENT_JSON_FILE,
     JsonFileOption,
+    LogDirsThrottleOption,
     NoWaitOption,
+    TimeoutOption,
 )
 from spark_ordered_kafka.cli.reassign_outcomes import follow_to_end, raise_unless_accepted
 from spark_ordered_kafka.cli.reassign_plan import plan
@@ -61,16 +63,7 @@ def execute(
             show_default="no limit",
         ),
     ] = None,
-    replica_alter_log_dirs_throttle: Annotated[
-        int | None,
-        typer.Option(
-            metavar="B",
-            min=1,
-            max=MAX_BYTES,
-            help="Bytes per second that each broker may copy between its log directories.",
-            show_default="no limit",
-        ),
-    ] = None,
+    replica_alter_log_dirs_throttle: LogDirsThrottleOption = None,
     additional: Annotated[
         bool, typer.Option("--additional", help="Begin though other reassignments are in progress.")
     ] = False,
@@ -83,12 +76,7 @@ def execute(
     no_elect_leaders: Annotated[
         bool, typer.Option("--no-elect-leaders", help="Do not elect preferred leaders at the end.")
     ] = False,
-    timeout: Annotated[
-        int | None,
-        typer.Option(
-            metavar="MS", min=1, max=600_000, help="Milliseconds that the controller may take to begin."
-        ),
-    ] = None,
+    timeout: TimeoutOption = None,
     no_wait: NoWaitOption = False,
     validate_only: common.ValidateOption = False,
     controller: common.ControllerOption = None,

@@ -30,3 +30,24 @@ RequestOption = Annotated[
     ),
 ]
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Return once it has begun.")]
+LogDirsThrottleOption = Annotated[
+    int | None,
+    typer.Option(
+        "--replica-alter-log-dirs-throttle",
+        metavar="B",
+        min=1,
+        max=MAX_BYTES,
+        help="Bytes per second that each broker may copy between its log directories.",
+        show_default="no limit",
+    ),
+]
+TimeoutOption = Annotated[
+    int | None,
+    typer.Option(
+        "--timeout",
+        metavar="MS",
+        min=1,
+        max=600_000,
+        help="Milliseconds that the controller may take to begin.",
+    ),
+]

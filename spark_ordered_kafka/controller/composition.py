@@ -12,10 +12,13 @@ from spark_ordered_kafka.controller.monitoring.reassignments import Reassignment
 from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.reassign.execution.executor import Executor
 from spark_ordered_kafka.controller.reassign.execution.leader_term import LeaderTerm
+from spark_ordered_kafka.controller.reassign.log_dirs.moves import LogDirMoves
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import ReplicaSelection
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_status import ReplicaLags
 from spark_ordered_kafka.controller.reassign.log_dirs.service import LogDirService
+from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import MetadataAgreement
 from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
+from spark_ordered_kafka.controller.reassign.requests.policy_checks import PolicyChecks
 from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries
 from spark_ordered_kafka.controller.reassign.requests.replication import ReplicationFactors
 from spark_ordered_kafka.controller.reassign.requests.service import ReassignmentRequests
@@ -30,6 +33,7 @@ from spark_ordered_kafka.controller.zk.session import Session
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
+from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.replica_ends import ReplicaEnds
 
 _RETRY = 0.5
@@ -69,6 +73,7 @@ class ReplicaServices:
     replication: ReplicationFactors
     plans: ReassignmentPlans
     log_dirs: LogDirService
+    log_dir_moves: LogDirMoves
     lags: ReplicaLags
 
 
@@ -122,7 +127,7 @@ def replica_services(
         clock,
         timeout=timeout,
     )
-    reading, moving = LogDirs(admin.requests, timeout=read_timeout), LogDirs(admin.requests, timeout=timeout)
+    reading = LogDirs(admin.requests, timeout=read_timeout)
     return ReplicaServices(
         reassigner=reassigner,
         reassignments=requests,
@@ -142,6 +147,15 @@ def replica_services(
         plans=ReassignmentPlans(
             admin, znodes, capacities, store, retired_factor=retired_factor, timeout=timeout
         ),
-        log_dirs=LogDirService(admin, selection, reading, moving, store),
+        log_dirs=LogDirService(selection, reading),
+        log_dir_moves=LogDirMoves(
+            admin,
+            reading,
+            Reassignments(admin.requests, timeout=timeout),
+            store,
+            requests,
+            MetadataAgreement(admin.requests, store, clock, timeout=timeout),
+            PolicyChecks(admin, znodes, policy, timeout),
+        ),
         lags=ReplicaLags(selection, ReplicaEnds(admin.requests, clock, timeout=read_timeout), clock),
     )

@@ -214,6 +214,7 @@ class ControllerService:
         self.reassigner, self.reassignments = services.reassigner, services.reassignments
         self.reassignment_queries, self.replication = services.queries, services.replication
         self.plans, self.log_dirs, self.lags = services.plans, services.log_dirs, services.lags
+        self.log_dir_moves = services.log_dir_moves
 
     def _set_up_background(self, znodes: Znodes) -> None:
         settings = self.settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -412,7 +413,9 @@ def test_a_leader_and_a_follower_move_under_a_writer(
             fill(three_brokers.bootstrap_servers, topic, 2_000_000)
             code, out, _ = cli("log-dirs", "move", *from_file, "--no-wait")
             assert code == 0
-            assert [line.split(" to ")[1] for line in out.splitlines()] == [row["log_dir"] for row in rows]
+            *lines, last = out.splitlines()
+            assert [line.split(" to ")[1] for line in lines] == [row["log_dir"] for row in rows]
+            assert re.fullmatch(r"Request id: \d+", last)
 
             def in_motion() -> bool:
                 return all(
@@ -439,7 +442,7 @@ def test_a_leader_and_a_follower_move_under_a_writer(
         # Asked for again, it is followed to its end.
         code, out, err = cli("log-dirs", "move", *from_file)
         assert (code, out.count("is there")) == (0, 2)
-        assert "replicas in their log directories, lag " in err
+        assert f"request {last.split()[-1]}: 1 of 1 partition done" in err
         written = len(writer.acknowledged)
         await_true(lambda: len(writer.acknowledged) > written + 50, "the writer goes on")
     assert cli("log-dirs", "verify", *from_file)[0] == 0
@@ -554,13 +557,14 @@ def test_a_replica_that_is_being_reassigned_is_left_alone(controller: InProcess,
     )
     try:
         row = replica(topic, 1, other(controller, topic, 1))
-        ((error, message),) = moved(controller, row)
-        assert (error, f"request {record.request_id}" in message) == ("REASSIGNMENT_IN_PROGRESS", True)
-        # One that stays, and one whose turn has not come.
+        # Also one that stays on its broker, and one whose turn has not come.
         await_replica(controller, topic, 1, partition=1)
         stays = replica(topic, 2, other(controller, topic, 2))
         waits = replica(topic, 1, row["log_dir"], partition=1)
-        assert moved(controller, stays, waits, validate_only=True) == [("NONE", ""), ("NONE", "")]
+        for more in ({}, {"validate_only": True}):
+            for error, message in moved(controller, row, stays, waits, **more):
+                assert error == "REASSIGNMENT_IN_PROGRESS"
+                assert f"by request {record.request_id}: wait for its end, or cancel it" in message
     finally:
         store.delete(record.request_id)
 

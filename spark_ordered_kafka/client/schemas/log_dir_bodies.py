@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from spark_ordered_kafka.client.schemas.base import Answer, Int32, Many, Request, Result, TimeoutMs
+from spark_ordered_kafka.client.schemas.reassignments import Rate
 
 
 class LogDirReplica(Answer):
@@ -57,9 +58,14 @@ class ReplicaLogDir(Request):
 
 
 class ReplicaLogDirsRequest(Request):
-    """``POST /v1/replica-log-dirs`` (KIP-113 alterReplicaLogDirs). ``timeout_ms``: how long brokers may take to begin."""
+    """``POST /v1/replica-log-dirs`` (KIP-113 alterReplicaLogDirs). ``timeout_ms``: how long brokers may take to begin.
+
+    ``replica_alter_log_dirs_throttle`` limits what every broker copies between its log directories meanwhile, in bytes per
+    second; without it nothing is limited.
+    """
 
     replicas: Many[ReplicaLogDir]
+    replica_alter_log_dirs_throttle: Rate | None = None
     validate_only: bool = False
     timeout_ms: TimeoutMs | None = None
 
@@ -73,9 +79,14 @@ class ReplicaResult(Result):
 
 
 class ReplicaLogDirsResult(Answer):
-    """Answer of ``POST /v1/replica-log-dirs``: each move that has begun, or why not."""
+    """Answer of ``POST /v1/replica-log-dirs``: each move that has begun or waits for others, or why not.
+
+    ``request_id``: the request to reassign partitions that moves them. None when there is none: all replicas are in place, some
+    were refused, nothing was to be done because of ``validate_only``, or an older controller has asked the brokers itself.
+    """
 
     replicas: list[ReplicaResult]
+    request_id: int | None = None
 
 
 class ReplicaLogDirView(ReplicaResult):

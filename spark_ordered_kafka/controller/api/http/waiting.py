@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.http.items import retrieve_exception
+from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries
 from spark_ordered_kafka.controller.reassign.requests.replication import Moving, ReplicationFactors
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.change import FinishedChange
@@ -106,6 +107,35 @@ async def await_replicas(
         late = UnavailableError(f"its replicas are still being moved after {wait:g} s: {how}")
         found[index] = result(schemas.TopicResult, late, topic=one.topic)
     return found
+
+
+async def await_begun(
+    queries: ReassignmentQueries, answer: schemas.ReplicaLogDirsResult, wait: float
+) -> schemas.ReplicaLogDirsResult:
+    """The answer once the moves of its request have begun, but for those that wait for others, or ``wait`` seconds later.
+    Replicas whose moves have failed by then have the error."""
+    if answer.request_id is None:
+        return answer
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            view = await run_in_threadpool(queries.view, answer.request_id)
+        except OrderedKafkaError:
+            return answer  # the request is stored, and its status says later how it is
+        if view.complete or view.waiting == 0 or view.moving or time.monotonic() >= deadline:
+            break
+        await asyncio.sleep(_FIRST_PAUSE)
+    failed = {
+        (row.topic, row.partition): row
+        for row in view.replicas
+        if row.error_code not in (ErrorCode.NONE, ErrorCode.REASSIGNMENT_IN_PROGRESS)
+    }
+    rows = []
+    for row in answer.replicas:
+        error = failed.get((row.topic, row.partition))
+        fields = {} if error is None else error.model_dump(include=set(schemas.Result.model_fields))
+        rows.append(updated(row, **fields))
+    return updated(answer, replicas=rows)
 
 
 def _ended(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query
+from fastapi.concurrency import run_in_threadpool
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.filters import numbers, texts
 from spark_ordered_kafka.controller.api.http.rights import on_cluster
+from spark_ordered_kafka.controller.api.http.waiting import await_begun
 from spark_ordered_kafka.controller.service import ControllerService
+
+_BEGIN_WAIT = 10.0
+"""Seconds that moves have to begin, for requests without ``timeout_ms``: other moves may be in all slots for long."""
 
 Filter = Annotated[
     list[str] | None, Query(description="May be repeated, or hold several values with commas.")
@@ -51,9 +58,14 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         "/v1/replica-log-dirs",
         dependencies=[Depends(service.confirm_active), on_cluster(service, Operation.ALTER)],
     )
-    def move_replicas(request: schemas.ReplicaLogDirsRequest) -> schemas.ReplicaLogDirsResult:
+    async def move_replicas(
+        request: schemas.ReplicaLogDirsRequest, caller: Annotated[Caller, Depends(caller_of)]
+    ) -> schemas.ReplicaLogDirsResult:
         """Move replicas to other log directories of their brokers, all or none; a move to the current one cancels another."""
-        return service.log_dirs.move(request)
+        began, timeout = time.monotonic(), _seconds(request.timeout_ms)
+        answer = await run_in_threadpool(service.log_dir_moves.move, request, principal=caller.principal)
+        left = _BEGIN_WAIT if timeout is None else began + timeout - time.monotonic()
+        return await await_begun(service.reassignment_queries, answer, left)
 
     @app.get("/v1/replica-status", dependencies=described)
     def get_replica_status(

@@ -1,4 +1,4 @@
-"""Log directories of brokers, what is in them, and moves of replicas between those of one broker (KIP-113)."""
+"""Log directories of brokers and what is in them (KIP-113)."""
 
 from __future__ import annotations
 
@@ -6,25 +6,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.reassign.log_dirs.move_checks import (
-    Known,
-    check_number,
-    missing,
-    refusals,
-    results,
-)
+from spark_ordered_kafka.controller.reassign.log_dirs.move_plan import missing
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import (
     ReplicaSelection,
     Selected,
     known_are,
     not_hosted,
 )
-from spark_ordered_kafka.controller.reassign.machine.tasks import BEGUN
-from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.controller.results import result
-from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.requests import refusal
 from spark_ordered_kafka.kafka.values import (
@@ -39,30 +29,15 @@ from spark_ordered_kafka.updates import updated
 
 
 class LogDirService:
-    """Reads log directories, and starts moves between them. Rows of a broker that does not answer have its error.
+    """Reads log directories. Rows of a broker that does not answer have its error.
 
     Filters and refusals are those of :class:`ReplicaSelection`. ``timeout`` is in seconds, for the brokers' answers; None: that
-    of ``reading`` or ``moving``.
-
-    Args:
-        reading: for reads; its timeout is short, since callers wait for a broker that hangs.
-        moving: for moves; its timeout is long, since a broker may take long to begin thousands of moves.
-        store: requests to reassign partitions.
+    of ``reading``, which is short, since callers wait for a broker that hangs.
     """
 
-    def __init__(
-        self,
-        admin: KafkaAdmin,
-        selection: ReplicaSelection,
-        reading: LogDirs,
-        moving: LogDirs,
-        store: ReassignmentStore,
-    ) -> None:
-        self._admin = admin
+    def __init__(self, selection: ReplicaSelection, reading: LogDirs) -> None:
         self._selection = selection
         self._reading = reading
-        self._moving = moving
-        self._store = store
 
     def describe(
         self,
@@ -103,56 +78,15 @@ class LogDirService:
         """Current and future log directories of replicas (describeReplicaLogDirs)."""
         selected = list(self._selection.replicas(topics, partitions, brokers))
         answers = self._reading.describe_each(
-            _by_broker((row.topic, row.partition, row.broker) for row in selected if row.hosted),
+            by_broker((row.topic, row.partition, row.broker) for row in selected if row.hosted),
             timeout=timeout,
         )
         held = local_replicas(answers)
         return schemas.ReplicaLogDirList(replicas=[_replica_view(row, answers, held) for row in selected])
 
-    def move(self, request: schemas.ReplicaLogDirsRequest) -> schemas.ReplicaLogDirsResult:
-        """Start moving replicas to other log directories of their brokers: all of them, or none (alterReplicaLogDirs).
 
-        Naming a replica's current directory cancels its move. Raises RequestError INVALID_REQUEST for no replicas or too
-        many.
-        """
-        rows = request.replicas
-        check_number(rows)
-        timeout = None if request.timeout_ms is None else request.timeout_ms / 1000
-        refused = refusals(rows, self._known(rows, timeout))
-        if refused or request.validate_only:
-            return results(rows, refused, whole=True)
-        failures = self._moving.alter(
-            {(row.topic, row.partition, row.broker): row.log_dir for row in rows}, timeout=timeout
-        )
-        failed = {
-            index: failures[row.topic, row.partition, row.broker]
-            for index, row in enumerate(rows)
-            if (row.topic, row.partition, row.broker) in failures
-        }
-        return results(rows, failed, whole=False)
-
-    def _known(self, rows: Collection[schemas.ReplicaLogDir], timeout: float | None) -> Known:
-        topics = describe(self._admin, (row.topic for row in rows))
-        alive = {broker.id for broker in self._admin.brokers()}
-        wanted = _by_broker(
-            (row.topic, row.partition, row.broker)
-            for row in rows
-            if row.broker in alive and row.topic in topics
-        )
-        found = self._reading.describe_each(wanted, timeout=timeout)
-        return Known(topics, alive, found, self._reassigned())
-
-    def _reassigned(self) -> dict[Replica, int]:
-        """Replica -> id of the request that is adding, moving or removing it."""
-        return {
-            (*move.place, broker): request_id
-            for request_id, move in self._store.pending().values()
-            if move.state in BEGUN
-            for broker in (*move.receiving, *move.removing)
-        }
-
-
-def _by_broker(replicas: Iterable[Replica]) -> dict[int, dict[str, set[int]]]:
+def by_broker(replicas: Iterable[Replica]) -> dict[int, dict[str, set[int]]]:
+    """Their partitions by broker and topic."""
     wanted: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for topic, partition, broker in replicas:
         wanted[broker][topic].add(partition)

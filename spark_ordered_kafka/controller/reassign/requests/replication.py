@@ -195,18 +195,6 @@ class ReplicationFactors:
     ) -> Moving:
         topic = description.topic
 
-        def check() -> None:
-            now, _ = self._topics.record(topic)
-            refuse_second(topic, now.change)
-            shown = described(self._admin, topic, record.topic_id)
-            moving = self._moving(shown)
-            if moving is not None:
-                raise _in_progress(moving)
-            if [row.replicas for row in shown.partitions] != [row.replicas for row in description.partitions]:
-                raise UnavailableError(
-                    f"topic {topic!r} got other partitions or replicas meanwhile; send the request again"
-                )
-
         moves = [
             Move(
                 topic=topic,
@@ -217,7 +205,21 @@ class ReplicationFactors:
             )
             for partition, replicas in sorted(wanted.items())
         ]
-        request_id = self._requests.take(moves, _owner(topic), check, principal=principal)
+
+        def checked() -> list[Move]:
+            now, _ = self._topics.record(topic)
+            refuse_second(topic, now.change)
+            shown = described(self._admin, topic, record.topic_id)
+            moving = self._moving(shown)
+            if moving is not None:
+                raise _in_progress(moving)
+            if [row.replicas for row in shown.partitions] != [row.replicas for row in description.partitions]:
+                raise UnavailableError(
+                    f"topic {topic!r} got other partitions or replicas meanwhile; send the request again"
+                )
+            return moves
+
+        request_id = self._requests.take(checked, _owner(topic), principal=principal)
         return Moving(topic, record.topic_id, {move.partition: move.after for move in moves}, request_id)
 
     def _moving(self, description: TopicDescription) -> Moving | None:

@@ -151,17 +151,34 @@ class ReassignmentRequests:
                 record = self._create(new, moves, _SUBMITTING)
         return taken(record.request_id, moves, warnings)
 
-    def take(self, moves: Sequence[Move], owner: str, check: Callable[[], None], *, principal: str) -> int:
-        """Take moves that the caller has planned; the id of their request, which elects no leaders at its end.
+    def take(
+        self,
+        plan: Callable[[], Sequence[Move]],
+        owner: str,
+        *,
+        principal: str,
+        key: str | None = None,
+        log_dirs_throttle: int | None = None,
+    ) -> int | None:
+        """Take moves that the caller plans; the id of their request, which elects no leaders at its end. None: no moves.
 
         Args:
+            plan: the moves; refuses by raising. No other request is taken meanwhile, and no partition change begins.
             owner: of the capacity that is reserved for them; the request becomes its owner.
-            check: refuses by raising; no other request is taken meanwhile, and no partition change begins.
+            key: idempotency key, None without one. The id is that of an earlier request with this key.
+            log_dirs_throttle: bytes per second that a broker may copy between its log directories; None: no limit.
         """
-        request = schemas.ReassignmentRequest(elect_leaders=False)
+        request = schemas.ReassignmentRequest(
+            elect_leaders=False, replica_alter_log_dirs_throttle=log_dirs_throttle
+        )
         with self._submitting, self._starting:
-            check()
-            return self._create(partial(self._record, request, principal, None, ()), moves, owner).request_id
+            earlier = self._earlier(key)
+            if earlier is not None:
+                return earlier.request_id
+            moves = plan()
+            if not moves:
+                return None
+            return self._create(partial(self._record, request, principal, key, ()), moves, owner).request_id
 
     def _create(
         self, new: Callable[[int], RequestRecord], moves: Sequence[Move], owner: str

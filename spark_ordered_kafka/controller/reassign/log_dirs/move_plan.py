@@ -1,23 +1,23 @@
-"""Checks of moves between log directories. PURE."""
+"""Checks of moves between log directories, and their moves for the reassignment machine. PURE."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import known_are, not_hosted
+from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.results import result
+from spark_ordered_kafka.controller.state.reassignment_records import ANY, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.values import (
     NO_REPLICA,
     LocalReplica,
     LogDir,
-    LogDirAnswers,
+    PartitionId,
     Replica,
-    TopicDescription,
-    local_replicas,
 )
 from spark_ordered_kafka.parsing import is_topic_name
 
@@ -26,20 +26,34 @@ MAX_REPLICAS = 10_000
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known about the replicas that a request names.
+class Pending:
+    """A move that has not ended, of a request to reassign partitions.
 
     Attributes:
-        topics: those of the named ones that exist.
-        alive: brokers that are up.
-        log_dirs: log directories with those replicas.
-        moving: replica -> id of the request that is reassigning it.
+        continues: False: it is being rolled back.
+        understood: False: only a newer controller can continue it.
     """
 
-    topics: Mapping[str, TopicDescription]
-    alive: Collection[int]
-    log_dirs: LogDirAnswers
-    moving: Mapping[Replica, int]
+    request_id: int
+    move: Move
+    continues: bool
+    understood: bool
+
+    @property
+    def may_be_replaced(self) -> bool:
+        """Whether a later request may take its place: it moves nothing but replicas between log directories."""
+        return self.understood and self.move.before == self.move.after
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The moves of a request. None are left to it where all replicas are in place, or request ``request_id`` moves them
+    already. ``refused``: index of a row -> its error.
+    """
+
+    moves: Sequence[Move]
+    refused: Mapping[int, OrderedKafkaError]
+    request_id: int | None = None
 
 
 def check_number(rows: Sequence[schemas.ReplicaLogDir]) -> None:
@@ -54,43 +68,108 @@ def check_number(rows: Sequence[schemas.ReplicaLogDir]) -> None:
 
 
 def refusals(rows: Sequence[schemas.ReplicaLogDir], known: Known) -> dict[int, OrderedKafkaError]:
-    """Index of a row -> why the replica cannot be moved there.
+    """Index of a row -> why the replica cannot be moved there, whatever else is being moved.
 
     Codes: INVALID_REQUEST (named twice, relative path), INVALID_TOPIC_EXCEPTION (no name of a topic),
     UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_MEMBER_ID (broker unknown or down), REPLICA_NOT_AVAILABLE, LOG_DIR_NOT_FOUND,
-    KAFKA_STORAGE_ERROR (offline), REASSIGNMENT_IN_PROGRESS, or that of a broker that did not report its log directories.
+    KAFKA_STORAGE_ERROR (offline), or that of a broker that did not report its log directories.
     """
     counts = Counter(map(_replica, rows))
-    held = local_replicas(known.log_dirs)
     refused: dict[int, OrderedKafkaError] = {}
     for index, row in enumerate(rows):
         try:
             if counts[_replica(row)] > 1:
                 raise _refusal(row, f"is named {counts[_replica(row)]} times: name it once")
             _check_replica(row, known)
-            _check_path(row, known.log_dirs[row.broker], held)
-            _check_idle(row, known.moving)
+            _check_path(row, known.log_dirs[row.broker], known.held)
         except OrderedKafkaError as error:
             refused[index] = error
     return refused
 
 
+def plan(
+    rows: Sequence[schemas.ReplicaLogDir],
+    refused: Mapping[int, OrderedKafkaError],
+    known: Known,
+    pending: Mapping[PartitionId, Pending],
+    ongoing: Collection[PartitionId],
+) -> Plan:
+    """The moves of the rows that are not ``refused``. One that replaces a ``pending`` move includes its other replicas.
+
+    Refuses rows of partitions that are being reassigned, REASSIGNMENT_IN_PROGRESS: by a request, or by another tool
+    (``ongoing``).
+    """
+    refused = dict(refused)
+    named: dict[PartitionId, dict[int, str]] = defaultdict(dict)
+    for index, row in enumerate(rows):
+        if index in refused:
+            continue
+        place = row.topic, row.partition
+        earlier = pending.get(place)
+        by = "another tool: wait for its end" if place in ongoing else None
+        if earlier is not None and not earlier.may_be_replaced:
+            by = f"request {earlier.request_id}: wait for its end, or cancel it"
+        if by is not None:
+            reason = f"is of a partition that is being reassigned by {by}"
+            refused[index] = _refusal(row, reason, ErrorCode.REASSIGNMENT_IN_PROGRESS)
+        named[place][row.broker] = row.log_dir
+    found = (_move(place, paths, known, pending.get(place)) for place, paths in named.items())
+    moves = [move for move in found if move is not None]
+    doing = {_done_by(move, pending) for move in moves}
+    if len(doing) == 1 and None not in doing:
+        return Plan((), refused, doing.pop())
+    return Plan(moves, refused)
+
+
+def _move(place: PartitionId, named: Mapping[int, str], known: Known, earlier: Pending | None) -> Move | None:
+    """The move of one partition; None: its replicas are where they are to be, and nothing moves them."""
+    topic = known.topics[place[0]]
+    replicas = topic.partitions[place[1]].replicas
+    held = {broker: known.held.get((*place, broker), NO_REPLICA) for broker in named}
+    if earlier is None and all((held[b].path, held[b].future_path) == (named[b], None) for b in named):
+        return None
+    before, paths = dict[int, str | None](), dict(named)
+    if earlier is not None and earlier.continues:
+        before.update(zip(earlier.move.before, earlier.move.before_log_dirs or (), strict=False))
+        paths = earlier.move.placements | paths
+    before.update((broker, one.path) for broker, one in held.items())
+    return Move(
+        topic=place[0],
+        partition=place[1],
+        topic_id=topic.topic_id,
+        before=replicas,
+        after=replicas,
+        # A rollback leaves the other replicas where they are then.
+        before_log_dirs=tuple(before.get(broker) or ANY for broker in replicas),
+        after_log_dirs=tuple(paths.get(broker) for broker in replicas),
+    )
+
+
+def _done_by(move: Move, pending: Mapping[PartitionId, Pending]) -> int | None:
+    """The request that does the same already."""
+    earlier = pending.get(move.place)
+    if earlier is None or not earlier.continues or earlier.move.placements != move.placements:
+        return None
+    return earlier.request_id
+
+
 def results(
-    rows: Sequence[schemas.ReplicaLogDir], refused: Mapping[int, OrderedKafkaError], *, whole: bool
+    rows: Sequence[schemas.ReplicaLogDir],
+    refused: Mapping[int, OrderedKafkaError],
+    request_id: int | None = None,
 ) -> schemas.ReplicaLogDirsResult:
-    """Outcomes for the API; ``whole``: nothing was started if any replica was refused."""
+    """The answer: with any refusal, nothing was started."""
     others = RequestError(
         ErrorCode.INVALID_REQUEST, "not started: other replicas of the request were refused"
     )
     found = []
     for index, row in enumerate(rows):
-        error = refused.get(index, others if whole and refused else None)
         place = {"topic": row.topic, "partition": row.partition, "broker": row.broker}
-        if error is None:
-            found.append(schemas.ReplicaResult.model_validate(place))
+        if refused:
+            found.append(result(schemas.ReplicaResult, refused.get(index, others), **place))
         else:
-            found.append(result(schemas.ReplicaResult, error, **place))
-    return schemas.ReplicaLogDirsResult(replicas=found)
+            found.append(schemas.ReplicaResult.model_validate(place))
+    return schemas.ReplicaLogDirsResult(replicas=found, request_id=request_id)
 
 
 def missing(place: tuple[str, int], broker: int, log_dirs: Sequence[LogDir]) -> RequestError:
@@ -154,14 +233,6 @@ def _check_path(
         raise _refusal(row, f"{shown} it is offline", ErrorCode.KAFKA_STORAGE_ERROR)
     if held.get(_replica(row), NO_REPLICA).path is None:
         raise missing((row.topic, row.partition), row.broker, answer)
-
-
-def _check_idle(row: schemas.ReplicaLogDir, moving: Mapping[Replica, int]) -> None:
-    request_id = moving.get(_replica(row))
-    if request_id is not None:
-        raise _refusal(
-            row, f"is being reassigned by request {request_id}", ErrorCode.REASSIGNMENT_IN_PROGRESS
-        )
 
 
 def _replica(row: schemas.ReplicaLogDir) -> Replica:
