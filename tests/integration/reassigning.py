@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.reassign.throttle.policy import LOG_DIRS_RATE
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
@@ -94,7 +95,11 @@ class Judge:
         for kind, name in [*resources, *((ResourceType.BROKER, str(broker)) for broker in (1, 2, 3))]:
             (future,) = admin.describe_configs([ConfigResource(kind, name)]).values()
             for entry in future.result(TIMEOUT).values():
-                if "throttled" in entry.name and entry.value not in (None, "", str(2**63 - 1)):
+                if ("throttled" in entry.name or entry.name == LOG_DIRS_RATE) and entry.value not in (
+                    None,
+                    "",
+                    str(2**63 - 1),
+                ):
                     found[f"{name} {entry.name}"] = entry.value
         return found
 

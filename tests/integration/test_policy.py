@@ -85,6 +85,15 @@ def test_a_policy_sees_what_a_topic_would_be(controller: InProcess) -> None:
 
 def moved_within_its_broker(controller: InProcess, topic: str, *, validate_only: bool = True) -> str:
     """The error of a request that gives partition 0 other replicas: the cluster has one broker with two directories."""
+    row = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [other_directory(controller, topic)]}
+    answer = controller.http.post(
+        "/v1/reassignments", json={"partitions": [row], "validate_only": validate_only}
+    )
+    return str(answer.json()["partitions"][0]["error"])
+
+
+def other_directory(controller: InProcess, topic: str) -> str:
+    """The broker's log directory in which partition 0 is not."""
 
     def current() -> str | None:
         answer = controller.http.get("/v1/replica-log-dirs", params={"topic": topic, "partition": 0})
@@ -98,11 +107,7 @@ def moved_within_its_broker(controller: InProcess, topic: str, *, validate_only:
     await_true(lambda: current() is not None, "the replica is in a log directory")
     (broker,) = controller.http.get("/v1/log-dirs").json()["brokers"]
     (other,) = {row["path"] for row in broker["log_dirs"]} - {current()}
-    row = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [other]}
-    answer = controller.http.post(
-        "/v1/reassignments", json={"partitions": [row], "validate_only": validate_only}
-    )
-    return str(answer.json()["partitions"][0]["error"])
+    return str(other)
 
 
 def test_a_policy_is_asked_for_reassignments_of_topics_that_are_not_under_management(
@@ -117,6 +122,19 @@ def test_a_policy_is_asked_for_reassignments_of_topics_that_are_not_under_manage
         ("reassignment", 2, 1)
     ] * 2
     assert (asked[0].assignments, asked[0].ordered_delivery) == ({0: (1,)}, False)
+    assert controller.http.get("/v1/reassignments").json()["requests"] == []
+
+
+def test_a_policy_is_asked_for_moves_between_log_directories(
+    controller: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    vetoed = create_topic(kafka_cluster.bootstrap_servers, unique_name("veto"), 2)
+    row = {"topic": vetoed, "partition": 0, "broker": 1, "log_dir": other_directory(controller, vetoed)}
+    for validate_only in (True, False):
+        body = {"replicas": [row], "validate_only": validate_only}
+        (answer,) = controller.http.post("/v1/replica-log-dirs", json=body).json()["replicas"]
+        assert (answer["error"], answer["error_message"]) == ("POLICY_VIOLATION", "not while I am on duty")
+    assert [(one.operation, one.assignments) for one in since()] == [("reassignment", {0: (1,)})] * 2
     assert controller.http.get("/v1/reassignments").json()["requests"] == []
 
 
