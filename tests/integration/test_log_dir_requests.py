@@ -22,7 +22,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import in_process
-from tests.integration.reassigning import PACE, SIZE, SLOW, Judge, Mover, Row, cleaned, outcomes
+from tests.integration.reassigning import PACE, SIZE, Judge, Mover, Row, cleaned, outcomes
 from tests.integration.test_reassign_faults import dying, threads_end
 from tests.servers import TIMEOUT, await_true, unique_name
 
@@ -269,7 +269,7 @@ def test_what_another_tool_reassigns_is_refused(mover: Mover, judge: Judge, admi
     row = replica(topic, 1, judge.other(topic, 0, 1))
     configs = BrokerConfigs(admin.requests, TIMEOUT)
     TopicConfigs(admin.requests, TIMEOUT).alter(topic, {FOLLOWER_REPLICAS: "*"})
-    assert configs.alter({3: {FOLLOWER_RATE: str(SLOW)}}) == {}
+    assert configs.alter({3: {FOLLOWER_RATE: str(PACE)}}) == {}
     try:
         assert judge.reassignments.alter({(topic, 0): [3]}) == {}
         ((error, message),) = refused(mover, row)
