@@ -12,7 +12,7 @@ from spark_ordered_kafka.cli.reassign_options import LogDirsThrottleOption, NoWa
 from spark_ordered_kafka.errors import ConfigError, ErrorCode
 
 if TYPE_CHECKING:
-    from spark_ordered_kafka.cli.log_dir_progress import Placement
+    from spark_ordered_kafka.cli.log_dir_placements import Placement
     from spark_ordered_kafka.client.schemas import ReplicaLogDir, ReplicaLogDirsResult
 
 _JSON_FILE = "--replica-log-dirs-json-file"
@@ -68,7 +68,7 @@ def move(
     They are a request of ordered-kafka reassign: reassign status shows it, reassign cancel takes it back. Naming the directory
     in which a replica already is cancels a running move of it alone. Ctrl-C stops watching; the moves continue.
     """
-    from spark_ordered_kafka.cli.log_dir_progress import follow_moves, placements
+    from spark_ordered_kafka.cli.log_dir_placements import placements
     from spark_ordered_kafka.cli.reassign_outcomes import failures, followed
     from spark_ordered_kafka.client.schemas import ReplicaLogDirsRequest
 
@@ -95,12 +95,10 @@ def move(
             if failed:
                 raise typer.Exit(common.REFUSED)
             return
-        if answer.request_id is None:
-            found = follow_moves(client, rows)
-        else:
+        if answer.request_id is not None:  # otherwise they are in place already
             for line in failures(followed(client, answer.request_id)):
                 typer.echo(f"error: {line}", err=True)
-            found = placements(client, rows)
+        found = placements(client, rows)
     _report(found, output)
 
 
@@ -115,7 +113,7 @@ def verify(
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Whether replicas are in the log directories that are named: 0 if all are, else 1."""
-    from spark_ordered_kafka.cli.log_dir_progress import placements
+    from spark_ordered_kafka.cli.log_dir_placements import placements
 
     with common.connected(controller, command_config=command_config) as client:
         rows = _replicas(topic, partition, broker, log_dir, replica_log_dirs_json_file)

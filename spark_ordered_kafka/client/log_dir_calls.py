@@ -54,6 +54,7 @@ class LogDirCalls:
     def alter_replica_log_dirs(self, request: schemas.ReplicaLogDirsRequest) -> schemas.ReplicaLogDirsResult:
         """Begin to move replicas to other log directories of their brokers, all or none (alterReplicaLogDirs).
 
+        They are a request to reassign partitions, which :meth:`reassignment` shows and :meth:`cancel_reassignment` takes back.
         A replica that is named with the directory in which it is stays there: a move of it ends.
         """
         return self._transport.ask(

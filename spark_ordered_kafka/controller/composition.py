@@ -16,9 +16,7 @@ from spark_ordered_kafka.controller.reassign.log_dirs.moves import LogDirMoves
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import ReplicaSelection
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_status import ReplicaLags
 from spark_ordered_kafka.controller.reassign.log_dirs.service import LogDirService
-from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import MetadataAgreement
 from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
-from spark_ordered_kafka.controller.reassign.requests.policy_checks import PolicyChecks
 from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries
 from spark_ordered_kafka.controller.reassign.requests.replication import ReplicationFactors
 from spark_ordered_kafka.controller.reassign.requests.service import ReassignmentRequests
@@ -33,7 +31,6 @@ from spark_ordered_kafka.controller.zk.session import Session
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
-from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.replica_ends import ReplicaEnds
 
 _RETRY = 0.5
@@ -148,14 +145,6 @@ def replica_services(
             admin, znodes, capacities, store, retired_factor=retired_factor, timeout=timeout
         ),
         log_dirs=LogDirService(selection, reading),
-        log_dir_moves=LogDirMoves(
-            admin,
-            reading,
-            Reassignments(admin.requests, timeout=timeout),
-            store,
-            requests,
-            MetadataAgreement(admin.requests, store, clock, timeout=timeout),
-            PolicyChecks(admin, znodes, policy, timeout),
-        ),
+        log_dir_moves=LogDirMoves(admin, store, znodes, policy, requests, reading, clock, timeout=timeout),
         lags=ReplicaLags(selection, ReplicaEnds(admin.requests, clock, timeout=read_timeout), clock),
     )

@@ -20,7 +20,7 @@ _UNKNOWN = -1
 class LogDirs(BrokerCalls):
     """Log directories of one cluster's brokers.
 
-    While one broker hangs, a call takes the whole timeout, which is also an argument.
+    While one broker hangs, a call takes the whole timeout.
     """
 
     def describe(
@@ -49,7 +49,8 @@ class LogDirs(BrokerCalls):
     ) -> dict[int, list[LogDir] | OrderedKafkaError]:
         """As :meth:`describe`, with partitions of its own for each broker."""
         questions = {broker: partial(self._describe, broker, topics) for broker, topics in wanted.items()}
-        return ask_each(self._requests, questions, self._seconds(timeout), "describe log directories")
+        seconds = self._timeout if timeout is None else timeout
+        return ask_each(self._requests, questions, seconds, "describe log directories")
 
     def sizes(self, replicas: Iterable[Replica]) -> dict[Replica, int]:
         """Bytes of the logs of replicas, (topic, partition, broker). One that its broker does not have lacks.
@@ -66,9 +67,7 @@ class LogDirs(BrokerCalls):
             _check(answer)
         return current_sizes(answers)
 
-    def alter(
-        self, moves: Mapping[Replica, str], *, timeout: float | None = None
-    ) -> dict[Replica, RequestError]:
+    def alter(self, moves: Mapping[Replica, str]) -> dict[Replica, RequestError]:
         """Start moving replicas to other log directories of their brokers (AlterReplicaLogDirs); returns the failures.
 
         A broker copies the replica in the background: :meth:`describe` shows the temporary one. Naming the current
@@ -87,9 +86,7 @@ class LogDirs(BrokerCalls):
         for replica, path in moves.items():
             by_broker[replica[2]][replica] = path
         questions = {broker: partial(self._alter, broker, asked) for broker, asked in by_broker.items()}
-        answers = ask_each(
-            self._requests, questions, self._seconds(timeout), "move replicas to log directories"
-        )
+        answers = ask_each(self._requests, questions, self._timeout, "move replicas to log directories")
         failures: dict[Replica, RequestError] = {}
         for broker, answer in answers.items():
             if isinstance(answer, OrderedKafkaError):
@@ -97,9 +94,6 @@ class LogDirs(BrokerCalls):
             else:
                 failures |= answer
         return failures
-
-    def _seconds(self, timeout: float | None) -> float:
-        return self._timeout if timeout is None else timeout
 
     async def _describe(
         self, broker: int, topics: Mapping[str, Collection[int]] | None, deadline: float

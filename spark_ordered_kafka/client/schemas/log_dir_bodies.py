@@ -81,8 +81,8 @@ class ReplicaResult(Result):
 class ReplicaLogDirsResult(Answer):
     """Answer of ``POST /v1/replica-log-dirs``: each move that has begun or waits for others, or why not.
 
-    ``request_id``: the request to reassign partitions that moves them. None when there is none: all replicas are in place, some
-    were refused, nothing was to be done because of ``validate_only``, or an older controller has asked the brokers itself.
+    ``request_id``: the request to reassign partitions that moves them. None when nothing is moved: all replicas are in place,
+    some were refused, or ``validate_only``.
     """
 
     replicas: list[ReplicaResult]

@@ -61,7 +61,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     async def move_replicas(
         request: schemas.ReplicaLogDirsRequest, caller: Annotated[Caller, Depends(caller_of)]
     ) -> schemas.ReplicaLogDirsResult:
-        """Move replicas to other log directories of their brokers, all or none; a move to the current one cancels another."""
+        """Move replicas to other log directories of their brokers, as a request to reassign partitions; naming the current one cancels a move."""
         began, timeout = time.monotonic(), _seconds(request.timeout_ms)
         answer = await run_in_threadpool(service.log_dir_moves.move, request, principal=caller.principal)
         left = _BEGIN_WAIT if timeout is None else began + timeout - time.monotonic()

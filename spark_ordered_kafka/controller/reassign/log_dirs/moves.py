@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.reassign.log_dirs.move_plan import (
     Pending,
     Plan,
@@ -27,6 +28,7 @@ from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import des
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
+from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -39,30 +41,28 @@ _OWNER = "moves between log directories"
 
 
 class LogDirMoves:
-    """Takes requests for moves. Thread-safe.
-
-    Args:
-        reading: reads log directories.
-        store: the requests that are pending.
-    """
+    """Takes requests for moves. Thread-safe. Log directories are read by ``reading``; ``timeout`` is in seconds for each other
+    call to Kafka, ``clock`` gives seconds since the epoch."""
 
     def __init__(
         self,
         admin: KafkaAdmin,
-        reading: LogDirs,
-        reassignments: Reassignments,
         store: ReassignmentStore,
+        znodes: Znodes,
+        policy: PolicyCheck,
         requests: ReassignmentRequests,
-        agreement: MetadataAgreement,
-        policy_checks: PolicyChecks,
+        reading: LogDirs,
+        clock: Callable[[], float],
+        *,
+        timeout: float,
     ) -> None:
         self._admin = admin
-        self._reading = reading
-        self._reassignments = reassignments
         self._store = store
         self._requests = requests
-        self._agreement = agreement
-        self._policy_checks = policy_checks
+        self._reading = reading
+        self._reassignments = Reassignments(admin.requests, timeout=timeout)
+        self._agreement = MetadataAgreement(admin.requests, store, clock, timeout=timeout)
+        self._policy_checks = PolicyChecks(admin, znodes, policy, timeout)
 
     def move(self, request: schemas.ReplicaLogDirsRequest, *, principal: str) -> schemas.ReplicaLogDirsResult:
         """Take a request to move replicas to other log directories of their brokers, whole or not at all.

@@ -1,13 +1,11 @@
-"""Progress of replicas on their way to given log directories."""
+"""Where replicas are that are to be in given log directories."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_ordered_kafka.cli.follow import follow, lines
 from spark_ordered_kafka.cli.units import shown_bytes
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import ReplicaLogDir, ReplicaLogDirView
@@ -17,7 +15,6 @@ _TOPICS_LENGTH = 30_000
 """Characters of topics' names in one request: a query has room for twice as many."""
 
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
-_UNAVAILABLE = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT)
 
 Status = Literal["completed", "in_progress", "differs", "unknown"]
 
@@ -76,36 +73,6 @@ def placements(client: ControllerClient, rows: Sequence[ReplicaLogDir]) -> list[
     ]
 
 
-def follow_moves(
-    client: ControllerClient,
-    rows: Sequence[ReplicaLogDir],
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[Placement]:
-    """Show progress on stderr until no replica is being moved; return the last placements. For moves without a request to
-    reassign partitions: an older controller has asked the brokers itself.
-
-    Waits for brokers that are down. A deleted topic or a failed log directory ends the wait. Raises as ``follow`` does.
-    """
-    return follow(
-        lambda: placements(client, rows),
-        lines(_summary),
-        lambda before, now: before is not None and all(map(_has_ended, before, now)),
-        unfinished="the brokers complete the moves that have begun",
-        clock=clock,
-        sleep=sleep,
-    )
-
-
-def _has_ended(before: Placement, now: Placement) -> bool:
-    if now.status in ("completed", "in_progress"):
-        return now.status == "completed"
-    if now.status == "unknown" and now.view.error_code in _UNAVAILABLE:
-        return False
-    # At the moment of the switch, a replica may be in neither directory, for one answer.
-    return now.status == before.status
-
-
 def _chunks(topics: Sequence[str]) -> Iterator[list[str]]:
     """The topics in pieces that a query has room for."""
     some, length = list[str](), 0
@@ -153,9 +120,3 @@ def _absent(row: ReplicaLogDir, error: RequestError | None) -> ReplicaLogDirView
         temporary_replica_log_dir=None,
         temporary_replica_offset_lag=None,
     )
-
-
-def _summary(found: Sequence[Placement]) -> str:
-    there = sum(one.status == "completed" for one in found)
-    lag = sum(one.view.temporary_replica_offset_lag or 0 for one in found if one.status == "in_progress")
-    return f"{there} of {len(found)} replicas in their log directories, lag {lag}"

@@ -1,17 +1,15 @@
-"""What is said of replicas that are to be in certain log directories."""
+"""What `log-dirs move` and `verify` print of replicas."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 
 from spark_ordered_kafka.cli.lists import parse_ids, parse_texts
-from spark_ordered_kafka.cli.log_dir_progress import Placement, follow_moves
-from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.schemas import ReplicaLogDir, ReplicaLogDirList, ReplicaLogDirView
-from spark_ordered_kafka.errors import ConfigError, UnavailableError
+from spark_ordered_kafka.cli.log_dir_placements import Placement
+from spark_ordered_kafka.client.schemas import ReplicaLogDir, ReplicaLogDirView
+from spark_ordered_kafka.errors import ConfigError
 
 
 def placement(**view: Any) -> Placement:
@@ -61,56 +59,6 @@ def test_status(view: dict[str, Any], status: str, text: str) -> None:
     found = placement(**view)
     assert found.status == status
     assert text in found.text
-
-
-GONE = {
-    "error_code": 56,
-    "error": "KAFKA_STORAGE_ERROR",
-    "error_message": "offline: /a",
-}
-AT_B = AT_A | {"current_replica_log_dir": "/b"}
-
-
-class Scripted(ControllerClient):
-    """Answers about one replica, one after the other; None: no controller."""
-
-    def __init__(self, *views: dict[str, Any] | None) -> None:
-        super().__init__("http://nobody")
-        self.left = list(views)
-
-    def replica_log_dirs(self, **_: Any) -> ReplicaLogDirList:
-        view = self.left.pop(0)
-        if view is None:
-            raise UnavailableError("nobody answers")
-        return ReplicaLogDirList(replicas=[placement(**view).view])
-
-
-@pytest.mark.parametrize(
-    ("views", "status"),
-    [
-        ([AT_B, AT_B], "completed"),
-        # It has taken its place between two looks at the directories.
-        ([AT_A | TO_B, AT_A, AT_B], "completed"),
-        ([AT_A | TO_B, None, AWAY, AWAY, AWAY, AT_A | TO_B, AT_B], "completed"),
-        ([AT_A | TO_B, AT_A, AT_A], "differs"),
-        ([AT_A | TO_B, GONE, GONE], "unknown"),
-    ],
-)
-def test_a_move_is_followed_to_its_end(views: list[dict[str, Any] | None], status: str) -> None:
-    client = Scripted(*views)
-    (end,) = follow_moves(client, [placement(**AT_A).wanted], sleep=lambda _: None)
-    assert (end.status, client.left) == (status, [])
-
-
-def test_nobody_waits_for_ever() -> None:
-    clock = itertools.count(step=100)
-    with pytest.raises(UnavailableError, match="nothing has changed for 600 s"):
-        follow_moves(
-            Scripted(*[AT_A | TO_B] * 20),
-            [placement(**AT_A).wanted],
-            clock=lambda: float(next(clock)),
-            sleep=lambda _: None,
-        )
 
 
 def test_lists_leave_out_empty_items_as_kafkas_tools_do() -> None:
