@@ -276,6 +276,18 @@ def test_a_log_directory_is_told_first_and_again_once_the_replica_is_elsewhere()
     assert story.states == ["done"]
 
 
+def test_a_copy_that_another_tool_ends_before_it_was_seen_is_not_begun_again() -> None:
+    story = Story(a_move((1,), (1,), before_log_dirs=("/a",), after_log_dirs=("/b",)))
+    story.directories = dirs(story.now, b1=LocalReplica("/a", 10))
+    assert story.tick() == [MoveToLogDir(P0, 1, "/b")]
+    for _ in range(9):
+        story.directories = dirs(story.now + 0.9, b1=LocalReplica("/a", 10))
+        story.shows((1,))
+        assert story.tick() == []
+    assert story.states == ["failed"]
+    assert story.move().error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
 def test_a_log_directory_that_does_not_exist_fails_its_move_and_nothing_starts() -> None:
     story = Story(a_move((1,), (2,), after_log_dirs=("/x",)))
     story.tick({MoveToLogDir: RequestError(ErrorCode.LOG_DIR_NOT_FOUND, "/x")})

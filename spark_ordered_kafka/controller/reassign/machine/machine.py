@@ -212,6 +212,9 @@ def _answered(
         tracker = replace(tracker, placed_at={**tracker.placed_at, asked.broker: now})
         if error is not None and forbids_directory(error):
             return _refused(move, tracker, error, now)
+        if error is None and asked.broker in move.receiving:
+            # Another tool may end the copy before the next look at the directories.
+            tracker = replace(tracker, copying=tracker.copying | {asked.broker})
         return move, tracker
     if isinstance(asked, CancelLogDirMove):
         return move, replace(tracker, placed_at={**tracker.placed_at, asked.broker: now})

@@ -48,7 +48,7 @@ class Tracker:
         back_since: since when it is rolled back; ``withdrawn_at`` is when Kafka was last asked to cancel it, ``refusal``
             Kafka's error, ``restored`` how often the former order was requested.
         placed_at: broker -> when it was last asked to move to a log directory; ``backed``: brokers asked to cancel that.
-        copying: brokers that were seen to copy to the requested log directory.
+        copying: brokers that copy to the requested log directory, as they have answered or were seen to do.
         missing_since: broker -> since when a replica is missing that it had or should have.
         located: broker -> log directory where its new replica was seen last.
         directories_at: time of the log directories from which the last three are.
@@ -130,7 +130,8 @@ def _with_directories(move: Move, tracker: Tracker, view: View) -> Tracker:
             copying.add(broker)
         if held.path is not None and broker not in move.before:
             located[broker] = held.path
-        stopped = broker in copying and wanted not in (held.path, held.future_path)
+        asked = tracker.placed_at.get(broker, NEVER)
+        stopped = directories.at > asked and broker in copying and wanted not in (held.path, held.future_path)
         if stopped or (held.path is None and directories.offline.get(broker)):
             missing.setdefault(broker, directories.at)
         else:
