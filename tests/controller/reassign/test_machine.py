@@ -379,6 +379,22 @@ def test_of_two_requests_that_wait_the_later_one_begins() -> None:
     assert both(story) == ["cancelled", "waiting"]
 
 
+def test_all_moves_of_a_large_request_are_replaced_at_once() -> None:
+    """A list that is searched for each move would take minutes for 10,000."""
+    places = range(3_000)
+
+    def moves(path: str) -> list[Move]:
+        return [placed(path, partition=p) for p in places]
+
+    story = Story(*moves("/b"))
+    story.tick()
+    story.tasks = (*story.tasks, Task.of(2, moves("/c"), cancelling=False))
+    asked = story.tick()
+    first, second = story.tasks
+    assert (first.ended, len(second.active), len(second.waiting)) == (True, LIMITS.per_broker, 2_998)
+    assert asked == [MoveToLogDir(("t", p), 1, "/c") for p in range(LIMITS.per_broker)]
+
+
 def test_a_request_that_is_cancelled_before_it_begins_replaces_nothing() -> None:
     story = Story(placed("/b"))
     story.tick()

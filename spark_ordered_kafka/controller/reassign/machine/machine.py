@@ -95,8 +95,8 @@ def advance(
     for task in continued:
         if task.request_id not in held or task.cancelling:
             rivals.tasks[task.request_id] = turn.begin(task, headroom, rivals)
-    for task, place, by in list(rivals.replaced(held)):
-        rivals.tasks[task.request_id] = turn.replace(rivals.tasks[task.request_id], place, by)
+    for request_id, places in rivals.replaced(held).items():
+        rivals.tasks[request_id] = turn.replace(rivals.tasks[request_id], places)
     return Advance(
         tuple(rivals.tasks.values()),
         Memory(away, turn.trackers),
@@ -151,15 +151,22 @@ class _Turn:
                 self.asks += [Ask(task.request_id, instruction) for instruction in starting(move)]
         return task.with_moves({place: move for place, (move, _) in changed.items()})
 
-    def replace(self, task: Task, place: PartitionId, by: int) -> Task:
-        """End a move, without a rollback: request ``by`` has begun to move the partition, or is about to."""
-        key = (task.request_id, place)
-        tracker = self.trackers.pop(key, Tracker())
-        move, tracker = ended(task.moves[place], tracker, self.view.seen.at, f"request {by} has replaced it")
-        if place in task.active and move.state == "failed":
-            self.failures.append(Failure(task.request_id, move, story(tracker)))
-        self.asks = [ask for ask in self.asks if (ask.request_id, ask.instruction.place) != key]
-        return task.with_moves({place: move})
+    def replace(self, task: Task, places: Mapping[PartitionId, int]) -> Task:
+        """End moves without a rollback: other requests, ``places`` has their ids, move these partitions now, or will."""
+        active = frozenset(task.active)
+        changed = {}
+        for place, by in places.items():
+            tracker = self.trackers.pop((task.request_id, place), Tracker())
+            message = f"request {by} has replaced it"
+            changed[place], tracker = ended(task.moves[place], tracker, self.view.seen.at, message)
+            if place in active and changed[place].state == "failed":
+                self.failures.append(Failure(task.request_id, changed[place], story(tracker)))
+        self.asks = [
+            ask
+            for ask in self.asks
+            if ask.request_id != task.request_id or ask.instruction.place not in changed
+        ]
+        return task.with_moves(changed)
 
 
 def with_responses(

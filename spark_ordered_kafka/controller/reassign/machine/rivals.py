@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_ordered_kafka.controller.reassign.machine.tasks import Task
+from spark_ordered_kafka.controller.reassign.machine.tasks import BEGUN, Task
+from spark_ordered_kafka.controller.state.reassignment_records import ENDED
 from spark_ordered_kafka.kafka.values import PartitionId
 
 
@@ -38,24 +39,30 @@ class Rivals:
 
     def begun_before(self, task: Task, place: PartitionId) -> list[Task]:
         """Earlier tasks whose move of the partition has begun, and ends when that of ``task`` begins."""
-        return [one for one in self._live(place) if one.request_id < task.request_id and place in one.active]
+        return [
+            one
+            for one in self._live(place)
+            if one.request_id < task.request_id and one.moves[place].state in BEGUN
+        ]
 
-    def replaced(self, held: Collection[int]) -> Iterator[tuple[Task, PartitionId, int]]:
-        """The moves that end, and by which request they are replaced: those before one that has begun, and those that wait
-        before another one that does, unless that is ``held``."""
+    def replaced(self, held: Collection[int]) -> dict[int, dict[PartitionId, int]]:
+        """By request, the moves that end, and which request replaces each: those before one that has begun, and those that
+        wait before another one that does, unless that is ``held``."""
+        found: dict[int, dict[PartitionId, int]] = defaultdict(dict)
         for place in self.places:
             live = list(self._live(place))
             for index, task in enumerate(live):
                 later = [
                     one for one in live[index + 1 :] if not one.cancelling and one.request_id not in held
                 ]
-                begun = [one for one in live[index + 1 :] if place in one.active]
-                waits = later if place in task.waiting else []
+                begun = [one for one in live[index + 1 :] if one.moves[place].state in BEGUN]
+                waits = later if task.moves[place].state == "waiting" else []
                 if begun or waits:
-                    yield task, place, (begun or waits)[-1].request_id
+                    found[task.request_id][place] = (begun or waits)[-1].request_id
+        return found
 
     def _live(self, place: PartitionId) -> Iterator[Task]:
         for request_id in self.places.get(place, ()):
             task = self.tasks[request_id]
-            if place in task.active or place in task.waiting:
+            if task.moves[place].state not in ENDED:
                 yield task
