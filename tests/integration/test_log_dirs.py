@@ -438,9 +438,11 @@ def test_a_leader_and_a_follower_move_under_a_writer(
             assert sorted(flags.values()) == [False, False, True, True]
             assert all(flags[row["broker"], row["log_dir"]] for row in rows)
         # Asked for again, it is followed to its end.
-        code, out, err = cli("log-dirs", "move", *from_file)
+        code, out, _ = cli("log-dirs", "move", *from_file)
         assert (code, out.count("is there")) == (0, 2)
-        assert f"request {last.split()[-1]}: 1 of 1 partition done" in err
+        request_id = last.split()[-1]
+        code, out, _ = cli("reassign", "status", "--request", request_id, "--follow")
+        assert (code, f"request {request_id} done: 1 of 1 partition done" in out) == (0, True)
         written = len(writer.acknowledged)
         await_true(lambda: len(writer.acknowledged) > written + 50, "the writer goes on")
     assert cli("log-dirs", "verify", *from_file)[0] == 0
