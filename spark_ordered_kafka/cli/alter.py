@@ -55,6 +55,7 @@ def alter(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Take the change in progress back instead of starting one.")
     ] = False,
+    if_exists: common.IfExistsOption = False,
     reason: common.ReasonOption = None,
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
@@ -97,6 +98,9 @@ def alter(
     )
 
     with common.connected(controller, reason, command_config=command_config) as client:
+        if if_exists and not client.kafka_topics([topic]).topics:
+            typer.echo(f"topic {topic} does not exist, nothing is done", err=True)
+            return
         if cancel:
             _cancel(client, topic, no_wait, output)
         elif partitions is not None:

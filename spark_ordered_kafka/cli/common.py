@@ -52,6 +52,12 @@ CommandConfigOption = Annotated[
     ),
 ]
 TopicOption = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Name of the topic.")]
+ExcludeInternalOption = Annotated[
+    bool, typer.Option("--exclude-internal", help="Leave out Kafka's own topics.")
+]
+IfExistsOption = Annotated[
+    bool, typer.Option("--if-exists", help="Do nothing, instead of failing, where there is no such topic.")
+]
 ReasonOption = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the controller's audit log.")
 ]
@@ -99,6 +105,13 @@ def raise_if_refused(result: Result) -> None:
 def print_body(body: BaseModel) -> None:
     """The API's answer as it is."""
     typer.echo(body.model_dump_json(indent=2))
+
+
+def print_data(data: object) -> None:
+    """Lists and mappings of plain values, as JSON."""
+    import json
+
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def report(body: BaseModel, line: str, output: OutputFormat) -> None:

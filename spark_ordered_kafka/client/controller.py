@@ -105,6 +105,20 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
             extra_timeout=DRAIN_TIMEOUT if details else None,
         )
 
+    def kafka_topics(self, topics: Sequence[str] = (), *, configs: bool = False) -> schemas.KafkaTopicList:
+        """Topics of the cluster, under management or not; empty: all. Those that do not exist are left out.
+
+        ``configs`` adds their configuration.
+        """
+        params = {"topic": ",".join(topics)} if topics else {}
+        return self._call(
+            schemas.KafkaTopicList,
+            "GET",
+            "/v1/kafka-topics",
+            params=params | ({"configs": "true"} if configs else {}),
+            extra_timeout=DRAIN_TIMEOUT if configs else None,
+        )
+
     def create_topic(self, request: schemas.CreateTopicRequest) -> schemas.TopicResult:
         """Create a topic under management."""
         patience = patience_of(request.timeout_ms)
