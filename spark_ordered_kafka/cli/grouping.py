@@ -15,12 +15,14 @@ _ROOT = "ordered-kafka"
 # this name: their imports take a second, which `ordered-kafka --help` and every other command need not pay (D-215).
 _ABOUT = {
     "controller": "Run a controller, and show those that run.",
-    "topics": "Create, show and change topics under management.",
+    "topics": "List and show topics; create and change those under management.",
     "brokers": "Show the brokers and limit what they host.",
     "reassign": "Move partitions between brokers and log directories, and watch them move.",
     "log-dirs": "Show log directories of brokers, and move replicas between those of a broker.",
     "replica-status": "How many records replicas are behind their leaders, and as of when.",
-    "groups": "Show how far consumer groups have read.",
+    "groups": "List consumer groups, show how far they have read, reset their offsets, delete them.",
+    "produce": "Write each line of stdin as a record to a topic under management, in order.",
+    "consume": "Print the records of topics under management, every key in order, until Ctrl-C.",
     "reviews": "Decide about requests that wait for a second principal (review.required).",
     "migrate-checkpoint": "Continue a query of Spark's kafka format with the ordered one, or the other way round.",
     "local": "Run real ZooKeeper, Apache Kafka and a controller on this machine.",

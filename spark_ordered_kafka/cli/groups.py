@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.group_listing import delete, list_groups
+from spark_ordered_kafka.cli.group_reset import reset_offsets
 from spark_ordered_kafka.cli.grouping import command_group
 
 if TYPE_CHECKING:
@@ -22,9 +24,7 @@ _COLUMNS = (
 _NAMED = 3
 
 
-@app.callback()
-def groups() -> None:
-    """Show how far consumer groups have read."""
+app.command("list")(list_groups)
 
 
 @app.command()
@@ -50,6 +50,10 @@ def describe(
     else:
         rows = [(group, one.topic, *row) for one in answer.topics for row in _rows(one.partitions)]
         common.print_table(_COLUMNS, rows)
+
+
+app.command("reset-offsets")(reset_offsets)
+app.command()(delete)
 
 
 def _rows(partitions: Sequence[PartitionPosition]) -> Iterator[tuple[object, ...]]:
