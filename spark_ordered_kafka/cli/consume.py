@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -18,8 +18,8 @@ from spark_ordered_kafka.errors import ConfigError, ErrorCode
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from spark_ordered_kafka import OrderedConsumer
     from spark_ordered_kafka.cli.record_lines import Shown, Writer
+    from spark_ordered_kafka.client.consumer import OrderedConsumer
 
 app = command_group("consume")
 _BATCH = 500
@@ -99,7 +99,7 @@ def consume(
         conf = client_conf(bootstrap_server, controller, command_config) | more
         conf.setdefault("auto.offset.reset", "earliest" if from_beginning else "latest")
         with _group(group, conf) as name:
-            from spark_ordered_kafka import OrderedConsumer
+            from spark_ordered_kafka.client.consumer import OrderedConsumer
 
             with OrderedConsumer(conf | {"group.id": name}) as consumer:
                 consumer.subscribe(list(dict.fromkeys(topic)))
@@ -181,5 +181,5 @@ def _shown(message: Message) -> Shown:
         (_TIMESTAMPS[kind], millis),
         message.key(),
         message.value(),
-        message.headers() or (),
+        cast("list[tuple[str, bytes | None]]", message.headers() or []),
     )

@@ -23,6 +23,7 @@ _ABOUT = {
     "groups": "List consumer groups, show how far they have read, reset their offsets, delete them.",
     "produce": "Write each line of stdin as a record to a topic under management, in order.",
     "consume": "Print the records of topics under management, every key in order, until Ctrl-C.",
+    "doctor": "Check versions, controllers, clocks, ZooKeeper, rights, brokers, partitions, writers and groups.",
     "reviews": "Decide about requests that wait for a second principal (review.required).",
     "migrate-checkpoint": "Continue a query of Spark's kafka format with the ordered one, or the other way round.",
     "local": "Run real ZooKeeper, Apache Kafka and a controller on this machine.",

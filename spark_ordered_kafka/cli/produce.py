@@ -14,8 +14,8 @@ from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, Kafk
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
-    from spark_ordered_kafka import OrderedProducer
     from spark_ordered_kafka.cli.record_lines import Line, LineReader
+    from spark_ordered_kafka.client.producer import OrderedProducer
 
 app = command_group("produce")
 _FULL_QUEUE = 1.0
@@ -75,7 +75,7 @@ def produce(
             )
         more = common.parse_options("--producer-property", producer_property or [], "compression.type=zstd")
         conf = client_conf(bootstrap_server, controller, command_config) | more
-        from spark_ordered_kafka import OrderedProducer
+        from spark_ordered_kafka.client.producer import OrderedProducer
 
         with OrderedProducer(conf) as producer:
             count = _produce(producer, topic, _records(reader, key, typer.get_binary_stream("stdin")))

@@ -329,6 +329,19 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
         """The live controllers, and which of them leads."""
         return self._call(schemas.ControllerList, "GET", "/v1/controllers")
 
+    def diagnostics(self) -> schemas.Diagnostics:
+        """What the controller that answers says of itself, of ZooKeeper and of its rights in Kafka."""
+        return self._call(schemas.Diagnostics, "GET", "/v1/diagnostics", extra_timeout=DRAIN_TIMEOUT)
+
+    def foreign_producers(self, topic: str) -> schemas.ForeignProducers:
+        """Producers that are no ordered writers, and that Kafka has not forgotten."""
+        return self._call(
+            schemas.ForeignProducers,
+            "GET",
+            topic_path(topic, "foreign-producers"),
+            extra_timeout=DRAIN_TIMEOUT,
+        )
+
     def metrics(self) -> str:
         """Counters of the controller that answered last, in Prometheus' text format."""
         return self._transport.text("/metrics")

@@ -43,6 +43,12 @@ from spark_ordered_kafka.client.schemas.changes import (
     TopicResults,
 )
 from spark_ordered_kafka.client.schemas.controllers import ControllerList, ControllerView, Readiness
+from spark_ordered_kafka.client.schemas.diagnostics import (
+    Diagnostics,
+    ForeignProducers,
+    ForeignProducerView,
+    ZooKeeperServer,
+)
 from spark_ordered_kafka.client.schemas.groups import (
     GroupMember,
     GroupPositions,
@@ -139,8 +145,11 @@ __all__ = [
     "DeleteRecordsRequest",
     "DeleteTopicsRequest",
     "DeletedRecords",
+    "Diagnostics",
     "EarlierLayout",
     "FinishedChangeView",
+    "ForeignProducerView",
+    "ForeignProducers",
     "GroupMember",
     "GroupPosition",
     "GroupPositions",
@@ -222,4 +231,5 @@ __all__ = [
     "WriterName",
     "WriterNameRelease",
     "WriterNameRequest",
+    "ZooKeeperServer",
 ]

@@ -8,6 +8,8 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import InSyncRule, TopicConfigs
+from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.producers import ProducerCheck
 from spark_ordered_kafka.kafka.values import TopicDescription
 
 Among = Callable[[Collection[str]], Collection[str]]
@@ -15,12 +17,14 @@ Among = Callable[[Collection[str]], Collection[str]]
 
 
 class ClusterTopics:
-    """Queries about the topics of the cluster. ``timeout``: seconds that brokers have for configurations."""
+    """Queries about the topics of the cluster. ``timeout``: seconds that brokers have for configurations; ``clock`` gives
+    seconds since the epoch."""
 
-    def __init__(self, admin: KafkaAdmin, znodes: Znodes, timeout: float) -> None:
+    def __init__(self, admin: KafkaAdmin, znodes: Znodes, timeout: float, clock: Callable[[], float]) -> None:
         self._admin = admin
         self._znodes = znodes
         self._configs = TopicConfigs(admin.requests, timeout)
+        self._producers = ProducerCheck(admin, Fencer(admin), clock)
 
     def describe(
         self, topics: Sequence[str], shown: Among, with_configs: Among | None
@@ -42,6 +46,23 @@ class ClusterTopics:
         rules = {} if with_configs is None else self._configs.in_sync_rules(list(with_configs(names)))
         return schemas.KafkaTopicList(
             topics=[_view(found[name], name in managed, rules.get(name)) for name in names]
+        )
+
+    def foreign_producers(self, topic: str) -> schemas.ForeignProducers:
+        """Producers that are no ordered writers, of those that Kafka remembers; raises as ``ProducerCheck.foreign``."""
+        described = self._admin.describe_topics([topic]).get(topic)
+        partitions = [] if described is None else [row.partition for row in described.partitions]
+        return schemas.ForeignProducers(
+            topic=topic,
+            producers=[
+                schemas.ForeignProducerView(
+                    producer_id=one.producer_id,
+                    partitions=list(one.partitions),
+                    last_timestamp=one.last_timestamp,
+                    transactional_id=one.transactional_id,
+                )
+                for one in self._producers.foreign(topic, partitions)
+            ],
         )
 
     def configs(self, topic: str) -> dict[str, str]:

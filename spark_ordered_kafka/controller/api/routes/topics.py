@@ -108,6 +108,12 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         configs = service.cluster_topics.configs(topic) if shown else None
         return updated(service.drain.detailed(view), configs=configs)
 
+    @app.get("/v1/topics/{topic}/foreign-producers", dependencies=[on_topic(service, Operation.DESCRIBE)])
+    def get_foreign_producers(topic: str) -> schemas.ForeignProducers:
+        """Producers that are no ordered writers and that Kafka has not forgotten: a change of the topic would be refused."""
+        service.topics.record(topic)
+        return service.cluster_topics.foreign_producers(topic)
+
     def check_alteration(caller: Caller, topic: str, request: schemas.AlterTopicRequest) -> None:
         if request.ordered_delivery is not None:
             service.access.check(caller, Operation.ALTER, topic)
