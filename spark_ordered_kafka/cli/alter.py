@@ -65,7 +65,7 @@ def alter(
     keep theirs. Without --partitions it moves the replicas of existing partitions.
     """
     with common.exit_on_error():
-        configs = _alterations(config or [], delete_config or [])
+        configs = alterations(config or [], delete_config or [])
         assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
         replicas = replication_factor is not None or (assignments is not None and partitions is None)
         altered = ordered_delivery is not None or bool(configs)
@@ -135,7 +135,8 @@ def _added(
     return {partition: brokers for partition, brokers in assignments.items() if partition >= existing}
 
 
-def _alterations(config: list[str], deleted: list[str]) -> dict[str, str | None]:
+def alterations(config: list[str], deleted: list[str]) -> dict[str, str | None]:
+    """What ``--config`` and ``--delete-config`` say, None for what is deleted; raises ConfigError for what is wrong."""
     configs: dict[str, str | None] = dict(common.parse_configs(config))
     for name in deleted:
         if configs.get(name) is not None:

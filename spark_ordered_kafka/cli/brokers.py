@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.broker_configs import alter, describe
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.errors import ConfigError
 
@@ -19,7 +20,7 @@ _INT32_MAX = 2**31 - 1
 
 @app.callback()
 def group() -> None:
-    """Show the brokers and limit what they host."""
+    """Show the brokers, limit what they host, and configure them."""
 
 
 @app.command("list")
@@ -69,6 +70,10 @@ def guard_rails(
         f"{view.hosted}{excess}, capacity {view.capacity}",
         output,
     )
+
+
+app.command()(describe)
+app.command()(alter)
 
 
 def _limit(value: str) -> int | None:

@@ -31,7 +31,7 @@ def list_groups(
         return
     common.print_table(("GROUP", "STATE", "TYPE"), [(one.group, one.state, one.kind) for one in shown])
     if len(shown) < len(found):
-        typer.echo(f"{len(found) - len(shown)} ledgers of writers are left out", err=True)
+        typer.echo(f"ledgers of writers are left out: {len(found) - len(shown)}", err=True)
 
 
 def delete(

@@ -16,8 +16,9 @@ _ROOT = "ordered-kafka"
 _ABOUT = {
     "controller": "Run a controller, and show those that run.",
     "topics": "List and show topics; create and change those under management.",
-    "brokers": "Show the brokers and limit what they host.",
+    "brokers": "Show the brokers, limit what they host, and configure them.",
     "reassign": "Move partitions between brokers and log directories, and watch them move.",
+    "leaders": "Elect leaders of partitions.",
     "log-dirs": "Show log directories of brokers, and move replicas between those of a broker.",
     "replica-status": "How many records replicas are behind their leaders, and as of when.",
     "groups": "List consumer groups, show how far they have read, reset their offsets, delete them.",
