@@ -9,6 +9,7 @@ import typer
 
 from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.broker_configs import alter, describe
+from spark_ordered_kafka.cli.completion import complete_broker
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.errors import ConfigError
 
@@ -42,7 +43,9 @@ def list_brokers(
 
 @app.command("guard-rails")
 def guard_rails(
-    broker: Annotated[int, typer.Option(metavar="N", help="Id of the broker.")],
+    broker: Annotated[
+        int, typer.Option(metavar="N", help="Id of the broker.", autocompletion=complete_broker)
+    ],
     max_partitions: Annotated[
         str,
         typer.Option(

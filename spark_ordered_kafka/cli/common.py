@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from spark_ordered_kafka.cli.completion import complete_topic
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError, refusal
 from spark_ordered_kafka.parsing import printable
 
@@ -51,7 +52,10 @@ CommandConfigOption = Annotated[
         "controller.token, controller.ssl.*",
     ),
 ]
-TopicOption = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Name of the topic.")]
+TopicOption = Annotated[
+    str,
+    typer.Option("--topic", metavar="TOPIC", help="Name of the topic.", autocompletion=complete_topic),
+]
 ExcludeInternalOption = Annotated[
     bool, typer.Option("--exclude-internal", help="Leave out Kafka's own topics.")
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.completion import complete_group, complete_topic
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, KafkaConfigOption, client_conf
 from spark_ordered_kafka.errors import ConfigError, ErrorCode
@@ -30,13 +31,20 @@ _TIMESTAMPS = ("", "CreateTime", "LogAppendTime")
 @app.command()
 def consume(
     topic: Annotated[
-        list[str], typer.Option("--topic", metavar="TOPIC", help="Name of the topic; may be repeated.")
+        list[str],
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="Name of the topic; may be repeated.",
+            autocompletion=complete_topic,
+        ),
     ],
     group: Annotated[
         str | None,
         typer.Option(
             "--group",
             metavar="GROUP",
+            autocompletion=complete_group,
             help="Consumer group, which continues where it stopped.",
             show_default="one that is deleted at the end",
         ),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.completion import complete_group
 from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, KafkaConfigOption, broker_conf
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 
@@ -36,7 +37,13 @@ def list_groups(
 
 def delete(
     group: Annotated[
-        list[str], typer.Option("--group", metavar="GROUP", help="Name of the group; may be repeated.")
+        list[str],
+        typer.Option(
+            "--group",
+            metavar="GROUP",
+            help="Name of the group; may be repeated.",
+            autocompletion=complete_group,
+        ),
     ],
     bootstrap_server: BootstrapServerOption = None,
     command_config: KafkaConfigOption = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.completion import complete_group
 from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, KafkaConfigOption, client_conf
 from spark_ordered_kafka.cli.lists import parse_ids
 from spark_ordered_kafka.cli.times import parse_datetime, parse_duration
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.group_admin import NewOffset, Target
 
 _COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET")
-_MAX = 2**63 - 1
 
 
 def reset_offsets(
-    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="Name of the consumer group.")],
+    group: Annotated[
+        str,
+        typer.Option(
+            "--group", metavar="GROUP", help="Name of the consumer group.", autocompletion=complete_group
+        ),
+    ],
     topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,12 +55,10 @@ def reset_offsets(
             metavar="DURATION", help="To the first record that is not older than that: PT2H, P1DT30M."
         ),
     ] = None,
-    to_offset: Annotated[
-        int | None, typer.Option(metavar="N", min=0, max=_MAX, help="To this offset.")
-    ] = None,
+    to_offset: Annotated[int | None, typer.Option(metavar="N", min=0, help="To this offset.")] = None,
     shift_by: Annotated[
         int | None,
-        typer.Option(metavar="N", min=-_MAX, max=_MAX, help="So many offsets on, or back if it is negative."),
+        typer.Option(metavar="N", help="So many offsets on, or back if it is negative."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the new offsets; this is the default.")
@@ -66,7 +69,7 @@ def reset_offsets(
     command_config: KafkaConfigOption = None,
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Let a consumer group go on elsewhere; changes nothing without --execute.
+    """Move a consumer group to other offsets; changes nothing without --execute.
 
     Its consumers must be stopped. In topics with ordered delivery every key is read on from one point, without a gap: where
     an offset would leave one, the partition goes further back, and a line says so.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.completion import complete_group
 from spark_ordered_kafka.cli.group_listing import delete, list_groups
 from spark_ordered_kafka.cli.group_reset import reset_offsets
 from spark_ordered_kafka.cli.grouping import command_group
@@ -29,7 +30,12 @@ app.command("list")(list_groups)
 
 @app.command()
 def describe(
-    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="Name of the consumer group.")],
+    group: Annotated[
+        str,
+        typer.Option(
+            "--group", metavar="GROUP", help="Name of the consumer group.", autocompletion=complete_group
+        ),
+    ],
     controller: common.ControllerOption = None,
     command_config: common.CommandConfigOption = None,
     topic: Annotated[

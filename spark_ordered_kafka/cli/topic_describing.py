@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.completion import complete_topic
 from spark_ordered_kafka.cli.topic_filters import (
     AT_MIN_ISR,
     FILTERS,
@@ -32,6 +33,7 @@ def describe(
         typer.Option(
             "--topic",
             metavar="TOPIC",
+            autocompletion=complete_topic,
             help="Name of a topic, or a regular expression that names match; may be repeated.",
             show_default="all under management; with a filter all",
         ),

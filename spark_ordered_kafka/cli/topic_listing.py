@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.completion import complete_topic
 from spark_ordered_kafka.cli.topic_filters import chosen
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def list_topics(
         typer.Option(
             "--topic",
             metavar="TOPIC",
+            autocompletion=complete_topic,
             help="Name of a topic, or a regular expression that names match; may be repeated.",
             show_default="all",
         ),

@@ -41,7 +41,7 @@ Kind = Literal["earliest", "latest", "time", "offset", "shift"]
 
 @dataclass(frozen=True)
 class Target:
-    """Where a group is to go on: for ``time`` at the first record that is not older than ``value`` (milliseconds), for
+    """The position that a group is moved to: for ``time`` at the first record that is not older than ``value`` (milliseconds), for
     ``offset`` at that offset, for ``shift`` so many records behind where it is."""
 
     kind: Kind
@@ -75,9 +75,11 @@ class GroupAdmin:
 
     Args:
         kafka: librdkafka's properties of the connection.
+        timeout: seconds for each request.
     """
 
-    def __init__(self, kafka: Mapping[str, str]) -> None:
+    def __init__(self, kafka: Mapping[str, str], *, timeout: float = _TIMEOUT) -> None:
+        self._timeout = timeout
         alone = {k: v for k, v in kafka.items() if k not in ("group.id", "isolation.level")}
         self._admin = AdminClient(client_properties(alone))
 
@@ -89,7 +91,9 @@ class GroupAdmin:
             RequestError: groups may not be listed.
         """
         doing = "listing consumer groups"
-        found = wait_for(self._admin.list_consumer_groups(request_timeout=_TIMEOUT), _TIMEOUT, doing)
+        found = wait_for(
+            self._admin.list_consumer_groups(request_timeout=self._timeout), self._timeout, doing
+        )
         for error in found.errors:
             raise translate(error.args[0] if isinstance(error, KafkaException) else error, doing)
         rows = [
@@ -111,19 +115,19 @@ class GroupAdmin:
         """
         failed: dict[str, OrderedKafkaError] = {one: error for one in groups if (error := _of_ledger(one))}
         wanted = [one for one in groups if one not in failed]
-        futures = self._admin.delete_consumer_groups(wanted, request_timeout=_TIMEOUT) if wanted else {}
+        futures = self._admin.delete_consumer_groups(wanted, request_timeout=self._timeout) if wanted else {}
         for group, future in futures.items():
             try:
-                wait_for(future, _TIMEOUT, f"deleting group {group!r}")
+                wait_for(future, self._timeout, f"deleting group {group!r}")
             except OrderedKafkaError as error:
                 failed[group] = error
         return failed
 
     def check_idle(self, group: str) -> None:
         """Raises RequestError NON_EMPTY_GROUP if the group has members, UnavailableError if that is not known."""
-        future = self._admin.describe_consumer_groups([group], request_timeout=_TIMEOUT)[group]
+        future = self._admin.describe_consumer_groups([group], request_timeout=self._timeout)[group]
         try:
-            found = wait_for(future, _TIMEOUT, f"describing group {group!r}")
+            found = wait_for(future, self._timeout, f"describing group {group!r}")
         except RequestError as error:
             if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
                 return
@@ -134,14 +138,16 @@ class GroupAdmin:
     def committed_topics(self, group: str) -> list[str]:
         """The topics that the group has committed offsets for."""
         asked = [ConsumerGroupTopicPartitions(group)]
-        future = self._admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT)[group]
-        found = wait_for(future, _TIMEOUT, f"reading the offsets of group {group!r}")
+        future = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout)[group]
+        found = wait_for(future, self._timeout, f"reading the offsets of group {group!r}")
         return sorted({one.topic for one in found.topic_partitions if one.offset >= 0})
 
     def partitions(self, topic: str) -> list[int]:
         """The partitions of a topic that exists."""
-        future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)[topic]
-        return sorted(one.id for one in wait_for(future, _TIMEOUT, f"describing topic {topic!r}").partitions)
+        future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)[topic]
+        return sorted(
+            one.id for one in wait_for(future, self._timeout, f"describing topic {topic!r}").partitions
+        )
 
 
 class OffsetReset:
