@@ -41,7 +41,7 @@ def completed(cluster: LocalCluster, shell: str, line: str, **environment: str) 
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("shell", ["bash", "fish"])
+@pytest.mark.parametrize("shell", ["bash", pytest.param("fish", marks=pytest.mark.long)])
 def test_names_of_topics_groups_and_brokers(cluster: LocalCluster, topic_name: str, shell: str) -> None:
     create(cluster, topic_name, 1)
     consumer = Consumer(
