@@ -55,6 +55,7 @@ def alter(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Take the change in progress back instead of starting one.")
     ] = False,
+    if_exists: common.IfExistsOption = False,
     reason: common.ReasonOption = None,
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
@@ -64,7 +65,7 @@ def alter(
     keep theirs. Without --partitions it moves the replicas of existing partitions.
     """
     with common.exit_on_error():
-        configs = _alterations(config or [], delete_config or [])
+        configs = alterations(config or [], delete_config or [])
         assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
         replicas = replication_factor is not None or (assignments is not None and partitions is None)
         altered = ordered_delivery is not None or bool(configs)
@@ -97,6 +98,9 @@ def alter(
     )
 
     with common.connected(controller, reason, command_config=command_config) as client:
+        if if_exists and not client.kafka_topics([topic]).topics:
+            typer.echo(f"topic {topic} does not exist, nothing is done", err=True)
+            return
         if cancel:
             _cancel(client, topic, no_wait, output)
         elif partitions is not None:
@@ -131,7 +135,8 @@ def _added(
     return {partition: brokers for partition, brokers in assignments.items() if partition >= existing}
 
 
-def _alterations(config: list[str], deleted: list[str]) -> dict[str, str | None]:
+def alterations(config: list[str], deleted: list[str]) -> dict[str, str | None]:
+    """What ``--config`` and ``--delete-config`` say, None for what is deleted; raises ConfigError for what is wrong."""
     configs: dict[str, str | None] = dict(common.parse_configs(config))
     for name in deleted:
         if configs.get(name) is not None:

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.broker_configs import alter, describe
+from spark_ordered_kafka.cli.completion import complete_broker
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.errors import ConfigError
 
@@ -19,7 +21,7 @@ _INT32_MAX = 2**31 - 1
 
 @app.callback()
 def group() -> None:
-    """Show the brokers and limit what they host."""
+    """Show the brokers, limit what they host, and configure them."""
 
 
 @app.command("list")
@@ -41,7 +43,9 @@ def list_brokers(
 
 @app.command("guard-rails")
 def guard_rails(
-    broker: Annotated[int, typer.Option(metavar="N", help="Id of the broker.")],
+    broker: Annotated[
+        int, typer.Option(metavar="N", help="Id of the broker.", autocompletion=complete_broker)
+    ],
     max_partitions: Annotated[
         str,
         typer.Option(
@@ -69,6 +73,10 @@ def guard_rails(
         f"{view.hosted}{excess}, capacity {view.capacity}",
         output,
     )
+
+
+app.command()(describe)
+app.command()(alter)
 
 
 def _limit(value: str) -> int | None:

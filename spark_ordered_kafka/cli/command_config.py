@@ -1,4 +1,4 @@
-"""Properties of the connection to the controller, from a file as Kafka's own tools take it (``--command-config``)."""
+"""Properties of the connections to controllers and brokers, from a file as Kafka's own tools take it (``--command-config``)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,18 @@ def connection(controller: str | None, path: Path | None) -> tuple[str, Controll
 
 
 def read_properties(path: Path) -> dict[str, str]:
+    """Those of the connection to a controller of :func:`read_all`, which says what it raises."""
+    return read_all(path)[0]
+
+
+def read_all(path: Path) -> tuple[dict[str, str], dict[str, str]]:
     """The properties of a file as ``java.util.Properties`` has them: ``name=value`` lines, ``#`` before comments.
 
+    Returns:
+        Those of the connection to a controller, and those of Kafka's clients.
+
     Raises:
-        ConfigError: it cannot be read, or a property is none of the connection to a controller.
+        ConfigError: it cannot be read, or a property is neither.
     """
     # Here, since few commands are given a file.
     import javaproperties
@@ -55,9 +63,20 @@ def read_properties(path: Path) -> dict[str, str]:
             problem = "twice" if pair.key in found else "without = or :"
             raise ConfigError(_OPTION, str(path), f"{_FORM} (property {number} is there {problem})")
         found[pair.key] = pair.value
-    for name in found:
-        if name != URL and name not in NAMES:
+    own = {name: value for name, value in found.items() if name == URL or name in NAMES}
+    kafka = {name: value for name, value in found.items() if name not in own}
+    for name in kafka:
+        if not _is_kafkas(name):
             # Without its value: it may be a misspelt password.
-            hint = f"the file may have {URL}, {', '.join(NAMES)}"
+            hint = f"the file may have {URL}, {', '.join(NAMES)}, and properties of Kafka's clients"
             raise ConfigError(f"{_OPTION}: property {name}", HIDDEN, hint)
-    return found
+    return own, kafka
+
+
+def _is_kafkas(name: str) -> bool:
+    """Whether it may be a property of Kafka's clients; whether it is right, a command that uses them says."""
+    # Here, since few files have one.
+    from spark_ordered_kafka.kafka.java_names import FIXED, REFUSED, RENAMED, SAME
+
+    known = (*SAME, *RENAMED, *FIXED, *REFUSED)
+    return name in known or name.startswith(("sasl.", "ssl.", "https.", "socket.", "log"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from spark_ordered_kafka.cli.completion import complete_topic
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError, refusal
 from spark_ordered_kafka.parsing import printable
 
@@ -51,7 +52,16 @@ CommandConfigOption = Annotated[
         "controller.token, controller.ssl.*",
     ),
 ]
-TopicOption = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Name of the topic.")]
+TopicOption = Annotated[
+    str,
+    typer.Option("--topic", metavar="TOPIC", help="Name of the topic.", autocompletion=complete_topic),
+]
+ExcludeInternalOption = Annotated[
+    bool, typer.Option("--exclude-internal", help="Leave out Kafka's own topics.")
+]
+IfExistsOption = Annotated[
+    bool, typer.Option("--if-exists", help="Do nothing, instead of failing, where there is no such topic.")
+]
 ReasonOption = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the controller's audit log.")
 ]
@@ -99,6 +109,13 @@ def raise_if_refused(result: Result) -> None:
 def print_body(body: BaseModel) -> None:
     """The API's answer as it is."""
     typer.echo(body.model_dump_json(indent=2))
+
+
+def print_data(data: object) -> None:
+    """Lists and mappings of plain values, as JSON."""
+    import json
+
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def report(body: BaseModel, line: str, output: OutputFormat) -> None:

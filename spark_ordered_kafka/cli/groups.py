@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.cli.completion import complete_group
+from spark_ordered_kafka.cli.group_listing import delete, list_groups
+from spark_ordered_kafka.cli.group_reset import reset_offsets
 from spark_ordered_kafka.cli.grouping import command_group
 
 if TYPE_CHECKING:
@@ -22,14 +25,17 @@ _COLUMNS = (
 _NAMED = 3
 
 
-@app.callback()
-def groups() -> None:
-    """Show how far consumer groups have read."""
+app.command("list")(list_groups)
 
 
 @app.command()
 def describe(
-    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="Name of the consumer group.")],
+    group: Annotated[
+        str,
+        typer.Option(
+            "--group", metavar="GROUP", help="Name of the consumer group.", autocompletion=complete_group
+        ),
+    ],
     controller: common.ControllerOption = None,
     command_config: common.CommandConfigOption = None,
     topic: Annotated[
@@ -50,6 +56,10 @@ def describe(
     else:
         rows = [(group, one.topic, *row) for one in answer.topics for row in _rows(one.partitions)]
         common.print_table(_COLUMNS, rows)
+
+
+app.command("reset-offsets")(reset_offsets)
+app.command()(delete)
 
 
 def _rows(partitions: Sequence[PartitionPosition]) -> Iterator[tuple[object, ...]]:

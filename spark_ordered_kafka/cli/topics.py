@@ -10,10 +10,12 @@ from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.alter import alter
 from spark_ordered_kafka.cli.deletion import delete
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.partitions import delete_records, describe
+from spark_ordered_kafka.cli.partitions import delete_records
 from spark_ordered_kafka.cli.release import release
 from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, parse_assignment
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.cli.topic_describing import describe
+from spark_ordered_kafka.cli.topic_listing import list_topics
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
 
 app = command_group("topics")
 
@@ -44,6 +46,13 @@ def create(
     config: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Topic configuration; may be repeated.")
     ] = None,
+    if_not_exists: Annotated[
+        bool,
+        typer.Option(
+            "--if-not-exists",
+            help="Do nothing, instead of failing, where the topic is under management already.",
+        ),
+    ] = False,
     validate_only: common.ValidateOption = False,
     reason: common.ReasonOption = None,
     output: common.OutputOption = common.OutputFormat.TABLE,
@@ -72,7 +81,15 @@ def create(
             configs=common.parse_configs(config or []),
             validate_only=validate_only,
         )
-        result = client.create_topic(request)
+        try:
+            result = client.create_topic(request)
+        except RequestError as error:
+            if not if_not_exists or error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            # Fails where it is not under management.
+            client.change(topic)
+            typer.echo(f"topic {topic} exists, nothing is done", err=True)
+            return
     line = f"created topic {topic} with {partitions} partitions, hash {hash_name}"
     if validate_only:
         line = f"topic {topic} could be created with {partitions} partitions"
@@ -109,33 +126,7 @@ def adopt(
     common.report(result, f"topic {topic} {done} with hash {hash_name}", output)
 
 
-@app.command("list")
-def list_topics(
-    controller: common.ControllerOption = None,
-    command_config: common.CommandConfigOption = None,
-    output: common.OutputOption = common.OutputFormat.TABLE,
-) -> None:
-    """All topics under management."""
-    from spark_ordered_kafka.cli.change_progress import shown
-
-    with common.connected(controller, command_config=command_config) as client:
-        topics = client.topics()
-    rows = [
-        (
-            t.topic,
-            t.undeleted_partition_count,
-            t.initial_partition_count,
-            t.layout_epoch,
-            t.hash,
-            "yes" if t.ordered_delivery else "no",
-            None if t.change is None else f"{shown(t.change)}, {t.change.step}",
-        )
-        for t in topics.topics
-    ]
-    columns = ("TOPIC", "PARTITIONS", "INITIAL", "EPOCH", "HASH", "ORDERED", "CHANGE")
-    common.print_rows(topics, columns, rows, output)
-
-
+app.command("list")(list_topics)
 app.command()(describe)
 app.command()(alter)
 app.command()(release)

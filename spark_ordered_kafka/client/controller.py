@@ -105,6 +105,20 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
             extra_timeout=DRAIN_TIMEOUT if details else None,
         )
 
+    def kafka_topics(self, topics: Sequence[str] = (), *, configs: bool = False) -> schemas.KafkaTopicList:
+        """Topics of the cluster, under management or not; empty: all. Those that do not exist are left out.
+
+        ``configs`` adds their configuration.
+        """
+        params = {"topic": ",".join(topics)} if topics else {}
+        return self._call(
+            schemas.KafkaTopicList,
+            "GET",
+            "/v1/kafka-topics",
+            params=params | ({"configs": "true"} if configs else {}),
+            extra_timeout=DRAIN_TIMEOUT if configs else None,
+        )
+
     def create_topic(self, request: schemas.CreateTopicRequest) -> schemas.TopicResult:
         """Create a topic under management."""
         patience = patience_of(request.timeout_ms)
@@ -314,6 +328,19 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
     def controllers(self) -> schemas.ControllerList:
         """The live controllers, and which of them leads."""
         return self._call(schemas.ControllerList, "GET", "/v1/controllers")
+
+    def diagnostics(self) -> schemas.Diagnostics:
+        """What the controller that answers says of itself, of ZooKeeper and of its rights in Kafka."""
+        return self._call(schemas.Diagnostics, "GET", "/v1/diagnostics", extra_timeout=DRAIN_TIMEOUT)
+
+    def foreign_producers(self, topic: str) -> schemas.ForeignProducers:
+        """Producers that are no ordered writers, and that Kafka has not forgotten."""
+        return self._call(
+            schemas.ForeignProducers,
+            "GET",
+            topic_path(topic, "foreign-producers"),
+            extra_timeout=DRAIN_TIMEOUT,
+        )
 
     def metrics(self) -> str:
         """Counters of the controller that answered last, in Prometheus' text format."""

@@ -170,6 +170,13 @@ def consumer_options(conf: Mapping[str, Any]) -> ConsumerOptions:
     )
 
 
+def broker_properties(conf: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's properties of a connection to brokers, of those of a plain client; raises ConfigError for wrong ones."""
+    found = java_names.translated(conf, "", CONSUMER.refused, FIXED)
+    check_properties(Consumer, found)
+    return found
+
+
 class _Read:
     """A configuration by its names: what is refused by name, what is translated, and what librdkafka gets.
 

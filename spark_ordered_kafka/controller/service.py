@@ -23,6 +23,7 @@ from spark_ordered_kafka.controller.change.service import Changes
 from spark_ordered_kafka.controller.composition import reach_kafka, replica_services
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
+from spark_ordered_kafka.controller.monitoring.diagnostics import Diagnosis
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
 from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollector, Sampled
@@ -37,6 +38,7 @@ from spark_ordered_kafka.controller.state.reviews import REVIEWS, Reviews
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.adoption import TopicAdopter
 from spark_ordered_kafka.controller.topics.capacities import Capacities
+from spark_ordered_kafka.controller.topics.cluster_topics import ClusterTopics
 from spark_ordered_kafka.controller.topics.compaction import EarlierLayouts
 from spark_ordered_kafka.controller.topics.creation import TopicCreator
 from spark_ordered_kafka.controller.topics.deletion import TopicDeleter
@@ -148,6 +150,8 @@ class ControllerService:
         timeout = self.settings.request_timeout
         earlier = EarlierLayouts(TopicConfigs(self.admin.requests, read_timeout), self._clock, read_timeout)
         self.topics = Topics(self.admin, znodes, cluster_id, earlier)
+        self.cluster_topics = ClusterTopics(self.admin, znodes, read_timeout, self._clock)
+        self.diagnosis = Diagnosis(self.settings, self.id, self._session, znodes, self.admin, read_timeout)
         limits = BrokerLimits(self._session, self.settings.max_broker_partitions)
         self.capacities = Capacities(self.admin, limits, time.monotonic)
         self.creator = TopicCreator(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.admin import AlterConfigOp, ConfigResourceType
@@ -17,6 +18,7 @@ from spark_ordered_kafka.kafka.requests import BrokerCalls, BrokerRequests, brok
 from spark_ordered_kafka.kafka.rows import Answer, as_refusal, ask_each, ask_rows, chunks
 
 Resource = tuple[ConfigResourceType, str]
+T = TypeVar("T")
 
 # org.apache.kafka.common.requests.DescribeConfigsResponse.ConfigSource
 _TOPIC_CONFIG = 1
@@ -35,6 +37,14 @@ def check_lengths(configs: Mapping[str, str | None]) -> None:
                 f"configs has {name[:_SHOWN]!r} with the value {(value or '')[:_SHOWN]!r}…: name and value may have "
                 f"{_MAX_STRING} bytes each",
             )
+
+
+@dataclass(frozen=True)
+class InSyncRule:
+    """What is set for a topic itself, and the ``min.insync.replicas`` that holds for it."""
+
+    own: Mapping[str, str]
+    min_insync_replicas: int
 
 
 class TopicConfigs(BrokerCalls):
@@ -76,10 +86,22 @@ class TopicConfigs(BrokerCalls):
             RequestError: a configuration may not be described.
             UnavailableError: no answer in time.
         """
-        found: dict[str, dict[str, str]] = {}
+        return self._of_each(topics, lambda result: _values(result, _TOPIC_CONFIG))
+
+    def in_sync_rules(self, topics: Collection[str]) -> dict[str, InSyncRule]:
+        """As :meth:`describe_many`, with the ``min.insync.replicas`` that holds for each, set or by default."""
+        return self._of_each(
+            topics,
+            lambda result: InSyncRule(
+                _values(result, _TOPIC_CONFIG), int(_values(result, None)["min.insync.replicas"])
+            ),
+        )
+
+    def _of_each(self, topics: Collection[str], read: Callable[[Any], T]) -> dict[str, T]:
+        found: dict[str, T] = {}
         for chunk in chunks(topics):
             found |= self._requests.retry(
-                partial(self._describe_many, chunk),
+                partial(self._describe_many, chunk, read),
                 time.monotonic() + self._timeout,
                 f"read the configuration of {len(chunk)} topics",
             )
@@ -122,14 +144,17 @@ class TopicConfigs(BrokerCalls):
             self._requests, list(changes), ask, self._timeout, "alter the configuration of topics"
         )
 
-    async def _describe_many(self, topics: Sequence[str], deadline: float) -> dict[str, dict[str, str]]:
+    async def _describe_many(
+        self, topics: Sequence[str], read: Callable[[Any], T], deadline: float
+    ) -> dict[str, T]:
         resources = [(ConfigResourceType.TOPIC, topic) for topic in topics]
-        found, unknown = {}, []
+        found: dict[str, T] = {}
+        unknown = []
         for result in await _described(self._requests, resources, None, deadline):
             if result.error_code == kafka_errors.UnknownTopicOrPartitionError.errno:
                 unknown.append(result.resource_name)
             else:
-                found[result.resource_name] = _values(result, _TOPIC_CONFIG)
+                found[result.resource_name] = read(result)
         if unknown:
             await self._check_nowhere(unknown, deadline)
         return found

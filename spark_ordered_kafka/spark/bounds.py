@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.ordering import blockers, readable
+from spark_ordered_kafka.ordering import blockers
+from spark_ordered_kafka.ordering.resetting import furthest
 from spark_ordered_kafka.parsing import EARLIEST, LATEST
 from spark_ordered_kafka.spark.options import Bound, NoMatch
 
@@ -73,10 +74,7 @@ def check_whole(
 
     What lies before them in one partition is what a stream would have to read before it read another one to its end.
     """
-    reached, before = dict(start), None
-    while reached != before:
-        before = reached
-        reached = readable(layouts.history, before, end)
+    reached = furthest(layouts.history, start, end)
     held = {p: at for p, at in reached.items() if at < end[p]}
     for partition, waits in blockers(layouts.history, reached).items():
         if partition in held:

@@ -62,7 +62,8 @@ def test_a_file_has_url_and_credentials(tmp_path: Path) -> None:
         ("controller.url=https://c:1\ncontroller.pasword=hunter2", "property controller.pasword"),
         ("controller.url=https://c:1\nhunter2", "name=value"),
         ("controller.token=hunter2\ncontroller.token=hunter2", "name=value"),
-        ("bootstrap.servers=h:1", "property bootstrap.servers"),
+        ("bootstrap.servers=h:1", "--controller is missing"),
+        ("bootstrap.server=h:1", "property bootstrap.server"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named_and_the_command_ends_with_2(

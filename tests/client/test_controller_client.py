@@ -62,6 +62,9 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("GET", "/v1/topics/{topic}/change"): lambda c: c.change("t"),
     ("DELETE", "/v1/topics/{topic}/change"): lambda c: c.cancel_change("t"),
     ("GET", "/v1/controllers"): lambda c: c.controllers(),
+    ("GET", "/v1/diagnostics"): lambda c: c.diagnostics(),
+    ("GET", "/v1/kafka-topics"): lambda c: c.kafka_topics(),
+    ("GET", "/v1/topics/{topic}/foreign-producers"): lambda c: c.foreign_producers("t"),
     ("GET", "/v1/brokers"): lambda c: c.brokers(),
     ("PUT", "/v1/brokers/{broker}/guard-rails"): lambda c: c.set_guard_rails(
         7, schemas.GuardRailsRequest(max_partitions=None)

@@ -232,6 +232,7 @@ CASES = [
 # Their rights are those of the request under review, or a list that shows what may be described: tested apart.
 ELSEWHERE = {
     ("GET", "/v1/topics"),
+    ("GET", "/v1/kafka-topics"),
     ("POST", "/v1/reviews/{review_id}/approve"),
     ("POST", "/v1/reviews/{review_id}/discard"),
 }
@@ -297,6 +298,20 @@ def test_topics_that_may_not_be_described_are_hidden(service: Service, acls: Acl
 
     await_true(lambda: listed(principal) == {shown}, "the list shows one topic")
     assert listed("User:admin") == {shown, hidden}
+
+    def of_kafka(who: str, configs: str) -> dict[str, bool]:
+        """The topics of the cluster that are shown, and whether with their configuration."""
+        path = f"/v1/kafka-topics?topic={shown},{hidden}&configs={configs}"
+        rows = service.ask(who, "GET", path).json()["topics"]
+        return {row["topic"]: row["configs"] is not None for row in rows}
+
+    assert of_kafka(principal, "true") == {shown: False}
+    assert of_kafka("User:admin", "true") == {shown: True, hidden: True}
+    assert of_kafka("User:admin", "false") == {shown: False, hidden: False}
+    assert service.ask(principal, "GET", f"/v1/topics/{shown}?details=true").json()["configs"] is None
+    acls.add(acl(principal, "DESCRIBE_CONFIGS", "TOPIC", shown))
+    await_true(lambda: of_kafka(principal, "true") == {shown: True}, "the configuration is shown")
+    assert service.ask(principal, "GET", f"/v1/topics/{shown}?details=true").json()["configs"] == {}
     there, absent = (service.ask(principal, "GET", f"/v1/topics/{name}") for name in (hidden, gone))
     assert there.status_code == absent.status_code == 403
     assert there.text.replace(hidden, gone) == absent.text

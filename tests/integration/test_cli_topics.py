@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.local import LocalCluster
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, create_topic, unique_name
 
 
 class Cli:
@@ -56,7 +56,8 @@ def test_create_describe_and_list(cli: Cli) -> None:
     assert code == 0
     assert out.startswith(f"topic {topic}  id ")
     assert "partitions 3  initial 3  epoch 0  hash crc32  ordered yes" in out
-    assert out.splitlines()[2].split() == ["0", "live", "1", "1", "1", "0", "0", "-"]
+    assert out.splitlines()[1] == "configuration retention.ms=60000"
+    assert out.splitlines()[3].split() == ["0", "live", "1", "1", "1", "0", "0", "-"]
     code, out, _ = cli("topics", "list")
     assert [topic, "3", "3", "0", "crc32", "yes", "-"] in [line.split() for line in out.splitlines()]
 
@@ -216,3 +217,92 @@ def test_delete_asks_first_and_tells_each_topic(cli: Cli) -> None:
     code, out, _ = cli("topics", "delete", "--topic", third, "--yes", "--output", "json")
     assert (code, [row["error"] for row in json.loads(out)["topics"]]) == (0, ["NONE"])
     assert cli("topics", "describe", "--topic", third)[0] == 1
+
+
+@pytest.fixture(scope="module")
+def unmanaged(cluster: LocalCluster) -> str:
+    """A topic that no controller manages."""
+    return create_topic(cluster.bootstrap_servers, unique_name("plain"), 2, {"segment.ms": "70000"})
+
+
+def test_topics_beyond_management_are_listed_as_such(cli: Cli, unmanaged: str) -> None:
+    topic = created(cli)
+    code, out, _ = cli("topics", "list")
+    rows = [line.split() for line in out.splitlines()]
+    assert (code, [unmanaged, "2", "-", "-", "-", "not", "managed", "-"] in rows) == (0, True)
+    assert [topic, "2", "2", "0", "murmur3", "yes", "-"] in rows
+    assert unmanaged not in cli("topics", "list", "--managed")[1]
+    assert "__" not in cli("topics", "list", "--exclude-internal")[1]
+    pattern = f"{topic}|{unmanaged[:-1]}."
+    assert [line.split()[0] for line in cli("topics", "list", "--topic", pattern)[1].splitlines()[1:]] == [
+        topic,
+        unmanaged,
+    ]
+    body = json.loads(cli("topics", "list", "--topic", pattern, "--output", "json")[1])
+    assert [one["topic"] for one in body["topics"]] == [topic]
+    (other,) = body["unmanaged"]
+    assert (other["topic"], other["managed"], len(other["partitions"])) == (unmanaged, False, 2)
+
+
+def test_describe_shows_configuration_of_any_topic(cli: Cli, unmanaged: str) -> None:
+    code, out, told = cli("topics", "describe", "--topic", unmanaged)
+    assert code == 0, told
+    first, configuration, header, *rows = out.splitlines()
+    assert first.startswith(f"topic {unmanaged}  id ")
+    assert first.endswith("  partitions 2  not under management")
+    assert configuration == "configuration segment.ms=70000"
+    assert header.split() == ["PARTITION", "LEADER", "REPLICAS", "ISR"]
+    assert [row.split() for row in rows] == [["0", "1", "1", "1"], ["1", "1", "1", "1"]]
+    view = json.loads(cli("topics", "describe", "--topic", unmanaged, "--output", "json")[1])
+    assert (view["managed"], view["configs"], view["min_insync_replicas"]) == (
+        False,
+        {"segment.ms": "70000"},
+        1,
+    )
+    topic = created(cli)
+    assert cli("topics", "alter", "--topic", topic, "--config", "retention.ms=70001")[0] == 0
+    assert "configuration retention.ms=70001\n" in cli("topics", "describe", "--topic", topic)[1]
+    code, out, _ = cli("topics", "describe", "--topic", topic, "--topic", f"{unmanaged[:-1]}.")
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("topic ")] == [topic, unmanaged]
+    both = json.loads(
+        cli("topics", "describe", "--topic", topic, "--topic", unmanaged, "--output", "json")[1]
+    )
+    assert [one["topic"] for one in both["topics"]] == [topic, unmanaged]
+
+
+def test_describe_filters_partitions(cli: Cli, cluster: LocalCluster, unmanaged: str) -> None:
+    needy = create_topic(cluster.bootstrap_servers, unique_name("needy"), 1, {"min.insync.replicas": "2"})
+    pattern = f"{needy}|{unmanaged}"
+    for option, shown in (
+        ("--under-replicated-partitions", []),
+        ("--unavailable-partitions", []),
+        ("--under-min-isr-partitions", [needy]),
+        ("--at-min-isr-partitions", [unmanaged, unmanaged]),
+    ):
+        code, out, told = cli("topics", "describe", "--topic", pattern, option)
+        assert code == 0, told
+        names = [line.split()[0] for line in out.splitlines()[1:]]
+        assert names == shown, (option, out)
+        body = json.loads(cli("topics", "describe", "--topic", pattern, option, "--output", "json")[1])
+        assert [one["topic"] for one in body["topics"]] == sorted(set(shown))
+    assert cli("topics", "describe", "--unavailable-partitions")[:2] == (0, "no such partitions\n")
+    code, _, told = cli("topics", "describe", "--unavailable-partitions", "--under-min-isr-partitions")
+    assert (code, "give one" in told) == (2, True)
+
+
+def test_if_exists_and_if_not_exists(cli: Cli, unmanaged: str) -> None:
+    topic, none = created(cli), unique_name("none")
+    code, _, told = cli("topics", "create", "--topic", topic, "--if-not-exists")
+    assert (code, told) == (0, f"topic {topic} exists, nothing is done\n")
+    code, _, told = cli("topics", "create", "--topic", unmanaged, "--if-not-exists")
+    assert (code, "not under management: adopt it" in told) == (1, True)
+    code, _, told = cli("topics", "alter", "--topic", none, "--partitions", "3", "--if-exists")
+    assert (code, told) == (0, f"topic {none} does not exist, nothing is done\n")
+    code, out, told = cli("topics", "delete", "--topic", none, "--topic", topic, "--if-exists", "--yes")
+    assert (code, out) == (0, f"topic {topic}: deleted\n")
+    assert told == f"topic {none} does not exist, nothing is done\n"
+    code, _, told = cli("topics", "delete", "--topic", unmanaged, "--if-exists", "--yes")
+    assert (code, "is not under management" in told) == (1, True)
+    assert cli("topics", "describe", "--topic", none, "--if-exists")[:2] == (0, "")
+    code, _, told = cli("topics", "describe", "--topic", none)
+    assert (code, f"no topic that you may describe is or matches '{none}'" in told) == (1, True)

@@ -43,6 +43,12 @@ from spark_ordered_kafka.client.schemas.changes import (
     TopicResults,
 )
 from spark_ordered_kafka.client.schemas.controllers import ControllerList, ControllerView, Readiness
+from spark_ordered_kafka.client.schemas.diagnostics import (
+    Diagnostics,
+    ForeignProducers,
+    ForeignProducerView,
+    ZooKeeperServer,
+)
 from spark_ordered_kafka.client.schemas.groups import (
     GroupMember,
     GroupPositions,
@@ -103,6 +109,9 @@ from spark_ordered_kafka.client.schemas.topics import (
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     GroupPosition,
+    KafkaPartitionView,
+    KafkaTopicList,
+    KafkaTopicView,
     MisroutedReport,
     NewTopic,
     PartitionRecords,
@@ -136,13 +145,19 @@ __all__ = [
     "DeleteRecordsRequest",
     "DeleteTopicsRequest",
     "DeletedRecords",
+    "Diagnostics",
     "EarlierLayout",
     "FinishedChangeView",
+    "ForeignProducerView",
+    "ForeignProducers",
     "GroupMember",
     "GroupPosition",
     "GroupPositions",
     "GuardRailsRequest",
     "HashName",
+    "KafkaPartitionView",
+    "KafkaTopicList",
+    "KafkaTopicView",
     "LayoutHistoryView",
     "LayoutView",
     "LeaderEpochsView",
@@ -216,4 +231,5 @@ __all__ = [
     "WriterName",
     "WriterNameRelease",
     "WriterNameRequest",
+    "ZooKeeperServer",
 ]

@@ -122,6 +122,8 @@ class TransactionalIds(Answer):
 class TopicView(Answer):
     """``GET /v1/topics/{t}``. ``transactional_ids``: of a request with ``details``, unless a broker does not answer.
 
+    ``configs``: of a request with ``details``, what is set for the topic itself, if the caller may see it.
+
     ``stray_partitions`` were made by something else, or by a change that was taken back: what lies in them is delivered as
     misrouted, until an expansion takes them up.
     """
@@ -139,6 +141,7 @@ class TopicView(Answer):
     stray_partitions: list[int] = Field(default_factory=list)
     partitions: list[PartitionView]
     transactional_ids: TransactionalIds | None = None
+    configs: dict[str, str] | None = None
 
 
 class TopicSummary(Answer):
@@ -158,6 +161,37 @@ class TopicList(Answer):
     """``GET /v1/topics``."""
 
     topics: list[TopicSummary]
+
+
+class KafkaPartitionView(Answer):
+    """A partition of any topic; ``leader`` is -1 without one."""
+
+    partition: int
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+
+
+class KafkaTopicView(Answer):
+    """A topic of the cluster, under management (``managed``) or not. ``internal``: one of Kafka's own.
+
+    Of a request with ``configs``, and of topics whose configuration the caller may see: ``configs`` is what is set for the
+    topic itself, ``min_insync_replicas`` what holds for it, set or by default. Else both are None.
+    """
+
+    topic: str
+    topic_id: str
+    internal: bool
+    managed: bool
+    partitions: list[KafkaPartitionView]
+    configs: dict[str, str] | None = None
+    min_insync_replicas: int | None = None
+
+
+class KafkaTopicList(Answer):
+    """``GET /v1/kafka-topics``."""
+
+    topics: list[KafkaTopicView]
 
 
 class MisroutedReport(Request):

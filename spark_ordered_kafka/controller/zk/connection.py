@@ -60,7 +60,7 @@ def client_of(settings: ZooKeeperSettings, **options: Any) -> KazooClient:
     return KazooClient(
         hosts=settings.connect,
         timeout=settings.session_timeout,
-        handler=_Handler(_context(settings)),
+        handler=_Handler(tls_context(settings)),
         use_ssl=settings.ssl_enabled,
         default_acl=acls(settings) or None,
         auth_data=None if digest is None else [("digest", f"{digest}:{settings.digest_password}")],
@@ -218,7 +218,7 @@ def translated(error: KazooException, settings: ZooKeeperSettings, path: str) ->
     return UnavailableError(f"{servers}: {error!r} for {path}")
 
 
-def _context(settings: ZooKeeperSettings) -> ssl.SSLContext | None:
+def tls_context(settings: ZooKeeperSettings) -> ssl.SSLContext | None:
     if not settings.ssl_enabled:
         return None
     files = {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import Query
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
@@ -11,6 +14,10 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError
 _NUMBER = re.compile("[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
 _SHOWN = 100
+
+Filter = Annotated[
+    list[str] | None, Query(description="May be repeated, or hold several values with commas.")
+]
 
 
 def texts(name: str, given: Sequence[str] | None) -> list[str]:

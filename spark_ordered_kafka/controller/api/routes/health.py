@@ -47,6 +47,11 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         """The running controllers, and which of them leads."""
         return service.controllers()
 
+    @app.get("/v1/diagnostics", dependencies=[on_cluster(service, Operation.DESCRIBE)])
+    def get_diagnostics() -> schemas.Diagnostics:
+        """What this controller finds out about itself, ZooKeeper and its rights in Kafka; no other one is asked."""
+        return service.diagnosis.diagnose(service.readiness().role or "follower")
+
     @app.get(
         "/metrics",
         response_class=Response,

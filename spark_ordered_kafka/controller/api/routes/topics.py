@@ -12,11 +12,14 @@ from fastapi.concurrency import run_in_threadpool
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.filters import Filter, texts
 from spark_ordered_kafka.controller.api.http.items import each, only, seconds, topic_results
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_topic
 from spark_ordered_kafka.controller.api.http.thread_pools import RIGHTS
 from spark_ordered_kafka.controller.api.http.waiting import MAX_WAIT, await_changes
 from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.controller.topics.cluster_topics import Among
+from spark_ordered_kafka.updates import updated
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
@@ -67,11 +70,49 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         shown = set(service.access.among(caller, Operation.DESCRIBE, [row.topic for row in found.topics]))
         return schemas.TopicList(topics=[row for row in found.topics if row.topic in shown])
 
+    @app.get(
+        "/v1/kafka-topics",
+        dependencies=[
+            by_item(
+                service,
+                "DESCRIBE on each topic that is shown, DESCRIBE_CONFIGS on those that are shown with configs",
+            )
+        ],
+    )
+    def list_kafka_topics(
+        caller: Annotated[Caller, Depends(caller_of)], topic: Filter = None, configs: bool = False
+    ) -> schemas.KafkaTopicList:
+        """The topics of the cluster that the caller may describe, under management or not; with ``topic`` these alone."""
+
+        def may(operation: Operation) -> Among:
+            return lambda names: [str(name) for name in service.access.among(caller, operation, names)]
+
+        return service.cluster_topics.describe(
+            sorted(texts("topic", topic)),
+            may(Operation.DESCRIBE),
+            may(Operation.DESCRIBE_CONFIGS) if configs else None,
+        )
+
     @app.get("/v1/topics/{topic}", dependencies=[on_topic(service, Operation.DESCRIBE)])
-    def get_topic(topic: str, response: Response, details: bool = False) -> schemas.TopicView:
+    def get_topic(
+        topic: str,
+        caller: Annotated[Caller, Depends(caller_of)],
+        response: Response,
+        details: bool = False,
+    ) -> schemas.TopicView:
         """A topic with its partitions, for ``details`` with their logs; the ETag names layout epoch and znode version."""
         view, response.headers["ETag"] = service.topics.view(topic, service.changes.current)
-        return service.drain.detailed(view) if details else view
+        if not details:
+            return view
+        shown = service.access.among(caller, Operation.DESCRIBE_CONFIGS, [topic])
+        configs = service.cluster_topics.configs(topic) if shown else None
+        return updated(service.drain.detailed(view), configs=configs)
+
+    @app.get("/v1/topics/{topic}/foreign-producers", dependencies=[on_topic(service, Operation.DESCRIBE)])
+    def get_foreign_producers(topic: str) -> schemas.ForeignProducers:
+        """Producers that are no ordered writers and that Kafka has not forgotten: a change of the topic would be refused."""
+        service.topics.record(topic)
+        return service.cluster_topics.foreign_producers(topic)
 
     def check_alteration(caller: Caller, topic: str, request: schemas.AlterTopicRequest) -> None:
         if request.ordered_delivery is not None:

@@ -1,0 +1,277 @@
+"""What ``ordered-kafka doctor`` finds: judgements of answers, each with what to do about it. PURE."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from spark_ordered_kafka.cli.topic_filters import FILTERS, UNAVAILABLE, UNDER_MIN_ISR, UNDER_REPLICATED
+
+if TYPE_CHECKING:
+    from spark_ordered_kafka.client.schemas import (
+        BrokerList,
+        Diagnostics,
+        ForeignProducers,
+        GroupPositions,
+        KafkaTopicView,
+        TopicView,
+    )
+
+Status = Literal["ok", "warning", "error"]
+EXIT_CODES: Mapping[Status, int] = {"ok": 0, "warning": 1, "error": 2}
+_SKEW, _GREAT_SKEW = 1.0, 30.0
+_MANY_IDS = 10_000
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``advice``: what to do, with a command where there is one; empty for what is well."""
+
+    check: str
+    status: Status
+    message: str
+    advice: str = ""
+
+
+def worst(findings: Collection[Finding]) -> Status:
+    """The status of all together."""
+    return max((one.status for one in findings), key=lambda status: EXIT_CODES[status], default="ok")
+
+
+def of_controllers(reports: Mapping[str, Diagnostics], leader: str | None, own_version: str) -> list[Finding]:
+    """Of the controllers that answered, by URL."""
+    found = []
+    if leader is None:
+        found.append(
+            Finding(
+                "controllers", "error", "no controller leads: nothing can be changed",
+                "look into the logs of the controllers; one takes over within zookeeper.session.timeout.ms (6 s)",
+            )
+        )  # fmt: skip
+    versions = Counter(one.version for one in reports.values())
+    if len(versions) > 1:
+        shown = ", ".join(f"{url} {one.version}" for url, one in sorted(reports.items()))
+        found.append(
+            Finding(
+                "controllers", "warning", f"versions differ: {shown}",
+                "end the upgrade: stop one after the other, and start it with the newest version",
+            )
+        )  # fmt: skip
+    found += _of_settings(reports)
+    if reports and not found:
+        version = next(iter(versions))
+        than = "" if version == own_version else f" (this command has {own_version})"
+        found.append(
+            Finding(
+                "controllers",
+                "ok",
+                f"{len(reports)} of version {version}{than}, with one configuration; {leader} leads",
+            )
+        )
+    return found
+
+
+def _of_settings(reports: Mapping[str, Diagnostics]) -> list[Finding]:
+    names = sorted({name for one in reports.values() for name in one.settings})
+    found = []
+    for name in names:
+        values = {url: one.settings.get(name, "not known") for url, one in sorted(reports.items())}
+        if len(set(values.values())) > 1:
+            shown = ", ".join(f"{url}: {value}" for url, value in values.items())
+            found.append(
+                Finding(
+                    "controllers", "warning", f"{name} differs ({shown}): a take-over changes the rules",
+                    f"give all of them the same {name}, and start them again one after the other",
+                )
+            )  # fmt: skip
+    return found
+
+
+def of_clock(url: str, skew: float, error: float) -> Finding:
+    """``skew``: seconds that the controller's clock is ahead of this machine's, known to within ``error``."""
+    shown = f"the clock of {url} is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
+    if abs(skew) <= max(_SKEW, error):
+        return Finding("clocks", "ok", f"{url} and this machine agree within {max(_SKEW, error):.1f} s")
+    advice = (
+        "synchronize both clocks: chronyc tracking, or timedatectl timesync-status, on both shows by what"
+    )
+    return Finding("clocks", "error" if abs(skew) > _GREAT_SKEW + error else "warning", shown, advice)
+
+
+def of_zookeeper(report: Diagnostics, *, is_production: bool) -> list[Finding]:
+    """Of the ensemble as one controller sees it. ``is_production``: there are several brokers."""
+    found = []
+    for one in report.zookeeper:
+        if one.error is not None:
+            found.append(
+                Finding(
+                    "zookeeper", "error", f"{one.address} does not answer {report.url}: {one.error}",
+                    "start that server, or take it out of zookeeper.connect; srvr must be in its 4lw.commands.whitelist",
+                )
+            )  # fmt: skip
+    modes = Counter(one.mode for one in report.zookeeper if one.error is None)
+    if "standalone" in modes and is_production:
+        found.append(
+            Finding(
+                "zookeeper", "warning", "a single server: while it is away, nothing can be changed or read anew",
+                "run an ensemble of three, and name all of them in zookeeper.connect",
+            )
+        )  # fmt: skip
+    elif "standalone" not in modes and modes.get("leader", 0) != 1 and not found:
+        found.append(
+            Finding(
+                "zookeeper", "warning", f"{modes.get('leader', 0)} of the servers in zookeeper.connect lead",
+                "name all servers of one ensemble, and of that alone, in zookeeper.connect",
+            )
+        )  # fmt: skip
+    if report.znodes_open:
+        found.append(
+            Finding(
+                "zookeeper", "warning", "every client that reaches ZooKeeper may alter the controllers' znodes",
+                "set zookeeper.digest.username and zookeeper.digest.password (docs/security.md), or close its port to others",
+            )
+        )  # fmt: skip
+    if report.unknown_znodes:
+        found.append(
+            Finding(
+                "zookeeper", "warning",
+                f"znodes that this version does not know: {_some(report.unknown_znodes)}",
+                "a newer controller has made them, or something else: look before you delete one",
+            )
+        )  # fmt: skip
+    if not found:
+        shown = ", ".join(
+            f"{one.address} {one.mode} {one.version or ''}".rstrip() for one in report.zookeeper
+        )
+        found.append(Finding("zookeeper", "ok", shown))
+    return found
+
+
+def of_rights(report: Diagnostics) -> Finding:
+    """Of the controllers' rights in Kafka."""
+    if not report.missing_rights:
+        return Finding(
+            "rights", "ok", f"{report.url} has what it needs on the cluster and on topics under management"
+        )
+    return Finding(
+        "rights", "error", f"{report.url} lacks in Kafka: {_some(report.missing_rights)}",
+        "kafka-acls --bootstrap-server HOST:PORT --add --allow-principal User:NAME --operation OPERATION "
+        "--cluster (or --topic TOPIC)",
+    )  # fmt: skip
+
+
+def of_brokers(brokers: BrokerList) -> list[Finding]:
+    """Of the brokers, as the controllers know them."""
+    down = [str(one.id) for one in brokers.brokers if not one.alive]
+    if down:
+        return [
+            Finding(
+                "brokers", "error", f"down, with replicas: {_some(down)}",
+                f"start them, or move their replicas: ordered-kafka reassign plan --drain {','.join(down)}",
+            )
+        ]  # fmt: skip
+    return [Finding("brokers", "ok", f"all {len(brokers.brokers)} are up")]
+
+
+def of_partitions(topics: Sequence[KafkaTopicView]) -> list[Finding]:
+    """Of the replicas of all topics."""
+    found = []
+    judgements: tuple[tuple[str, Status, str], ...] = (
+        (UNAVAILABLE, "error", "without a leader: neither read nor written"),
+        (UNDER_MIN_ISR, "error", "with fewer replicas in sync than min.insync.replicas: not written"),
+        (UNDER_REPLICATED, "warning", "with replicas that are not in sync"),
+    )
+    named: set[tuple[str, int]] = set()
+    for name, status, what in judgements:
+        places = [
+            (one.topic, row.partition) for one in topics for row in one.partitions if FILTERS[name](one, row)
+        ]
+        new = [place for place in places if place not in named]
+        named |= set(new)
+        if new:
+            shown = _some([f"{topic}-{partition}" for topic, partition in new])
+            found.append(
+                Finding(
+                    "partitions", status, f"{len(new)} {what}: {shown}",
+                    f"ordered-kafka topics describe {name}, then look after the brokers of their replicas",
+                )
+            )  # fmt: skip
+    count = sum(len(one.partitions) for one in topics)
+    return found or [Finding("partitions", "ok", f"all {count} partitions have all replicas in sync")]
+
+
+def of_topic(view: TopicView, foreign: ForeignProducers | None) -> list[Finding]:
+    """Of a topic under management; ``foreign`` None: not known."""
+    found = []
+    if view.stray_partitions:
+        found.append(
+            Finding(
+                "layouts", "warning",
+                f"{view.topic} has partitions beyond its layout: {_some(list(map(str, view.stray_partitions)))}",
+                "something else has made them; a growth takes them up: ordered-kafka topics alter "
+                f"--topic {view.topic} --partitions {len(view.partitions)}",
+            )
+        )  # fmt: skip
+    for one in () if foreign is None else foreign.producers:
+        name = one.transactional_id or f"producer id {one.producer_id}"
+        found.append(
+            Finding(
+                "writers", "warning",
+                f"{view.topic}: {name} is no ordered writer and has written to partitions "
+                f"{_some(list(map(str, one.partitions)))}: the next change is refused",
+                f"kafka-transactions --bootstrap-server HOST:PORT describe-producers --topic {view.topic} "
+                f"--partition {one.partitions[0]} shows when; write with the sink, OrderedProducer or ordered-kafka produce",
+            )
+        )  # fmt: skip
+    ids = view.transactional_ids
+    if ids is not None and ids.known > _MANY_IDS:
+        found.append(
+            Finding(
+                "transactional ids", "warning",
+                f"{view.topic}: {ids.known} are known, {ids.idle} of them idle: a change takes longer",
+                "name writers (option writer), close OrderedProducers, or lower the brokers' "
+                "transactional.id.expiration.ms",
+            )
+        )  # fmt: skip
+    return found + _of_marked(view)
+
+
+def _of_marked(view: TopicView) -> list[Finding]:
+    waiting = sorted(
+        {one.group for row in view.partitions if row.status == "marked" for one in row.waiting_groups or ()}
+    )
+    return [
+        Finding(
+            "groups", "warning",
+            f"group {group} has not read removed partitions of {view.topic}, which stay until then",
+            f"start its consumers; if it is not needed: ordered-kafka groups delete --group '{group}'",
+        )
+        for group in waiting
+    ]  # fmt: skip
+
+
+def of_group(positions: GroupPositions) -> list[Finding]:
+    """Of a consumer group: without members, while partitions that it has read wait for others."""
+    if positions.state not in ("Empty", "Dead"):
+        return []
+    found = []
+    for topic in positions.topics:
+        blocked = [row.partition for row in topic.partitions if row.waits_for and row.lag]
+        if blocked:
+            found.append(
+                Finding(
+                    "groups", "warning",
+                    f"group {positions.group} has no members, and partitions {_some(list(map(str, blocked)))} of "
+                    f"{topic.topic} wait for what it has not read of others",
+                    f"ordered-kafka groups describe --group '{positions.group}' shows for what; start its consumers",
+                )
+            )  # fmt: skip
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,78 @@
+"""Options and properties of the commands that talk to the brokers themselves, as Kafka's own tools do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_ordered_kafka.cli.command_config import read_all
+from spark_ordered_kafka.credentials import URL
+from spark_ordered_kafka.errors import ConfigError
+
+_SERVERS = "bootstrap.servers"
+
+BootstrapServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        envvar="BOOTSTRAP_SERVERS",
+        metavar="HOST:PORT,...",
+        help="Brokers.",
+        show_default=f"{_SERVERS} of --command-config",
+    ),
+]
+KafkaConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="ORDERED_KAFKA_COMMAND_CONFIG",
+        metavar="FILE",
+        help="Properties of the connections: those of Kafka's clients (security.protocol, sasl.*, ssl.*), and "
+        "controller.*",
+    ),
+]
+
+
+def client_conf(servers: str | None, controller: str | None, path: Path | None) -> dict[str, str]:
+    """The configuration of a plain client: brokers, controllers and how to log in to both.
+
+    Args:
+        servers: ``--bootstrap-server``; it wins over ``bootstrap.servers`` of the file.
+        controller: ``--controller``; it wins over ``controller.url`` of the file.
+        path: of the file.
+
+    Raises:
+        ConfigError: the file cannot be read, or an address is missing.
+    """
+    own, kafka = ({}, {}) if path is None else read_all(path)
+    conf = kafka | own | broker_address(servers, kafka)
+    url = controller or own.get(URL)
+    if url is None:
+        raise ConfigError("--controller", None, f"give it, or {URL} in the file of --command-config")
+    return conf | {URL: url}
+
+
+def broker_conf(servers: str | None, path: Path | None) -> dict[str, str]:
+    """librdkafka's properties of a connection to the brokers alone.
+
+    Raises:
+        ConfigError: the file cannot be read, the address is missing, or a property is wrong.
+    """
+    from spark_ordered_kafka.client.options import broker_properties
+
+    _, kafka = ({}, {}) if path is None else read_all(path)
+    return broker_properties(kafka | broker_address(servers, kafka))
+
+
+def broker_address(servers: str | None, kafka: dict[str, str]) -> dict[str, str]:
+    """``bootstrap.servers``, from the option or the file. Raises ConfigError where it is missing or malformed."""
+    from spark_ordered_kafka.parsing import servers as parsed
+
+    option, value = ("--bootstrap-server", servers) if servers else (_SERVERS, kafka.get(_SERVERS))
+    if value is None:
+        raise ConfigError(
+            "--bootstrap-server", None, f"give it, or {_SERVERS} in the file of --command-config"
+        )
+    return {_SERVERS: parsed(option, value)}

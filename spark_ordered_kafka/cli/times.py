@@ -1,0 +1,44 @@
+"""Times and durations as Kafka's own tools take them. PURE."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from spark_ordered_kafka.errors import ConfigError
+
+_DURATION = re.compile(
+    r"P(?=[\dT])(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?", re.ASCII
+)
+_LONGEST = 10**15
+
+
+def parse_datetime(option: str, value: str) -> int:
+    """A time of ISO 8601 in milliseconds since 1970-01-01 UTC; one without an offset is of UTC, as in Kafka's tools.
+
+    Raises ConfigError for one that is none, or lies before 1970.
+    """
+    try:
+        found = datetime.fromisoformat(value)
+        when = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        millis = round(1000 * when.timestamp())
+    except (ValueError, OverflowError):
+        millis = -1
+    if millis < 0:
+        raise ConfigError(
+            option, value, "a time since 1970 is needed, such as 2026-11-23T08:00:00 or 2026-11-23"
+        )
+    return millis
+
+
+def parse_duration(option: str, value: str) -> int:
+    """A duration of ISO 8601, days at most (``java.time.Duration``), in milliseconds; raises ConfigError for another."""
+    found = _DURATION.fullmatch(value)
+    days, hours, minutes, seconds = found.groups() if found else (None,) * 4
+    millis = round(
+        1000
+        * (86_400 * int(days or 0) + 3600 * int(hours or 0) + 60 * int(minutes or 0) + float(seconds or 0))
+    )
+    if found is None or millis > _LONGEST:
+        raise ConfigError(option, value, "a duration is needed, such as PT2H, P1D or P1DT12H30M")
+    return millis

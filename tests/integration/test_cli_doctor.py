@@ -1,0 +1,137 @@
+"""``ordered-kafka doctor`` on real servers: what is wrong is found, with a command that helps."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from typer.testing import CliRunner
+
+from spark_ordered_kafka.cli import app
+from spark_ordered_kafka.cli.findings import EXIT_CODES
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
+from tests.streams import NumberedWriter, change, create
+
+Found = list[dict[str, str]]
+
+
+class Doctor:
+    def __init__(self, servers: str, url: str, *arguments: str) -> None:
+        self._arguments = arguments
+        self.runner = CliRunner(env={"BOOTSTRAP_SERVERS": servers, "ORDERED_KAFKA_CONTROLLER": url})
+
+    def __call__(self) -> Found:
+        """All findings; the exit code is that of the worst."""
+        done = self.runner.invoke(app, ["doctor", "--output", "json", *self._arguments])
+        assert done.exit_code in (0, 1, 2), done.stderr
+        assert done.stdout, done.stderr
+        body = json.loads(done.stdout)
+        assert done.exit_code == EXIT_CODES[body["worst"]]
+        assert all(bool(one["advice"]) == (one["status"] != "ok") for one in body["findings"]), body
+        found: Found = body["findings"]
+        return found
+
+
+def about(findings: Found, *words: str) -> Found:
+    return [one for one in findings if all(word in one["message"] for word in words)]
+
+
+@pytest.fixture
+def doctor(cluster: LocalCluster) -> Doctor:
+    return Doctor(cluster.bootstrap_servers, cluster.controller_url)
+
+
+def test_what_is_well_is_said(doctor: Doctor, cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 2)
+    NumberedWriter(cluster, topic_name).write()
+    found = doctor()
+    assert about(found, topic_name) == []
+    by_check: dict[str, set[str]] = {}
+    for one in found:
+        by_check.setdefault(one["check"], set()).add(one["status"])
+    for check in ("versions", "controllers", "clocks", "rights", "brokers"):
+        assert by_check[check] == {"ok"}, (check, found)
+    assert about(found, "broker 1 is reached at ")
+    assert about(found, "of version", f"{cluster.controller_url} leads")
+    # Without a login to ZooKeeper.
+    (znodes,) = about(found, "every client that reaches ZooKeeper may alter")
+    assert "zookeeper.digest.username" in znodes["advice"]
+    assert [one for one in found if one["check"] == "zookeeper" and one["status"] == "error"] == []
+
+
+def test_it_fits_80_columns(doctor: Doctor) -> None:
+    done = doctor.runner.invoke(app, ["doctor"])
+    assert done.stdout.startswith("ok      versions: spark-ordered-kafka ")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_foreign_writers_strays_and_groups_that_hold_up_are_found(
+    doctor: Doctor, cluster: LocalCluster, topic_name: str
+) -> None:
+    servers = {"bootstrap.servers": cluster.bootstrap_servers}
+    create(cluster, topic_name, 2)
+    writer = NumberedWriter(cluster, topic_name)
+    writer.write()
+    change(cluster, topic_name, 4)
+    writer.write()
+    change(cluster, topic_name, 2)
+    # A group that has read the children alone, without members.
+    group = unique_name("held")
+    consumer = Consumer({**servers, "group.id": group})
+    commit_offsets(consumer, [TopicPartition(topic_name, p, 0) for p in range(4)])
+    consumer.close()
+    foreign = Producer({**servers, "transactional.id": f"legacy-{topic_name}"})
+    foreign.init_transactions(TIMEOUT)
+    foreign.begin_transaction()
+    foreign.produce(topic_name, value=b"x", partition=1)
+    foreign.commit_transaction(TIMEOUT)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic_name, 6)])[topic_name].result(TIMEOUT)
+
+    found: Found = []
+
+    def all_found() -> bool:
+        # Brokers learn of partitions one after the other, and the controller covers strays in time.
+        found[:] = about(doctor(), topic_name)
+        return {"writers", "groups"} <= {one["check"] for one in found}
+
+    await_true(all_found, "the findings are there")
+    (writers,) = [one for one in found if one["check"] == "writers"]
+    assert f"legacy-{topic_name} is no ordered writer" in writers["message"]
+    groups = [one for one in found if one["check"] == "groups"]
+    assert f"group {group} has not read removed partitions" in groups[0]["message"]
+    assert groups[0]["advice"].endswith(f"ordered-kafka groups delete --group '{group}'")
+    (held,) = [one for one in groups if "has no members" in one["message"]]
+    assert f"partitions 2, 3 of {topic_name} wait" in held["message"]
+    # The advice works.
+    assert doctor.runner.invoke(app, ["groups", "delete", "--group", group, "--yes"]).exit_code == 0
+    assert [one for one in about(doctor(), topic_name) if one["check"] == "groups"] == []
+
+
+def test_servers_that_are_away_are_errors_with_advice(cluster: LocalCluster) -> None:
+    away = Doctor(cluster.bootstrap_servers, "http://127.0.0.1:1")()
+    (controllers,) = [one for one in away if one["check"] == "controllers"]
+    assert (controllers["status"], "no controller answered" in controllers["message"]) == ("error", True)
+    away = Doctor("127.0.0.1:1", cluster.controller_url)()
+    brokers = [one for one in away if one["check"] == "brokers" and one["status"] == "error"]
+    assert "check --bootstrap-server" in brokers[0]["advice"]
+    done = CliRunner(env={"BOOTSTRAP_SERVERS": "", "ORDERED_KAFKA_CONTROLLER": ""}).invoke(app, ["doctor"])
+    assert (done.exit_code, "--bootstrap-server is missing" in done.stderr) == (2, True)
+
+
+def test_on_secured_servers(secure_cluster: LocalCluster, tmp_path: Any) -> None:
+    kafka = secure_cluster.kafka_properties("admin")
+    file = tmp_path / "client.properties"
+    conf = {**kafka, **secure_cluster.controller_options("admin")}
+    file.write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
+    found = Doctor("", "", "--command-config", str(file))()
+    assert about(found, "every client that reaches ZooKeeper") == []
+    (rights,) = [one for one in found if one["check"] == "rights"]
+    assert rights["status"] == "ok"
+    assert [one for one in found if one["status"] == "error"] == []
+    (servers,) = [one for one in found if one["check"] == "zookeeper"]
+    assert "standalone" in servers["message"]
