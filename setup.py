@@ -1,6 +1,7 @@
 """Build configuration; metadata and tool settings that can be static are in pyproject.toml."""
 
 from glob import glob
+from os.path import isfile
 
 from setuptools import Extension, find_packages, setup
 
@@ -20,7 +21,15 @@ setup(
     # Source distributions have the kernel's sources (MANIFEST.in), wheels what is made of them.
     include_package_data=False,
     # What users copy or run as it is.
-    data_files=[(f"{SHARE}/{name}", sorted(glob(f"{name}/*.*"))) for name in ("conf", "jobs")],
+    data_files=[
+        (f"{SHARE}/{directory}", sorted(path for path in glob(f"{directory}/*") if isfile(path)))
+        for name in ("conf", "jobs", "deploy")
+        for directory in (
+            name,
+            *(path.rstrip("/") for path in sorted(glob(f"{name}/**/", recursive=True)[1:])),
+        )
+        if "__pycache__" not in directory
+    ],
     ext_modules=[
         Extension(
             "spark_ordered_kafka.native._kernel",

@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "LICENSE",
     ):
         shutil.copy(ROOT / name, directory)
-    for name in ("docs", "conf", "jobs", "spark_ordered_kafka"):
+    for name in ("docs", "conf", "jobs", "deploy", "spark_ordered_kafka"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     # The environment is there.
     make = [

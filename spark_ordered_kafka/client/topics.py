@@ -289,8 +289,8 @@ def require_same(before: TopicLayouts, now: TopicLayouts) -> None:
 
 def _adopted_again(topic: str) -> DataLossError:
     return DataLossError(
-        f"topic {topic!r} was released from management and adopted again, so its layouts begin anew: start again; what was"
-        " not read before the release has no order"
+        f"topic {topic!r} was released from management and adopted again, or its znodes are those of an older backup: its layouts"
+        " begin anew. Start again; what was not read before has no order"
     )
 
 

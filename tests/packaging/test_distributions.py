@@ -24,10 +24,10 @@ pytestmark = pytest.mark.timeout(1200)
 
 SHARE = "share/spark-ordered-kafka"
 SHIPPED = {
-    f"{directory}/{path.name}"
-    for directory in ("conf", "jobs")
-    for path in (ROOT / directory).iterdir()
-    if path.is_file()
+    str(path.relative_to(ROOT))
+    for directory in ("conf", "jobs", "deploy")
+    for path in (ROOT / directory).rglob("*")
+    if path.is_file() and "__pycache__" not in path.parts
 }
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
 TIMEOUT = 600.0
