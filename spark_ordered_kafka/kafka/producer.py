@@ -6,15 +6,17 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, TypedDict
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.attempts import failure_of
+from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure
 from spark_ordered_kafka.kafka.clients import check_properties, client_properties, translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
+from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.contents import Records
@@ -30,6 +32,8 @@ _DEFAULTS = {
     # The first of growing pauses, 100 by default: brokers turn a transaction away while they end the last one (D-066).
     "retry.backoff.ms": "5",
 }
+# Seconds of the first attempt to reach a broker.
+_FIRST_PATIENCE = 0.5
 # Undelivered at most: enough to keep a broker busy (D-110).
 _DRAIN_RECORDS = 100_000
 _DRAIN_BYTES = 32 * 1024 * 1024
@@ -143,7 +147,9 @@ class TransactionalProducer:
         self._watch = watch()
         self._undelivered_bytes = 0
         self._largest = 0
-        properties = _properties({**connection.kafka, **(callbacks or {})}, transactional_id)
+        given: dict[str, Any] = {**connection.kafka, **(callbacks or {})}
+        self._errors = BrokerErrors(connection.kafka, given.get("error_cb"))
+        properties = _properties({**given, "error_cb": self._errors}, transactional_id)
         self._producer = Producer(self._watch.watching(properties))
         self.last: LedgerEntry | None = None
         if group is not None and not predecessors:
@@ -163,15 +169,33 @@ class TransactionalProducer:
 
     def _initialise(self, await_others: Callable[[], object] | None) -> None:
         # Twice: the first answer comes by the bootstrap connection, which librdkafka then gives up (D-083).
-        self.refresh_metadata()
+        self._reach_brokers()
         self.refresh_metadata()
         if await_others is not None:
             await_others()
         self._run("initialising transactions", self._producer.init_transactions, self._timeout)
 
+    def _reach_brokers(self) -> None:
+        """Ask for metadata with growing patience; between two attempts look whether brokers refuse the login (D-275)."""
+        deadline = time.monotonic() + self._timeout
+        patience = _FIRST_PATIENCE
+        while True:
+            left = deadline - time.monotonic()
+            failure = retriable_failure(partial(self._ask_metadata, min(patience, left)))
+            if failure is None:
+                return
+            self.serve()
+            self._errors.check()
+            if left <= patience:
+                raise self._errors.explained(failure)
+            patience *= 2
+
     def refresh_metadata(self) -> None:
         """Learn of partitions that the topic has got: librdkafka asks by itself every five minutes only."""
-        self._run("asking for metadata", self._producer.list_topics, self._topic, self._timeout)
+        self._ask_metadata(self._timeout)
+
+    def _ask_metadata(self, timeout: float) -> None:
+        self._run("asking for metadata", self._producer.list_topics, self._topic, timeout)
 
     def begin(self) -> None:
         """Start a transaction."""

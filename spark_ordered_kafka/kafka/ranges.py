@@ -28,8 +28,8 @@ from spark_ordered_kafka.kafka.clients import (
     consumer_properties,
     translate,
     unknown_topic,
-    wait_for,
 )
+from spark_ordered_kafka.kafka.logins import BrokerErrors
 
 # Seconds that leaders may be away, as by Kafka's default.api.timeout.ms: brokers that are busy elect late.
 _PATIENCE = 60.0
@@ -61,7 +61,10 @@ class TopicLog:
 
 
 class LogRanges:
-    """Log start and end offsets of partitions, from the brokers. ``timeout`` in seconds bounds each attempt."""
+    """Log start and end offsets of partitions, from the brokers. ``timeout`` in seconds bounds each attempt.
+
+    Where the brokers refuse the login or a certificate, every method raises what :meth:`BrokerErrors.check` raises, at once.
+    """
 
     def __init__(self, connection: Connection, *, timeout: float = 10.0) -> None:
         self._timeout = timeout
@@ -69,6 +72,7 @@ class LogRanges:
         self._describing = timeout / 3
         self._servers = connection.bootstrap_servers
         self._kafka = connection.kafka
+        self._errors = BrokerErrors(self._kafka)
         self._admin = self._new_admin()
         # The admin client's own list_offsets leaks, and corrupts its memory when brokers do not answer (D-121).
         self._consumer: Consumer | None = None
@@ -81,7 +85,7 @@ class LogRanges:
 
         def ask() -> str:
             described = self._admin.describe_cluster(request_timeout=self._describing)
-            result: str = wait_for(described, self._timeout, doing).cluster_id
+            result: str = self._answer(described, doing).cluster_id
             return result
 
         return self._retrying(self._timeout)(ask)
@@ -169,39 +173,46 @@ class LogRanges:
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Log in with these from the next connection on."""
         self._kafka = {**self._kafka, "sasl.username": username, "sasl.password": password}
-        self._admin.set_sasl_credentials(username, password)
+        # The client so far would still report what was refused before.
+        self._admin = self._new_admin()
         with self._asking:
             if self._consumer is not None:
                 self._consumer.set_sasl_credentials(username, password)
 
     def _new_admin(self) -> AdminClient:
         alone = {k: v for k, v in self._kafka.items() if k not in ("group.id", "isolation.level")}
-        return AdminClient(client_properties(alone))
+        self._errors = BrokerErrors(self._kafka)
+        return AdminClient(client_properties({**alone, "error_cb": self._errors}))
 
     def _ask(self, topic: str, partitions: Collection[int], spare: Collection[int]) -> TopicLog:
         doing = f"asking {self._servers} for the offsets of topic {topic!r}"
         described = self._describe(topic)
         if spare:
             # One partition without a leader would keep all others waiting.
-            found = wait_for(described, self._timeout, doing).partitions
+            found = self._answer(described, doing).partitions
             led = {partition.id for partition in found if partition.leader is not None}
             partitions = [p for p in partitions if p not in spare or p in led]
         starts = self._offsets(topic, dict.fromkeys(partitions, OFFSET_BEGINNING), doing)
         ends = self._offsets(topic, dict.fromkeys(partitions, OFFSET_END), doing)
         return TopicLog(
             # librdkafka prints ids in plain base64; org.apache.kafka.common.Uuid.toString is URL-safe.
-            str(wait_for(described, self._timeout, doing).topic_id).translate(_URL_SAFE),
+            str(self._answer(described, doing).topic_id).translate(_URL_SAFE),
             {p: one.offset for p, one in starts.items()},
             {p: one.offset for p, one in ends.items()},
             {p: one.leader_epoch for p, one in ends.items() if one.leader_epoch is not None},
         )
+
+    def _answer(self, future: Future[Any], doing: str) -> Any:
+        return self._errors.wait_for(future, self._timeout, doing, self._admin.poll)
 
     def _describe(self, topic: str) -> Future[Any]:
         return self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._describing)[topic]
 
     def _is_known(self, topic: str) -> bool:
         try:
-            self._describe(topic).result(self._describing + 5.0)
+            described = self._describe(topic)
+            self._errors.await_done(described, self._describing + 5.0, self._admin.poll)
+            described.result(0.0)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return False
