@@ -127,8 +127,8 @@ def look_up(connection: Connection, topic: str, group: str, timeout: float) -> L
         consumer.close()
 
 
-def writer_places(connection: Connection, writer: str, timeout: float) -> frozenset[WriterTask]:
-    """Where a writer has committed anything: all its ledgers that the brokers still have.
+def ledger_places(connection: Connection, timeout: float) -> frozenset[WriterTask]:
+    """Where any ordered writer has committed anything: all ledgers that the brokers still have.
 
     Brokers list only groups that the caller may describe, which the rights of a writer (READ) include (D-068). Raises
     UnavailableError where they do not all answer in time, RequestError where one refuses.
@@ -137,7 +137,12 @@ def writer_places(connection: Connection, writer: str, timeout: float) -> frozen
     # A group whose coordinator moves from a broker that is asked later to one that has answered would be missed.
     names = listed() | listed()
     places = (WriterTask.of(name) for name in names)
-    return frozenset(place for place in places if place is not None and place.writer == writer)
+    return frozenset(place for place in places if place is not None)
+
+
+def writer_places(connection: Connection, writer: str, timeout: float) -> frozenset[WriterTask]:
+    """Those of :func:`ledger_places` that are of one writer."""
+    return frozenset(place for place in ledger_places(connection, timeout) if place.writer == writer)
 
 
 def entries_at(

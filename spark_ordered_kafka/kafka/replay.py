@@ -97,6 +97,19 @@ def complaint(place: WriterTask, entry: LedgerEntry, claim: Claim) -> str:
     )
 
 
+def renaming(place: WriterTask, entry: LedgerEntry, claim: Claim) -> str | None:
+    """Why the entry of a task of another writer shows that this query has written the batch under that name; None: it
+    does not.
+    """
+    if not claim.origin.query or entry.origin.query != claim.origin.query or entry.sequence < claim.sequence:
+        return None
+    return (
+        f"{place.name!r} has committed batch {entry.sequence} of this query, of which {claim.writer!r} is about to write"
+        f" batch {claim.sequence}: its rows would be written twice. The query had the name {place.writer!r} when it was"
+        f" stopped in mid-batch: set the option writer to {place.writer}, at least until that batch is done"
+    )
+
+
 def _causes(claim: Claim) -> str:
     return (
         f"Either its rows were distributed otherwise ({_SAME_TASKS}), or other rows came: retention or compaction has"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,6 +98,11 @@ class TaskTransaction:
     def rows(self) -> int:
         """Rows written so far."""
         return self._fingerprint.rows
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the ledger has shown that the transaction was committed before."""
+        return self._committed is not None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send a batch with the columns key, value (binary) and optionally headers and timestamp; kept for a replay.
@@ -270,7 +276,7 @@ def _layout_of(context: WriterContext, topic: str, timeout: float) -> WriterLayo
         if not error.retriable:
             raise
         raise NoLayoutError(
-            f"no layout of topic {topic!r} within {limit:g} s (option controllerTimeout): {error}"
+            f"no layout of topic {topic!r} within {limit:g} s (option controllerTimeout) on host {platform.node()}: {error}"
         ) from error
 
 

@@ -1,8 +1,9 @@
 """Looking for what an earlier attempt of a micro-batch has written where this one does not: it was distributed otherwise.
 
 A task compares its rows with what it has committed itself. What other tasks have committed, of which there may have been
-more, and what it has committed to topics that it has no rows for now, is looked for once per run of a query, in its first
-micro-batch: a run writes each batch once, so that only that one can be a replay.
+more, what it has committed to topics that it has no rows for now, and what the query has committed under another writer
+name, is looked for once per run of a query, in its first micro-batch: a run writes each batch once, so that only that one
+can be a replay.
 """
 
 from __future__ import annotations
@@ -17,8 +18,15 @@ from pyspark.sql.datasource import WriterCommitMessage
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ReplayMismatchError
 from spark_ordered_kafka.kafka.ids import WriterTask
-from spark_ordered_kafka.kafka.ledger import entries_at, writer_places
-from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, complaint, entries_of_others, refusal
+from spark_ordered_kafka.kafka.ledger import entries_at, ledger_places, writer_places
+from spark_ordered_kafka.kafka.replay import (
+    ACCEPT_OPTION,
+    Claim,
+    complaint,
+    entries_of_others,
+    refusal,
+    renaming,
+)
 
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 60.0
@@ -47,7 +55,7 @@ class _Look(NamedTuple):
 
 
 class TaskLook:
-    """How the tasks of a worker process look for what they have written to other topics."""
+    """How the tasks of a worker process look for what was written otherwise."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -55,17 +63,40 @@ class TaskLook:
 
     def check(self, claim: Claim, task: int, topics: Collection[str]) -> None:
         """Raises ReplayMismatchError if the task has committed rows of the batch to other topics than ``topics``."""
+        own = [
+            place
+            for place in self._places(claim)
+            if (place.writer, place.task) == (claim.writer, task) and place.topic not in topics
+        ]
+        _check(self._connection, claim, own, topics)
+
+    def check_names(self, claim: Claim, task: int, topics: Collection[str]) -> None:
+        """Raises ReplayMismatchError if the task has committed the batch to one of ``topics`` under another writer name
+        (D-276). For a query with one write only: others may have a name for each.
+        """
+        others = [
+            place
+            for place in self._places(claim)
+            if place.writer != claim.writer and place.task == task and place.topic in topics
+        ]
+        for place, entry in sorted(entries_at(self._connection, others, _TIMEOUT).items()):
+            if (why := renaming(place, entry, claim)) is not None:
+                raise ReplayMismatchError(why)
+
+    def _places(self, claim: Claim) -> frozenset[WriterTask]:
+        """The ledgers that there are in the first batch of a run; none in a later one, which cannot be a replay."""
         origin, look = claim.origin, self._looks.get(claim.writer)
         # Without a run's id it is not known which batch is the first (D-069).
         same_run = look is not None and look.run == origin.run != ""
         first = look.first if look is not None and same_run else claim.sequence
         if claim.sequence != first:
-            return
+            if look is not None and look.places:
+                self._looks[claim.writer] = look._replace(places=frozenset())
+            return frozenset()
         if look is None or look.execution != origin.execution:
-            places = writer_places(self._connection, claim.writer, _TIMEOUT)
+            places = ledger_places(self._connection, _TIMEOUT)
             look = self._looks[claim.writer] = _Look(origin.run, first, origin.execution, places)
-        own = [place for place in look.places if place.task == task and place.topic not in topics]
-        _check(self._connection, claim, own, topics)
+        return look.places
 
 
 def check_attempt(connection: Connection, reports: Sequence[TaskReport]) -> None:

@@ -54,7 +54,7 @@ class OrderedStreamWriter(SameVersion, DataSourceStreamArrowWriter):
                 "streaming sink", None, f"Spark set neither {_QUERY_ID} nor {_BATCH_ID} in the task"
             )
         claim = _claim(self._options, self._options.writer or query, int(batch), self._execution)
-        return write_task(self._options, claim, task.partitionId(), iterator)
+        return write_task(self._options, claim, task.partitionId(), iterator, is_only_write=True)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """All tasks have committed: refuse the batch if an earlier attempt had others."""
@@ -115,10 +115,12 @@ def write_task(
     batches: Iterator[pa.RecordBatch],
     *,
     ids: str | None = None,
+    is_only_write: bool = False,
 ) -> TaskReport:
     """Write all rows of a task; a transaction per topic, all committed at its end.
 
     ``ids``: the name in the transactional ids of a writer whose producers are not kept; by default the claim's (D-076).
+    ``is_only_write``: of the query, so that what it has written under another name was the same batch.
     """
     worker = _worker(options.connection)
     context = replace(
@@ -156,6 +158,11 @@ def write_task(
         settled = any(pending.settled for pending in transactions.values())
         if claim.replayable and claim.origin.by_column and not settled:
             worker.look.check(claim, task, transactions)
+        if is_only_write and not settled:
+            unwritten = [
+                topic for topic, pending in transactions.items() if pending.rows and not pending.replayed
+            ]
+            worker.look.check_names(claim, task, unwritten)
         for pending in transactions.values():
             pending.commit()
     except BaseException as error:  # noqa: BLE001 - raised below: see kafka.writer for why not here

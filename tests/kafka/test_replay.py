@@ -6,7 +6,7 @@ import pytest
 
 from spark_ordered_kafka.kafka.ids import WriterTask, transactional_id
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
-from spark_ordered_kafka.kafka.replay import Claim, entries_of_others, mismatch, refusal
+from spark_ordered_kafka.kafka.replay import Claim, entries_of_others, mismatch, refusal, renaming
 
 OURS = Origin("query", "run", "execution")
 CLAIM = Claim("w", 7, OURS)
@@ -35,6 +35,23 @@ def test_only_an_earlier_run_of_the_query_may_have_written_the_batch(
     else:
         with pytest.raises(AssertionError, match=message):
             raise AssertionError(found)
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_ours"),
+    [
+        (LedgerEntry(6, ROWS, OURS), False),
+        (LedgerEntry(7, ROWS, Origin("other", "earlier", "x")), False),
+        (LedgerEntry(7, ROWS, version=1), False),
+        (LedgerEntry(7, ROWS, Origin("query", "earlier", "x")), True),
+        (LedgerEntry(8, ROWS, OURS), True),
+    ],
+)
+def test_a_batch_that_the_query_wrote_under_another_name(entry: LedgerEntry, is_ours: bool) -> None:
+    place = WriterTask("t", "v", 0)
+    found = renaming(place, entry, CLAIM)
+    assert (found is not None and "set the option writer to v" in found) is is_ours
+    assert renaming(place, entry, Claim("w", 7)) is None, "outside of a query"
 
 
 def test_outside_of_a_run_every_entry_of_the_batch_may_be_a_replay() -> None:

@@ -1,0 +1,127 @@
+"""Two queries with one checkpoint: at once, and one after the other with another topic or writer name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.copy_driver import copy
+from tests.integration.replaying import Replayed, once
+from tests.integration.test_killed_driver import DEADLINE, await_batches, driver
+from tests.streams import FORMAT, NumberedWriter, create, judged, misrouted, options, records_in_order
+
+CONCURRENT = re.compile("CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
+"""Spark's own errors."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_two_drivers_at_once(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    """Both begin with the same batch, which an earlier run has begun."""
+    source, target = create(cluster, f"{topic_name}-in", 3), create(cluster, f"{topic_name}-out", 2)
+    writer = NumberedWriter(cluster, source, keys=40, step=15)
+    writer.write(7)
+    checkpoint, homes = tmp_path / "checkpoint", [tmp_path / "a", tmp_path / "b"]
+    with driver(cluster, source, target, checkpoint) as process:
+        await_batches(process, checkpoint, 2)
+    with ExitStack() as stack:
+        processes: list[subprocess.Popen[bytes]] = []
+        for home in homes:
+            home.mkdir()
+            (home / "checkpoint").symlink_to(checkpoint)
+            processes.append(stack.enter_context(driver(cluster, source, target, home / "checkpoint")))
+        ends = [process.wait(2 * DEADLINE) for process in processes]
+    logs = [(home / "driver.log").read_text() for home in homes]
+    assert any(ends), "both ended well"
+    for end, log in zip(ends, logs, strict=True):
+        assert end == 0 or CONCURRENT.search(log), log[-5000:]
+    query = copy(spark, options(cluster), source, target, str(checkpoint))
+    assert query.awaitTermination(DEADLINE), f"not copied within {DEADLINE:g} s"
+    assert judged(records_in_order(cluster, target), writer.written).violations == 0
+    assert misrouted(cluster, target) == []
+
+
+@pytest.mark.long
+def test_a_second_start_in_one_session_stops_the_first(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    """By Spark's spark.sql.streaming.stopActiveRunOnRestart."""
+    source, target = create(cluster, f"{topic_name}-in", 2), create(cluster, f"{topic_name}-out", 2)
+    writer = NumberedWriter(cluster, source)
+    writer.write(4)
+    rows = spark.readStream.format(FORMAT).options(
+        **options(cluster, subscribe=source, startingOffsets="earliest")
+    )
+    sink = options(cluster, topic=target, checkpointLocation=tmp_path / "checkpoint")
+    first = rows.load().writeStream.format(FORMAT).options(**sink).start()
+    second = rows.load().writeStream.format(FORMAT).options(**sink).start()
+    try:
+        assert not first.isActive
+        second.processAllAvailable()
+    finally:
+        second.stop()
+    assert judged(records_in_order(cluster, target), writer.written).violations == 0
+
+
+@pytest.mark.parametrize("stopped", [pytest.param("between batches", marks=pytest.mark.long), "in mid-batch"])
+def test_another_topic_later(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path, stopped: str
+) -> None:
+    """The new topic has all of the batches that were not ended; the old one nothing twice."""
+    old, new = create(cluster, f"{topic_name}-old", 2), create(cluster, f"{topic_name}-new", 2)
+    query = Replayed(cluster, spark, tmp_path, sink={"topic": old})
+    query.give(0, range(20))
+    query.run(2, "n % 2")
+    query.give(1, range(20, 40))
+    query.run(2, "n % 2")
+    if stopped == "in mid-batch":
+        query.forget(1)
+    query.give(2, range(40, 60))
+    query.sink["topic"] = new
+    query.run(2, "n % 2")
+    assert query.written(old) == once(range(40))
+    assert query.written(new) == once(range(20 if stopped == "in mid-batch" else 40, 60))
+
+
+@pytest.mark.parametrize(
+    ("names", "batches"),
+    [
+        (("v", "w"), 2),
+        *(pytest.param(names, 1, marks=pytest.mark.long) for names in ((None, "w"), ("w", None), ("v", "w"))),
+        *(pytest.param(names, 2, marks=pytest.mark.long) for names in ((None, "w"), ("w", None))),
+    ],
+    ids=str,
+)
+def test_another_writer_later(
+    cluster: LocalCluster,
+    spark: SparkSession,
+    topic_name: str,
+    tmp_path: Path,
+    names: tuple[str | None, str | None],
+    batches: int,
+) -> None:
+    create(cluster, topic_name, 2)
+    before, after = ({} if name is None else {"writer": name} for name in names)
+    query = Replayed(cluster, spark, tmp_path, sink={"topic": topic_name})
+    for batch in range(batches):
+        query.give(batch, range(20 * batch, 20 * batch + 20))
+        query.run(2, "n % 2", **before)
+    query.forget(batches - 1)
+    # The first error, and the error of each later attempt.
+    name = before.get("writer", "[0-9a-f-]{36}")
+    for _ in range(2):
+        with pytest.raises(Exception, match=f"(?s)would be written twice.*set the option writer to {name}"):
+            query.run(2, "n % 2", **after)
+    assert query.written(topic_name) == once(range(20 * batches))
+    query.run(2, "n % 2", **before)
+    query.give(batches, range(20 * batches, 20 * batches + 20))
+    query.run(2, "n % 2", **after)
+    assert query.written(topic_name) == once(range(20 * batches + 20))
