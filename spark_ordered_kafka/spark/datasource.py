@@ -20,6 +20,7 @@ from spark_ordered_kafka.spark.options import (
     stream_options,
 )
 from spark_ordered_kafka.spark.schema import check_sink_schema, source_schema
+from spark_ordered_kafka.spark.versions import SameVersion
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.spark.batch import OrderedBatchReader
@@ -34,7 +35,7 @@ _ADVICE = "call spark_ordered_kafka.register(spark) before the first read or wri
 _Options = TypeVar("_Options", SourceOptions, SinkOptions)
 
 
-class OrderedKafkaDataSource(DataSource):
+class OrderedKafkaDataSource(SameVersion, DataSource):
     """Spark's data source: names, defaults and columns are those of Spark's own ``kafka`` format."""
 
     # From Spark conf; None: register was not called, so they are not known (D-252).

@@ -19,8 +19,7 @@ from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.spark.options import SourceOptions
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.schema import source_schema
-from spark_ordered_kafka.spark.versions import check_version
-from spark_ordered_kafka.version import __version__
+from spark_ordered_kafka.spark.versions import carried
 
 
 class TaskReader:
@@ -30,7 +29,7 @@ class TaskReader:
         self._options = options
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (__version__, self._options)
+        return carried(TaskReader, {"_options": self._options})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, as Arrow batches."""
@@ -52,11 +51,6 @@ class TaskReader:
             lambda misrouted: report_misrouted(options.connection, misrouted),
             lambda segment: truncated_end(options.connection, segment),
         )
-
-
-def _unpickled(version: str, options: SourceOptions) -> TaskReader:
-    check_version(version)
-    return TaskReader(options)
 
 
 def truncated_end(connection: Connection, segment: Segment) -> int | None:

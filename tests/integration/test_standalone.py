@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.version import __version__
 from tests.integration.standalone import (
     ARCHIVED,
     Standalone,
@@ -95,6 +98,42 @@ def kill_in_task(standalone: Standalone, process: subprocess.Popen[bytes], log: 
 def ended(process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait for the end of the job, which must succeed."""
     assert process.wait(DEADLINE) == 0, log.read_text()[-3000:]
+
+
+def test_an_executor_without_the_package_or_with_another_version_is_named(
+    cluster: LocalCluster, standalone: Standalone, packages: Path, topic_name: str, tmp_path: Path
+) -> None:
+    """Then the same job is submitted as it should be."""
+    source, target = create(cluster, f"{topic_name}-in", 2), create(cluster, f"{topic_name}-out", 2)
+    writer = NumberedWriter(cluster, source)
+    writer.write(2)
+    other = tmp_path / "other"
+    shutil.copytree(packages, other, ignore=shutil.ignore_patterns("__pycache__"))
+    (other / "spark_ordered_kafka" / "version.py").write_text('__version__ = "0.0.7"\n')
+    archive(other)
+    checkpoint = tmp_path / "checkpoint"
+    right = job_conf(cluster, source, target, checkpoint, packages)
+    wrong = {
+        f"the package spark-ordered-kafka (the driver has {__version__}) cannot be imported on host {platform.node()}"
+        f" by {standalone.python}: No module named 'spark_ordered_kafka'. Install it there": {
+            name: value
+            for name, value in right.items()
+            if name not in ("spark.archives", "spark.executorEnv.PYTHONPATH")
+        },
+        f"spark-ordered-kafka on host {platform.node()} has the value '0.0.7': the driver has {__version__}": (
+            job_conf(cluster, source, target, checkpoint, other)
+        ),
+    }
+    job = str(ROOT / "jobs" / "ordered_copy.py")
+    for number, (said, conf) in enumerate(wrong.items()):
+        log = tmp_path / f"driver-{number}" / "log"
+        with standalone.submitted(log, packages, conf, job) as process:
+            assert process.wait(DEADLINE) != 0
+        assert said in log.read_text(), log.read_text()[-5000:]
+    log = tmp_path / "driver" / "log"
+    with standalone.submitted(log, packages, right, job) as process:
+        ended(process, log)
+    assert judged(records_in_order(cluster, target), writer.written).violations == 0
 
 
 def test_an_executor_is_killed_in_mid_batch(

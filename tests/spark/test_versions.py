@@ -1,15 +1,16 @@
-"""A task of another version of this package than the driver's."""
+"""A task where this package is missing, or has another version than the driver's."""
 
 from __future__ import annotations
 
 import os
-import pickle
+import platform
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark import cloudpickle
 
 import spark_ordered_kafka
 from spark_ordered_kafka.version import __version__
@@ -30,23 +31,39 @@ def other_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["batch reader", "stream reader", "batch writer", "stream writer"])
 def test_readers_and_writers_of_another_version_are_refused(other_version: Path, name: str) -> None:
-    def unpickled(path: Path) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [sys.executable, "-c", UNPICKLE],
-            input=pickle.dumps(UNPICKLED[name]),
-            env=os.environ | {"PYTHONPATH": str(path)},
-            cwd=path,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-
-    same = unpickled(PACKAGE.parent)
+    same = unpickled(name, PACKAGE.parent)
     assert same.returncode == 0, same.stderr
-    refused = unpickled(other_version)
+    refused = unpickled(name, other_version)
     assert refused.returncode == 1
     said = (
-        "ConfigError: spark-ordered-kafka of an executor has the value '0.0.7': the driver has"
+        f"ConfigError: spark-ordered-kafka on host {platform.node()} has the value '0.0.7': the driver has"
         f" {__version__}; install the same version on the driver and all executors"
     )
     assert said in refused.stderr.decode()
+
+
+@pytest.mark.parametrize("name", ["batch reader", "stream reader", "batch writer", "stream writer"])
+@pytest.mark.parametrize("missing", ["spark_ordered_kafka", "confluent_kafka"])
+def test_a_package_that_is_missing_is_named(name: str, missing: str) -> None:
+    refused = unpickled(name, PACKAGE.parent, f"import sys; sys.modules[{missing!r}] = None; ")
+    assert refused.returncode == 1
+    said = refused.stderr.decode().splitlines()[-1]
+    assert said.startswith(
+        f"ImportError: the package spark-ordered-kafka (the driver has {__version__}) cannot be imported on host"
+        f" {platform.node()} by {sys.executable}: "
+    )
+    assert missing in said.removeprefix("ImportError: the package")
+    assert "docs/deploy.md" in said
+
+
+def unpickled(name: str, path: Path, before: str = "") -> subprocess.CompletedProcess[bytes]:
+    """What another process says that unpickles what Spark gives a task."""
+    return subprocess.run(
+        [sys.executable, "-c", before + UNPICKLE],
+        input=cloudpickle.dumps(UNPICKLED[name]),  # type: ignore[no-untyped-call]
+        env=os.environ | {"PYTHONPATH": str(path)},
+        cwd=path,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
