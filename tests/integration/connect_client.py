@@ -8,13 +8,46 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
+from urllib.request import urlopen
 
+from prometheus_client.parser import text_string_to_metric_families
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from spark_ordered_kafka import register
+from spark_ordered_kafka import OrderedKafkaListener, register
+from tests.servers import await_true
 
 FORMAT = "ordered-kafka"
+TIMEOUT = 120.0
+
+
+def watched(spark: SparkSession, rows: DataFrame, checkpoint: str) -> dict[str, Any]:
+    """What a running query shows once it has read all: its progress, and what Prometheus gets by the listener."""
+    listener = OrderedKafkaListener(port=0, addr="127.0.0.1")
+    spark.streams.addListener(listener)
+    writer = rows.writeStream.format("noop").queryName("watched").option("checkpointLocation", checkpoint)
+    query = writer.trigger(processingTime="1 second").start()
+
+    def scraped() -> dict[str, float]:
+        with urlopen(f"http://127.0.0.1:{listener.port}/metrics", timeout=TIMEOUT) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+            return {
+                sample.name.removeprefix("ordered_kafka_query_"): sample.value
+                for family in families
+                for sample in family.samples
+                if sample.labels.get("query") == "watched"
+            }
+
+    try:
+        await_true(lambda: scraped().get("offsets_behind_latest") == 0.0, "all is read", TIMEOUT)
+        progress = query.lastProgress
+        reported = None if progress is None else json.loads(progress.sources[0].latestOffset or "null")
+        return {"scraped": scraped(), "progress": reported}
+    finally:
+        query.stop()
+        spark.streams.removeListener(listener)
+        listener.close()
 
 
 def main(url: str, bootstrap: str, controller: str, source: str, target: str, checkpoint: str) -> None:
@@ -46,6 +79,7 @@ def main(url: str, bootstrap: str, controller: str, source: str, target: str, ch
         "batch": read.where("CAST(value AS STRING) LIKE 'batch:%'").count(),
         "epochs": sorted(row.layout_epoch for row in read.select("layout_epoch").distinct().collect()),
         "refusal": refusal,
+        "watched": watched(spark, rows, f"{checkpoint}-watched"),
     }
     print(json.dumps(found))  # noqa: T201 - what the test reads
     spark.stop()

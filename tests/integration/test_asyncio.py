@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from concurrent.futures import Future
+from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from spark_ordered_kafka.client.consumer import OrderedConsumer
 from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.blocks import blocks
 from tests.servers import TIMEOUT, unique_name
 from tests.streams import change, conf, create
 
@@ -79,3 +84,34 @@ def test_an_asyncio_service_writes_and_reads_through_a_change(cluster: LocalClus
     for message in asyncio.run(service()):
         by_key.setdefault(message.key(), []).append(int(message.value() or b""))
     assert by_key == {f"k{key}".encode(): list(range(2 * NUMBERS)) for key in range(KEYS)}
+
+
+def test_the_service_of_the_page_ends_cleanly_when_it_is_cancelled(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """And one that is started again gets what comes later, since all was committed."""
+    page = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
+    text = next(block.text for block in blocks(page) if block.file == "service.py")
+    topic = create(cluster, unique_name("service"), 2)
+    program = tmp_path / "service.py"
+    program.write_text(
+        text.replace('"transfers"', repr(topic)).replace('"service"', repr(topic)).replace("20_000", "300")
+    )
+    servers = {
+        "BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
+        "ORDERED_KAFKA_CONTROLLER": cluster.controller_url,
+    }
+    for partitions in (3, 2):
+        with OrderedProducer(conf(cluster)) as producer:
+            for number in range(300):
+                producer.produce(topic, str(number), f"k{number % KEYS}")
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(program)],
+            env=os.environ | servers,
+            capture_output=True,
+            text=True,
+            timeout=4 * TIMEOUT,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "handled 300\n", "")
+        change(cluster, topic, partitions)

@@ -82,5 +82,14 @@ def test_a_stream_and_batches_through_a_connect_server(
     second = run()
     assert (second["ended"], second["failure"], second["batch"]) == (True, None, 20)
     assert second["epochs"] == [0, 1]
+    # Each client had a listener of its own, whose query continues at the checkpoint of the first.
+    for found, epoch, partitions in ((first, 0, 2), (second, 1, 5)):
+        watched = found["watched"]
+        assert isinstance(watched, dict)
+        assert watched["scraped"]["layout_epoch"] == epoch
+        assert watched["scraped"]["partitions"] == partitions
+        assert watched["scraped"]["input_rows_total"] > 0, watched
+        assert watched["progress"]["offsetsBehindLatest"] == 0
+        assert watched["progress"]["topics"][source]["layoutEpoch"] == epoch
     copied = [m for m in records_in_order(cluster, target) if not (m.value() or b"").startswith(b"batch:")]
     assert judged(copied, writer.written).violations == 0
