@@ -16,7 +16,10 @@ class SameVersion:
     """What the driver pickles for tasks; see :func:`carried`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return carried(type(self), self.__dict__)
+        return carried(type(self), self.__getstate__())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__
 
 
 def carried(made: type[Any], state: Mapping[str, Any]) -> tuple[Any, ...]:
