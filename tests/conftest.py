@@ -93,6 +93,13 @@ def cluster(kafka_cluster: LocalCluster) -> LocalCluster:
     return with_controller
 
 
+@pytest.fixture(scope="session")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three brokers and a controller; a test that stops one starts it again."""
+    with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=1) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name no other test uses."""

@@ -27,13 +27,6 @@ def controller(running_controller: InProcess) -> Iterator[InProcess]:
     running_controller.before = lambda _: None
 
 
-@pytest.fixture(scope="session")
-def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three brokers and a controller; whoever stops one starts it again."""
-    with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=1) as cluster:
-        yield cluster
-
-
 @pytest.fixture(scope="module")
 def judge(three_brokers: LocalCluster) -> Iterator[Judge]:
     """What the three brokers say."""

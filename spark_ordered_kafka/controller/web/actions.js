@@ -38,7 +38,8 @@ export function changeCount(topic) {
         label: "New partition count",
         type: "number",
         value: String(topic.undeleted_partition_count),
-        api: ["partition_count", "partitions?", "partition count"],
+        api: ["partition_count"],
+        codes: ["INVALID_PARTITIONS"],
         check: positive,
       },
       {

@@ -32,21 +32,23 @@ const VIEWS = [
   ["audit", "Audit log", audit, null],
 ];
 
+const ANONYMOUS = "User:ANONYMOUS";
 let end = () => {};
-let shown = "";
+/** @type {string | null} The address that is shown. */
+let shown = null;
 
 function show() {
   const asked = window.location.hash.replace(/^#\/?/, "");
   const needsLogin = state.connection === "login";
   const address = needsLogin ? "login" : asked;
   if (address === shown && !needsLogin) return;
-  const moved = shown !== "" && shown !== address;
+  const moved = shown !== null && shown !== "login";
   shown = address;
   end();
   const main = byId("main");
   replace(main);
   if (needsLogin) {
-    end = loginForm(main, () => { shown = ""; void follow(); });
+    end = loginForm(main, () => { shown = null; show(); void follow(); });
     document.title = "Log in – ordered-kafka";
     return;
   }
@@ -102,14 +104,14 @@ function leaderLink(leader) {
 function showCaller() {
   const { caller } = state;
   replace(byId("caller"), caller === null ? null : [
-    h("span", { title: caller.principal }, caller.principal.replace(/^User:/, "")),
+    h("span", { title: caller.principal }, caller.principal === ANONYMOUS ? "anonymous" : caller.principal.replace(/^User:/, "")),
     login() === null ? null : h("button", {
       type: "button",
       class: "plain",
       onclick: () => { setLogin(null); window.location.reload(); },
     }, "Log out"),
   ]);
-  if (caller !== null && caller.authentication_required && caller.principal === "User:ANONYMOUS") {
+  if (caller !== null && caller.authentication_required && caller.principal === ANONYMOUS) {
     state.setConnection("login");
   }
 }

@@ -22,8 +22,8 @@ export function brokers(root) {
     { label: "State", width: "5rem", cell: (row) => row.alive ? badge("alive", "good") : badge("down", "bad") },
     { label: "Replicas", width: "6rem", end: true, cell: (row) => count(row.hosted) },
     { label: "Limit", width: "minmax(9rem, 2fr)", wide: true, cell: (row) => row.max_partitions >= UNLIMITED ? "none" : [
-      h("span", {}, `${count(row.max_partitions)}, ${row.excess > 0 ? `${count(row.excess)} beyond it` : `${count(row.capacity)} left`} `),
-      meter(row.hosted, row.max_partitions, `Replicas of broker ${row.id}`)] },
+      meter(row.hosted, row.max_partitions, `Replicas of broker ${row.id}`),
+      ` ${count(row.max_partitions)}, ${row.excess > 0 ? `${count(row.excess)} beyond it` : `${count(row.capacity)} left`}`] },
     { label: "", width: "6rem", end: true, cell: (row) => drainButton(row.id) },
   ], "Not known yet.");
   const dirs = new Table("Log directories", [
@@ -31,10 +31,10 @@ export function brokers(root) {
     { label: "Log directory", width: "minmax(8rem, 3fr)", cell: (row) => h("code", { title: row.path }, row.path) },
     { label: "State", width: "6rem", cell: (row) => row.is_live ? badge("live", "good") : badge(row.error, "bad", row.error_message ?? "") },
     { label: "Replicas", width: "6rem", end: true, wide: true, cell: (row) => count(row.partitions.length) },
-    { label: "Their size", width: "6rem", end: true, cell: (row) => bytes(row.size) },
-    { label: "Disk", width: "minmax(10rem, 2fr)", wide: true, cell: (row) => row.total_bytes === null ? "–" : [
-      h("span", {}, `${bytes(row.usable_bytes)} free of ${bytes(row.total_bytes)} `),
-      meter(row.total_bytes - row.usable_bytes, row.total_bytes, `Disk of broker ${row.broker}`)] },
+    { label: "Size", width: "6rem", end: true, cell: (row) => bytes(row.size) },
+    { label: "Disk", width: "16rem", wide: true, cell: (row) => row.total_bytes === null ? "–" : [
+      meter(row.total_bytes - row.usable_bytes, row.total_bytes, `Disk of broker ${row.broker}`),
+      ` ${bytes(row.usable_bytes)} of ${bytes(row.total_bytes)} free`] },
     { label: "", width: "5rem", end: true, wide: true, cell: (row) => button("Empty", () => plan({ goal: "empty_log_dirs", brokers: String(row.broker), log_dirs: row.path }),
       { kind: "small", key: `empty-${row.broker}-${row.path}`, disabled: blocked() }) },
   ], "Not known yet.");

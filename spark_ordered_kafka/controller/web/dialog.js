@@ -9,7 +9,8 @@
  * @property {"text" | "number"} [type]
  * @property {[string, string][]} [choices] value and text
  * @property {boolean} [optional]
- * @property {string[]} [api] how errors of the API name it
+ * @property {string[]} [api] how the messages of errors of the API name it
+ * @property {string[]} [codes] errors of the API that are about it
  * @property {(text: string) => string | null} [check] what is wrong with it, as the API would say
  * @property {(values: Record<string, string>) => boolean} [when] whether it is shown
  *
@@ -81,7 +82,7 @@ export function open(action) {
   /** @param {unknown} error @param {Input[]} among */
   const fail = (error, among) => {
     if (!(error instanceof ApiError)) throw error;
-    const named = among.filter((field) => !field.element.hidden && field.isNamedBy(error.message));
+    const named = among.filter((field) => !field.element.hidden && field.isNamedBy(error));
     for (const field of named) field.complain(error.message);
     general.textContent = named.length === 0 ? error.message : "";
     named[0]?.control.focus();
@@ -192,8 +193,9 @@ class Input {
     return text !== null;
   }
 
-  /** @param {string} message of the API */
-  isNamedBy(message) {
-    return (this.field.api ?? []).some((name) => new RegExp(`(^|[^a-z_])${name}([^a-z_]|$)`).test(message));
+  /** @param {ApiError} error */
+  isNamedBy(error) {
+    return (this.field.codes ?? []).includes(error.error)
+      || (this.field.api ?? []).some((name) => new RegExp(`(^|[^a-z_])${name}([^a-z_]|$)`).test(error.message));
   }
 }

@@ -2,7 +2,8 @@
 
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 const NUMBER = new Intl.NumberFormat("en");
-const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+// Local time in the order of ISO 8601.
+const TIME = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
 
 /** Shown where a value is not known. */
 export const UNKNOWN = "–";

@@ -99,7 +99,7 @@ export function group(root, name) {
       { label: "Log end", width: "minmax(4.5rem, 1fr)", end: true, wide: true, cell: (row) => count(row.log_end) },
       { label: "Lag", width: "minmax(3.5rem, 1fr)", end: true, cell: (row) => count(row.lag) },
       { label: "Waits for", width: "minmax(8rem, 2fr)", cell: (row) => row.waits_for.length === 0 ? "–" : badge(
-        row.waits_for.map((/** @type {any} */ one) => `${one.partition} to ${one.offset}`).join(", "), "warn",
+        row.waits_for.map((/** @type {any} */ one) => `${one.partition} up to ${count(one.offset)}`).join(", "), "warn",
         "These partitions must be read up to these offsets first, for the order of keys") },
       { label: "Member", width: "minmax(6rem, 2fr)", wide: true, cell: (row) => row.member === null ? "–"
         : h("span", { title: row.member.consumer_id }, `${row.member.client_id} ${row.member.host}`) },

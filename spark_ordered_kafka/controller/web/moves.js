@@ -70,12 +70,12 @@ export function plan(preset = {}) {
     intro: "The controller proposes moves. Nothing is moved before you confirm them.",
     fields: [
       { name: "goal", label: "Goal", value: preset.goal ?? "balance", choices: GOALS.map(([value, text]) => [value, text]), api: ["goal"] },
-      { name: "brokers", label: "Brokers", value: preset.brokers ?? "", optional: true, api: ["brokers?"], check: brokerIds,
+      { name: "brokers", label: "Brokers", value: preset.brokers ?? "", optional: true, api: ["brokers"], check: brokerIds,
         hint: "Ids with commas between them; for a balance: none means all.", when: needed("brokers") },
       { name: "log_dirs", label: "Log directories", value: preset.log_dirs ?? "", api: ["log_dirs"], check: paths, when: needed("log_dirs") },
-      { name: "replication_factor", label: "Replication factor", type: "number", value: "3", api: ["replication_factor", "replication factor"],
+      { name: "replication_factor", label: "Replication factor", type: "number", value: "3", api: ["replication_factor"],
         check: positive, when: needed("replication_factor") },
-      { name: "topics", label: "Topics (optional)", value: preset.topics ?? "", optional: true, api: ["topics?"],
+      { name: "topics", label: "Topics (optional)", value: preset.topics ?? "", optional: true, api: ["topics"],
         hint: "Names with commas between them; none means all." },
       ...HOW,
     ],
@@ -118,9 +118,9 @@ export function movePartition(topic, row) {
   open({
     title: `Replicas of ${topic}-${row.partition}`,
     fields: [
-      { name: "replicas", label: "Brokers", value: row.replicas.join(","), api: ["replicas?", "brokers?"], check: brokerIds,
+      { name: "replicas", label: "Brokers", value: row.replicas.join(","), api: ["replicas"], check: brokerIds,
         hint: "As many as now; the first is the preferred leader." },
-      { name: "log_dirs", label: "Log directories (optional)", optional: true, api: ["log_dirs?", "log directory"],
+      { name: "log_dirs", label: "Log directories (optional)", optional: true, api: ["log_dirs"],
         hint: "One for each broker, in the same order: an absolute path, or any.",
         check: (text) => listed(text).every((one) => one === "any" || one.startsWith("/"))
           ? null : `has the value '${text}': absolute paths or any are needed` },
@@ -191,8 +191,9 @@ function planned(found, warnings) {
   const rows = found.partitions.map((/** @type {any} */ one) => ({ ...one, now: before.get(`${one.topic}\n${one.partition}`) }));
   const table = new Table("Partitions that change", [
     { label: "Partition", width: "minmax(8rem, 2fr)", cell: (row) => `${row.topic}-${row.partition}` },
-    { label: "Now", cell: (row) => placed(row.now) },
-    { label: "Then", cell: (row) => placed(row) },
+    { label: "Now", cell: (row) => row.now?.replicas.join(", ") ?? "–" },
+    { label: "Then", cell: (row) => row.replicas.join(", ") },
+    ...(rows.some(namesDirs) ? [{ label: "Log directories then", width: "minmax(8rem, 4fr)", cell: directories }] : []),
   ], "");
   table.set(rows);
   return h("div", { class: "plan" },
@@ -201,12 +202,14 @@ function planned(found, warnings) {
     warned(warnings), brokersPicture(found), table.whole);
 }
 
-/** @param {any} one */
-function placed(one) {
-  if (one === undefined) return "–";
-  const named = one.log_dirs.some((/** @type {string} */ dir) => dir !== "any");
-  return one.replicas.map((/** @type {number} */ broker, /** @type {number} */ index) =>
-    named && one.log_dirs[index] !== "any" ? `${broker}:${one.log_dirs[index]}` : String(broker)).join(", ");
+/** @param {any} row */
+const namesDirs = (row) => row.log_dirs.some((/** @type {string} */ dir) => dir !== "any");
+
+/** Replicas that are to be in a log directory that is named. @param {any} row */
+function directories(row) {
+  const text = row.replicas.flatMap((/** @type {number} */ broker, /** @type {number} */ index) =>
+    row.log_dirs[index] === "any" ? [] : [`${broker}: ${row.log_dirs[index]}`]).join(", ");
+  return h("span", { title: text }, text);
 }
 
 /** @param {string[]} warnings */

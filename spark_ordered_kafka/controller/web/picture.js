@@ -8,7 +8,7 @@ const WIDTH = 1000;
 const ROW = 30;
 const GAP = 6;
 /** More parts than pixels tell nothing. */
-const MAX_PARTS = 600;
+export const MAX_PARTS = 600;
 const MAX_LABELLED = 48;
 
 /**
@@ -63,8 +63,8 @@ export function change(initial, before, after) {
   return h("div", { class: "plan" },
     layouts(initial, rows, `Layouts with ${before} and ${after} partitions`),
     h("p", {}, few.join("; "), "."),
-    h("p", { class: "muted" }, `The keys of ${counted(untouched.size, "other partition")} stay where they are.`,
-      grows ? "" : " Removed partitions are marked, read to their end, and then deleted; Kafka keeps them empty."));
+    h("p", { class: "muted" }, untouched.size === 0 ? "" : `The keys of ${counted(untouched.size, "other partition")} stay where they are. `,
+      grows ? "" : "Removed partitions are marked, read to their end, and then deleted; Kafka keeps them empty."));
 }
 
 /**

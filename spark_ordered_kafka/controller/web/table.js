@@ -38,7 +38,7 @@ export class Table {
     this.head = h("div", { role: "row", class: "row head", "aria-rowindex": 1 });
     this.body = h("div", { role: "rowgroup", class: "body" });
     this.element = h("div", { class: "table", role: "table", "aria-label": label },
-      h("div", { role: "rowgroup" }, this.head), this.body);
+      h("div", { role: "rowgroup", class: "head-group" }, this.head), this.body);
     this.note = h("p", { class: "empty", id: `empty-${tables}` }, empty);
     this.whole = h("div", { class: "table-frame" }, this.element, this.note);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });

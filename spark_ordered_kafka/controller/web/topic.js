@@ -7,7 +7,7 @@ import { h, replace } from "./dom.js";
 import { bytes, count, counted, rate, time } from "./format.js";
 import { movePartition, plan } from "./moves.js";
 import { badge, button, facts, heading, panel, polled, problem } from "./parts.js";
-import { layouts as layoutsPicture } from "./picture.js";
+import { MAX_PARTS, layouts as layoutsPicture } from "./picture.js";
 import { state } from "./store.js";
 import { Table } from "./table.js";
 import { flattened } from "./tree.js";
@@ -39,12 +39,12 @@ export function topic(root, name) {
       parent === null ? null : h("span", { class: "muted from" }, ` from ${parent}`)] },
     { label: "Status", width: "minmax(5rem, 0.8fr)", cell: ({ row }) => [
       badge(row.status, STATUS[/** @type {keyof STATUS} */ (row.status)] ?? ""),
-      row.waiting_groups?.length > 0 ? h("span", { class: "muted", title: row.waiting_groups.map((/** @type {any} */ one) => one.group).join(", ") },
+      row.waiting_groups?.length > 0 ? h("span", { class: "muted from", title: row.waiting_groups.map((/** @type {any} */ one) => one.group).join(", ") },
         ` ${counted(row.waiting_groups.length, "group")} to read it`) : null] },
     { label: "Size", width: "5.5rem", end: true, cell: ({ row }) => bytes(row.size) },
     { label: "Offsets", width: "minmax(7rem, 1fr)", end: true, wide: true, cell: ({ row }) =>
       row.log_end === null ? "–" : `${count(row.log_start)} – ${count(row.log_end)}` },
-    { label: "Rate", width: "5rem", end: true, cell: ({ row }) => h("span", { title: "Offsets per second between the last two readings" }, rate(rates.get(row.partition))) },
+    { label: "Rate", width: "5rem", end: true, wide: true, cell: ({ row }) => h("span", { title: "Offsets per second between the last two readings" }, rate(rates.get(row.partition))) },
     { label: "Replicas", width: "minmax(6rem, 1fr)", wide: true, cell: ({ row }) => replicas(row) },
     { label: "", width: "5rem", end: true, wide: true, cell: ({ row }) => button("Move", () => movePartition(name, row),
       { kind: "small", key: `move-${row.partition}`, disabled: blocked() }) },
@@ -97,7 +97,9 @@ export function topic(root, name) {
     replace(history,
       layoutsPicture(answer.initial_partition_count, last.map((/** @type {any} */ one) =>
         ({ label: `Epoch ${one.epoch}`, total: one.undeleted_partition_count })), `The last layouts of ${name}: each row shows which partition has which part of the keys`),
-      h("p", { class: "muted" }, `Each row is a layout, and each part the keys of a partition, which lie below those of the partition that it came from. Epoch ${answer.layouts.at(-1).epoch} holds since ${time(answer.layouts.at(-1).committed_at)}.`));
+      h("p", { class: "muted" }, last.some((/** @type {any} */ one) => one.undeleted_partition_count > MAX_PARTS) ? ""
+        : "Each row is a layout, and each part the keys of a partition, which lie below those of the partition that it came from. ",
+      `Epoch ${answer.layouts.at(-1).epoch} holds since ${time(answer.layouts.at(-1).committed_at)}.`));
   };
   const polling = polled(10, async (signal) => {
     try {

@@ -12,8 +12,8 @@ export function topics(root) {
   const filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": "Filter topics by name", placeholder: "Filter by name" }));
   const total = h("span", { class: "muted", role: "status" });
   const table = new Table("Topics", [
-    { label: "Topic", width: "minmax(9rem, 3fr)", cell: (row) => h("a", { href: `#/topics/${encodeURIComponent(row.topic)}`, "data-key": `topic-${row.topic}` }, row.topic) },
-    { label: "Partitions", width: "6.5rem", end: true, cell: (row) => count(row.undeleted_partition_count) },
+    { label: "Topic", width: "minmax(7rem, 3fr)", cell: (row) => h("a", { href: `#/topics/${encodeURIComponent(row.topic)}`, "data-key": `topic-${row.topic}` }, row.topic) },
+    { label: "Partitions", width: "5rem", end: true, cell: (row) => count(row.undeleted_partition_count) },
     { label: "Created with", width: "7rem", end: true, wide: true, cell: (row) => count(row.initial_partition_count) },
     { label: "Layout epoch", width: "7rem", end: true, wide: true, cell: (row) => count(row.layout_epoch) },
     { label: "Hash", width: "6rem", wide: true, cell: (row) => row.hash },
