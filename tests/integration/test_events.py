@@ -71,8 +71,8 @@ class Listener:
     def close(self) -> None:
         """Go away, as a browser does."""
         self._connection.shutdown(socket.SHUT_RDWR)
+        self.await_end()
         self._connection.close()
-        self._thread.join(TIMEOUT)
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +150,7 @@ def test_listeners_are_bounded_and_leave_nothing_behind(
     assert query.latest is taken
 
 
+@pytest.mark.long
 def test_a_follower_has_the_same_stream_and_hears_that_it_leads(kafka_cluster: LocalCluster) -> None:
     chroot, port = unique_name("pair"), free_port()
     with (

@@ -69,6 +69,7 @@ def test_a_broker_is_drained_and_that_is_rolled_back(
     )
 
 
+@pytest.mark.long
 def test_a_partition_is_moved_by_hand_and_wrong_brokers_are_refused(
     browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
 ) -> None:

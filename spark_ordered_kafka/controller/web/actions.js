@@ -69,6 +69,7 @@ export function cancelChange(topic) {
       + "A change that is being committed cannot be cancelled any more."),
     confirm: "Cancel the change",
     danger: true,
+    reviewed: false,
     act: async (_, { query }) => request("DELETE", `v1/topics/${segment(topic.topic)}/change`, { query }),
     done: () => `The change of ${topic.topic} is being cancelled.`,
   });

@@ -38,6 +38,8 @@ let end = () => {};
 let shown = null;
 
 function show() {
+  // Before it is known who asks, requests of a view would be refused.
+  if (state.caller === null && state.connection === "connecting") return;
   const asked = window.location.hash.replace(/^#\/?/, "");
   const needsLogin = state.connection === "login";
   const address = needsLogin ? "login" : asked;
@@ -76,9 +78,10 @@ function show() {
 function showConnection() {
   const texts = { connecting: "connecting", online: "live", offline: "offline", login: "not logged in" };
   const place = byId("connection");
-  place.className = `connection ${state.connection}`;
+  place.className = state.connection === "login" ? "connection" : `connection ${state.connection}`;
   place.textContent = texts[state.connection];
   document.body.classList.toggle("stale", state.connection === "offline");
+  byId("views").hidden = state.connection === "login";
   const banner = byId("banner");
   if (state.connection === "offline") {
     replace(banner, h("p", { class: "banner bad" },
@@ -103,7 +106,7 @@ function leaderLink(leader) {
 
 function showCaller() {
   const { caller } = state;
-  replace(byId("caller"), caller === null ? null : [
+  replace(byId("caller"), caller === null || caller.principal === ANONYMOUS && caller.authentication_required ? null : [
     h("span", { title: caller.principal }, caller.principal === ANONYMOUS ? "anonymous" : caller.principal.replace(/^User:/, "")),
     login() === null ? null : h("button", {
       type: "button",
@@ -113,7 +116,7 @@ function showCaller() {
   ]);
   if (caller !== null && caller.authentication_required && caller.principal === ANONYMOUS) {
     state.setConnection("login");
-  }
+  } else show();
 }
 
 replace(byId("views"), VIEWS.map(([name, title]) => h("a", { href: `#/${name}`, "data-view": name }, title, name === "reviews"
@@ -126,5 +129,4 @@ state.listen(["reviews"], () => {
   byId("pending").textContent = pending === 0 ? "" : String(pending);
 });
 window.addEventListener("hashchange", show);
-show();
 void follow();

@@ -23,7 +23,7 @@ export function audit(root) {
   /** @type {any[]} */
   let lines = [];
   const table = new Table("Audit log", [
-    { label: "Time", width: "minmax(9rem, 1.2fr)", cell: (line) => button(time(Date.parse(line.time) / 1000), () => look(line), { kind: "plain", key: `${line.time}${line.event}${line.request_id}` }) },
+    { label: "Time", width: "minmax(8rem, 10.5rem)", cell: (line) => button(time(Date.parse(line.time) / 1000), () => look(line), { kind: "plain", key: `${line.time}${line.event}${line.request_id}` }) },
     { label: "Event", width: "6rem", cell: (line) => badge(line.event, KINDS[/** @type {keyof KINDS} */ (line.event)] ?? "") },
     { label: "By", width: "minmax(5rem, 1fr)", cell: (line) => (line.principal ?? "–").replace(/^User:/, "") },
     { label: "Request", width: "minmax(8rem, 2fr)", wide: true, cell: (line) => line.method === undefined ? (line.kind ?? "–") : h("code", {}, `${line.method} ${line.path}`) },

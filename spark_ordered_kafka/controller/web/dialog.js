@@ -22,6 +22,7 @@
  * @property {(values: Record<string, string>) => Promise<Node>} preview checks with the controller, and shows the outcome
  * @property {string} confirm text of the button; empty: there is nothing to do
  * @property {boolean} [danger]
+ * @property {boolean} [reviewed] false: it is done without a review even where changes need one
  * @property {(values: Record<string, string>, sent: { query: Record<string, string>, key: string }) => Promise<any>} act
  * @property {(answer: any) => string} done what to say afterwards
  */
@@ -60,7 +61,7 @@ export function open(action) {
     action.intro === undefined ? null : h("p", {}, action.intro),
     form, general, preview,
     h("div", { class: "confirm", hidden: true }, why.element,
-      state.caller?.review_required ? h("p", { class: "note" }, badge("review", "warn"), " A second principal must approve this before it is done.") : null),
+      state.caller?.review_required && action.reviewed !== false ? h("p", { class: "note" }, badge("review", "warn"), " A second principal must approve this before it is done.") : null),
     h("div", { class: "buttons end" }, cancel, confirm)));
   const confirming = /** @type {HTMLElement} */ (dialog.querySelector(".confirm"));
   /** @type {string | null} What was previewed: another input needs another preview. */

@@ -152,6 +152,7 @@ export function cancel(one) {
     },
     confirm: "Cancel the reassignment",
     danger: true,
+    reviewed: false,
     act: async (_, { query }) => checkedOrReview(await request("DELETE", path, { query })),
     done: () => `Reassignment ${one.request_id} is being cancelled.`,
   });

@@ -43,7 +43,7 @@ export function reassignments(root) {
   const ended = new Table("Reassignments that have ended", [
     { label: "Id", width: "4rem", cell: (one) => h("a", { href: `#/reassignments/${one.request_id}`, "data-key": `id-${one.request_id}` }, one.request_id) },
     { label: "State", width: "6.5rem", cell: stateBadge },
-    { label: "Begun", width: "minmax(9rem, 1fr)", cell: (one) => time(one.created_at) },
+    { label: "Begun", width: "minmax(8rem, 10.5rem)", cell: (one) => time(one.created_at) },
     { label: "By", width: "minmax(6rem, 1fr)", wide: true, cell: (one) => one.principal.replace(/^User:/, "") },
     { label: "Partitions", width: "minmax(7rem, 1fr)", wide: true, cell: (one) => [`${count(one.done)} moved`,
       one.failed > 0 ? `, ${count(one.failed)} failed` : "", one.cancelled > 0 ? `, ${count(one.cancelled)} cancelled` : ""] },

@@ -29,6 +29,7 @@ function decide(one, decision) {
     },
     confirm: approves ? "Approve and carry out" : "Discard",
     danger: !approves,
+    reviewed: false,
     act: async (_, { query }) => {
       const view = await request("POST", `v1/reviews/${one.review_id}/${decision}`, { query });
       return { status: view.status, answer_status: view.answer_status };
@@ -66,7 +67,7 @@ export function reviews(root) {
     { label: "Request", width: "minmax(8rem, 2fr)", cell: (row) => h("code", { title: `${row.method} ${row.path}` }, `${row.method} ${row.path}`) },
     { label: "By", width: "minmax(5rem, 1fr)", wide: true, cell: (row) => row.requested_by.replace(/^User:/, "") },
     { label: "Reason", width: "minmax(6rem, 2fr)", wide: true, cell: (row) => row.reason ?? "–" },
-    { label: "Asked", width: "minmax(9rem, 1fr)", wide: true, cell: (row) => time(row.requested_at) },
+    { label: "Asked", width: "10.5rem", wide: true, cell: (row) => time(row.requested_at) },
     { label: "", width: "11rem", end: true, cell: (row) => row.status !== "pending" && row.status !== "in_doubt" ? null : [
       row.status === "pending" ? button("Approve", () => decide(row, "approve"), { kind: "small", key: `approve-${row.review_id}`,
         disabled: row.requested_by === state.caller?.principal ? "You asked for it: another principal must approve it." : blocked() }) : null,
