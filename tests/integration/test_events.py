@@ -15,7 +15,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.routes import events as events_route
+from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.acls import Acls, acl
 from tests.integration.controllers import InProcess, free_port, in_process, served
@@ -148,6 +150,27 @@ def test_listeners_are_bounded_and_leave_nothing_behind(
     assert taken is not None
     await_true(lambda: (query.age() or 0) > 2.5, "no sample is taken")
     assert query.latest is taken
+
+
+def test_what_cannot_be_read_is_said_and_its_end_too(
+    controller: InProcess, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener(port)
+    try:
+        listener.await_event("controller", "leader")
+
+        def fails(_: object) -> schemas.TopicList:
+            raise UnavailableError("ZooKeeper is away")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(controller.service.topics, "summaries", fails)
+            listener.await_event("unavailable", "ZooKeeper is away")
+        await_true(
+            lambda: [name for name, _ in listener.found].count("controller") == 2, "the end of it is an event"
+        )
+        assert [name for name, _ in listener.found].count("unavailable") == 1
+    finally:
+        listener.close()
 
 
 @pytest.mark.long

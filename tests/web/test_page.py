@@ -108,6 +108,7 @@ def test_a_count_is_changed_after_preview_and_confirmation(
     assert {line["reason"] for line in asked} == {"more load"}
 
 
+@pytest.mark.long
 def test_a_change_is_seen_in_progress_and_cancelled(
     browsing: Browsing, controller: InProcess, url: str
 ) -> None:
@@ -175,6 +176,7 @@ def test_names_with_markup_are_shown_as_text(
     assert visit.page.locator("main img, dialog img").count() == 0
 
 
+@pytest.mark.long
 def test_log_directories_are_emptied(browsing: Browsing, controller: InProcess, url: str) -> None:
     topic = controller.create(4, prefix="dirs")
     visit = browsing.visit(url, "brokers")
@@ -310,7 +312,6 @@ def test_ten_thousand_partitions_are_few_elements(
     last = table.locator(f"[aria-rowindex='{MANY + 1}']")
     last.wait_for()
     assert starts_with_number(last.locator(".number").inner_text()) < MANY
-    assert visit.violations() == []
 
 
 def test_the_pictures_are_those_of_linear_hashing(browsing: Browsing, url: str) -> None:

@@ -32,8 +32,8 @@ _audit = logging.getLogger("spark_ordered_kafka.audit")
 class AuditLog:
     """Appends to a file, or without one to the logger ``spark_ordered_kafka.audit``. Thread-safe.
 
-    Keeps the newest lines in memory, too (D-280). Creates the file again after it was moved away, as by log rotation. ``clock`` gives seconds since
-    the epoch. ``on_failure`` is called when a line could not be written.
+    Creates the file again after it was moved away, as by log rotation. Keeps the newest lines in memory, too (D-280).
+    ``clock`` gives seconds since the epoch. ``on_failure`` is called when a line could not be written.
     """
 
     def __init__(

@@ -41,9 +41,9 @@ export function reassignments(root) {
   const running = h("div", {});
   const actions = h("div", { class: "actions" });
   const ended = new Table("Reassignments that have ended", [
-    { label: "Id", width: "4rem", cell: (one) => h("a", { href: `#/reassignments/${one.request_id}`, "data-key": `id-${one.request_id}` }, one.request_id) },
+    { label: "Id", width: "3rem", cell: (one) => h("a", { href: `#/reassignments/${one.request_id}`, "data-key": `id-${one.request_id}` }, one.request_id) },
     { label: "State", width: "6.5rem", cell: stateBadge },
-    { label: "Begun", width: "minmax(8rem, 10.5rem)", cell: (one) => time(one.created_at) },
+    { label: "Begun", width: "10.5rem", wide: true, cell: (one) => time(one.created_at) },
     { label: "By", width: "minmax(6rem, 1fr)", wide: true, cell: (one) => one.principal.replace(/^User:/, "") },
     { label: "Partitions", width: "minmax(7rem, 1fr)", wide: true, cell: (one) => [`${count(one.done)} moved`,
       one.failed > 0 ? `, ${count(one.failed)} failed` : "", one.cancelled > 0 ? `, ${count(one.cancelled)} cancelled` : ""] },

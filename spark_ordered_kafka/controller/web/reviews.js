@@ -62,13 +62,13 @@ function look(one) {
 export function reviews(root) {
   const failed = h("div", {});
   const table = new Table("Reviews", [
-    { label: "Id", width: "4rem", cell: (row) => button(`#${row.review_id}`, () => look(row), { kind: "plain", key: `review-${row.review_id}` }) },
-    { label: "Status", width: "6.5rem", cell: stateBadge },
-    { label: "Request", width: "minmax(8rem, 2fr)", cell: (row) => h("code", { title: `${row.method} ${row.path}` }, `${row.method} ${row.path}`) },
+    { label: "Id", width: "2.5rem", cell: (row) => button(`#${row.review_id}`, () => look(row), { kind: "plain", key: `review-${row.review_id}` }) },
+    { label: "Status", width: "5.5rem", cell: stateBadge },
+    { label: "Request", width: "minmax(4rem, 2fr)", cell: (row) => h("code", { title: `${row.method} ${row.path}` }, `${row.method} ${row.path}`) },
     { label: "By", width: "minmax(5rem, 1fr)", wide: true, cell: (row) => row.requested_by.replace(/^User:/, "") },
     { label: "Reason", width: "minmax(6rem, 2fr)", wide: true, cell: (row) => row.reason ?? "–" },
     { label: "Asked", width: "10.5rem", wide: true, cell: (row) => time(row.requested_at) },
-    { label: "", width: "11rem", end: true, cell: (row) => row.status !== "pending" && row.status !== "in_doubt" ? null : [
+    { label: "", width: "10rem", end: true, cell: (row) => row.status !== "pending" && row.status !== "in_doubt" ? null : [
       row.status === "pending" ? button("Approve", () => decide(row, "approve"), { kind: "small", key: `approve-${row.review_id}`,
         disabled: row.requested_by === state.caller?.principal ? "You asked for it: another principal must approve it." : blocked() }) : null,
       button("Discard", () => decide(row, "discard"), { kind: "small", key: `discard-${row.review_id}`, disabled: blocked() })] },

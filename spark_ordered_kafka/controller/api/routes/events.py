@@ -101,7 +101,10 @@ async def _stream(service: ControllerService, caller: Caller, seconds: float) ->
         try:
             sample = await _sample(service, min(_PATIENCE, deadline - now))
             if sample is not None and (unavailable or sample is not known.sample):
-                text, unavailable = await RIGHTS.run(_news, service, caller, known, sample), False
+                news = await RIGHTS.run(_news, service, caller, known, sample)
+                if unavailable and not news:
+                    news = [("controller", sample.value.role)]  # the listener must hear that it is over
+                text, unavailable = "".join(_event(*one) for one in news), False
         except OrderedKafkaError as error:
             if not unavailable:
                 text, unavailable = _event("unavailable", result(schemas.Result, error)), True
@@ -124,15 +127,13 @@ async def _sample(service: ControllerService, patience: float) -> Answer[Sample]
     return waiting.result() if done else None
 
 
-def _news(service: ControllerService, caller: Caller, known: Known, sample: Answer[Sample]) -> str:
+def _news(
+    service: ControllerService, caller: Caller, known: Known, sample: Answer[Sample]
+) -> list[tuple[str, schemas.Answer]]:
     topics = [row.topic for row in sample.value.topics.topics]
     shown = {str(name) for name in service.access.among(caller, Operation.DESCRIBE, topics)}
     sees_cluster = service.access.allowed(caller, Operation.DESCRIBE, CLUSTER)
-    was_unavailable = known.sample is not None and sample is known.sample
-    events = known.news(sample, shown, sees_cluster=sees_cluster)
-    # After an error the listener must hear that it is over.
-    events = events or ([("controller", sample.value.role)] if was_unavailable else [])
-    return "".join(_event(name, data) for name, data in events)
+    return known.news(sample, shown, sees_cluster=sees_cluster)
 
 
 def _event(name: str, data: schemas.Answer) -> str:
