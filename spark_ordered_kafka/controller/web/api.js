@@ -25,6 +25,9 @@ export class ApiError extends Error {
  * @property {AbortSignal} [signal]
  */
 
+/** Whether connections need a client certificate even with a login. */
+let needsCertificate = false;
+
 /**
  * @param {string} method
  * @param {string} path relative, such as `v1/topics`
@@ -38,23 +41,30 @@ export async function send(method, path, options = {}) {
   if (own !== null) headers.Authorization = own.authorization;
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
   if (options.key !== undefined) headers["Idempotency-Key"] = options.key;
+  /** @param {RequestCredentials} credentials */
+  const ask = (credentials) => fetch(path + search(options.query), {
+    method,
+    headers,
+    body: options.body === undefined ? undefined : JSON.stringify(options.body),
+    signal: options.signal,
+    credentials,
+    // To the leader: another origin, which is not given the login.
+    redirect: "manual",
+    cache: "no-store",
+  });
   let answer;
   try {
-    answer = await fetch(path + search(options.query), {
-      method,
-      headers,
-      body: options.body === undefined ? undefined : JSON.stringify(options.body),
-      signal: options.signal,
-      // A browser shows client certificates only with `same-origin`, and without `omit` it would ask for a password itself.
-      credentials: state.caller?.methods.includes("basic") && !state.caller.methods.includes("certificate")
-        ? "omit" : "same-origin",
-      // To the leader: another origin, which is not given the login.
-      redirect: "manual",
-      cache: "no-store",
-    });
+    // With `omit` the browser shows no client certificate, but with anything else it asks for a password itself after a 401.
+    answer = await ask(own === null || needsCertificate ? "same-origin" : "omit");
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new ApiError(0, "UNREACHABLE", "The controller does not answer. Nothing is known about what was sent.");
+    // Where a certificate is required besides a login, no connection comes about without it. Reads are asked for again.
+    needsCertificate = method === "GET" && own !== null && !needsCertificate && state.caller?.methods.includes("certificate") === true;
+    answer = needsCertificate ? await ask("same-origin").catch(() => null) : null;
+    if (answer === null) {
+      needsCertificate = false;
+      throw new ApiError(0, "UNREACHABLE", "The controller does not answer. Nothing is known about what was sent.");
+    }
   }
   if (answer.type === "opaqueredirect") {
     throw new ApiError(307, "NOT_CONTROLLER", "Nothing was done: another controller leads. Open its page.");

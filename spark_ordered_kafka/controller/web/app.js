@@ -39,7 +39,7 @@ let shown = null;
 
 function show() {
   // Before it is known who asks, requests of a view would be refused.
-  if (state.caller === null && state.connection === "connecting") return;
+  if (!state.verified && state.connection === "connecting") return;
   const asked = window.location.hash.replace(/^#\/?/, "");
   const needsLogin = state.connection === "login";
   const address = needsLogin ? "login" : asked;
@@ -50,7 +50,7 @@ function show() {
   const main = byId("main");
   replace(main);
   if (needsLogin) {
-    end = loginForm(main, () => { shown = null; show(); void follow(); });
+    end = loginForm(main, () => { shown = null; void follow(); });
     document.title = "Log in – ordered-kafka";
     return;
   }

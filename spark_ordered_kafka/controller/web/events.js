@@ -29,6 +29,7 @@ export async function follow() {
     const began = Date.now();
     try {
       state.caller = await get("v1/caller");
+      state.verified = true;
       state.changed("caller");
       if (state.connection !== "login") await read();
     } catch (error) {

@@ -25,7 +25,10 @@ export function loginForm(root, tryAgain) {
     }
     setLogin(found);
     state.loginError = null;
+    // Only one request has the new login until it is known to be right: wrong ones are counted.
+    state.verified = false;
     state.setConnection("connecting");
+    replace(root, h("p", { class: "muted", role: "status" }, "Logging in"));
     tryAgain();
   };
   const password = h("form", { class: "login", novalidate: true, onsubmit: (/** @type {Event} */ event) => {

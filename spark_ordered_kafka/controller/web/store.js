@@ -23,6 +23,8 @@ class State {
   reassignments = null;
   /** @type {any[] | null} */
   reviews = null;
+  /** Whether it is known that the caller is who it says. */
+  verified = false;
   /** Why the last login was not accepted. @type {string | null} */
   loginError = null;
 

@@ -35,9 +35,30 @@ _PATIENCE = 5.0
 _RIGHTS = (
     "DESCRIBE on each topic that is shown; DESCRIBE on the cluster for controllers, reassignments and reviews"
 )
-_OK: dict[int | str, dict[str, Any]] = {
-    HTTPStatus.OK.value: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}
+EVENTS: Final[dict[str, type[schemas.Answer]]] = {
+    "controller": schemas.Readiness,
+    "controllers": schemas.ControllerList,
+    "topics": schemas.TopicsEvent,
+    "reassignments": schemas.ReassignmentsEvent,
+    "reviews": schemas.ReviewList,
+    "unavailable": schemas.Result,
 }
+"""The data of each event."""
+
+
+def _event_schema(name: str, data: type[schemas.Answer]) -> dict[str, Any]:
+    content = {"$ref": f"#/components/schemas/{data.__name__}"}
+    text = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
+    return {
+        "type": "object",
+        "properties": {"event": {"const": name}, "data": text},
+        "required": ["event", "data"],
+    }
+
+
+# As OpenAPI 3.2 has it: the schema is that of one event.
+_SCHEMA = {"oneOf": [_event_schema(*event) for event in EVENTS.items()]}
+_OK: dict[int | str, dict[str, Any]] = {HTTPStatus.OK.value: {"content": {_MEDIA_TYPE: {"schema": _SCHEMA}}}}
 
 
 class _Listeners:
