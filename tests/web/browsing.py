@@ -136,14 +136,19 @@ class Browsing:
         size: tuple[int, int] = DESKTOP,
         dark: bool = False,
         live: bool = True,
+        certificate: tuple[Path, Path] | None = None,
     ) -> Visit:
-        """A new tab. ``live``: wait until it follows the events."""
+        """A new tab. ``live``: wait until it follows the events; ``certificate``: the browser's own, and its key."""
+        own: list[Any] = []
+        if certificate is not None:
+            own.append({"origin": url, "certPath": certificate[0], "keyPath": certificate[1]})
         context = self._browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce",
             # Test servers have an authority of their own.
             ignore_https_errors=True,
+            client_certificates=own,
         )
         self._stack.callback(context.close)
         visit = Visit(context.new_page(), url)

@@ -1,4 +1,4 @@
-"""What listeners are told of a cluster: samples of its state, and what differs from what one of them knows (D-279)."""
+"""What listeners are sent about a cluster: samples of its state, and what differs from what one of them has (D-279)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sample:
 
 
 class ClusterEvents:
-    """Samples for any number of listeners, taken only while somebody waits for one. Thread-safe.
+    """Samples for any number of listeners, taken only when one is waited for. Thread-safe.
 
     The arguments ask for the parts of a sample; ``clock`` is a monotonic clock in seconds.
     """
@@ -59,7 +59,7 @@ class ClusterEvents:
 
 @dataclass
 class Known:
-    """What one listener was told. Not thread-safe."""
+    """What one listener was sent. Not thread-safe."""
 
     sample: Answer[Sample] | None = None
     _parts: dict[str, schemas.Answer] = field(default_factory=dict)

@@ -21,7 +21,7 @@ export function controllers(root) {
   };
   replace(root, heading("Controllers"), failed, panel("Running controllers", note, table.whole));
   if (state.controllers !== null) show(state.controllers);
-  // Asked for, too, so that callers without the right are told.
+  // The answer says which right is missing; events leave out what may not be seen.
   const polling = polled(30, async (signal) => {
     try {
       show(await get("v1/controllers", {}, signal));

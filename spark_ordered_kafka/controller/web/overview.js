@@ -1,4 +1,4 @@
-/** The first view: what is in progress, what waits for somebody, what is not as it should be. */
+/** The first view: what is in progress, what waits for a decision, what is not as it should be. */
 
 import { cancelChange } from "./actions.js";
 import { get } from "./api.js";

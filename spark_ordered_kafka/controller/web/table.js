@@ -20,6 +20,14 @@ const NARROW = window.matchMedia("(max-width: 700px)");
 
 let tables = 0;
 
+/**
+ * A width in proportion to the least one that was wanted, so that all columns fit.
+ * @param {string | undefined} width
+ */
+function narrow(width) {
+  return `minmax(0, ${/([0-9.]+)rem/.exec(width ?? "")?.[1] ?? 5}fr)`;
+}
+
 /** @template T */
 export class Table {
   /**
@@ -91,7 +99,7 @@ export class Table {
     const shown = `${from}-${to}-${columns.length}`;
     if (shown === this.shown) return;
     this.shown = shown;
-    const template = columns.map((column) => column.width ?? "1fr").join(" ");
+    const template = columns.map((column) => NARROW.matches ? narrow(column.width) : column.width ?? "1fr").join(" ");
     this.element.style.setProperty("--columns", template);
     replace(this.head, columns.map((column) =>
       h("div", { role: "columnheader", class: column.end ? "cell end" : "cell" }, column.label)));

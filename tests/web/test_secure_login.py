@@ -1,4 +1,4 @@
-"""A login with a user and password of Kafka, at a controller with TLS."""
+"""A login with a user and password of Kafka, or with a certificate, at a controller with TLS."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ def test_a_user_and_password_are_sent_as_http_basic(browsing: Browsing, secure_c
     visit.page.locator("#connection.online").wait_for()
     visit.go("brokers")
     visit.await_text("alive")
+
+
+def test_a_client_certificate_needs_no_form(browsing: Browsing, secure_cluster: LocalCluster) -> None:
+    secrets = secure_cluster.secrets
+    own = (secrets.certificate("admin"), secrets.key("admin"))
+    visit = browsing.visit(secure_cluster.controller_url, "brokers", certificate=own)
+    visit.await_text("alive")
+    assert "CN=admin" in visit.text("#caller")
+    assert visit.button("Log out").count() == 0
