@@ -31,6 +31,8 @@ def test_a_client_certificate_needs_no_form(browsing: Browsing, secure_cluster: 
     secrets = secure_cluster.secrets
     own = (secrets.certificate("admin"), secrets.key("admin"))
     visit = browsing.visit(secure_cluster.controller_url, "brokers", certificate=own)
-    visit.await_text("alive")
+    # It is a principal of its own, without rights here.
+    visit.await_text("has no right to DESCRIBE on the cluster", "main .note")
     assert "CN=admin" in visit.text("#caller")
+    assert visit.page.get_by_label("Password").count() == 0
     assert visit.button("Log out").count() == 0
