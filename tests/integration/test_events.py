@@ -155,7 +155,7 @@ def test_listeners_are_bounded_and_leave_nothing_behind(
         return httpx2.get(f"http://127.0.0.1:{port}{EVENTS}", params={"timeout_ms": 1}).status_code == 200
 
     await_true(has_room, "the places of listeners that went away are free")
-    # Nobody listens, so nothing is asked for.
+    # Without listeners nothing is read.
     query = controller.service.events.query
     taken = query.latest
     assert taken is not None

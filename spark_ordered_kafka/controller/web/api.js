@@ -58,7 +58,7 @@ export async function send(method, path, options = {}) {
     answer = await ask(own === null || needsCertificate ? "same-origin" : "omit");
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    // Where a certificate is required besides a login, no connection comes about without it. Reads are asked for again.
+    // Where a certificate is required besides a login, no connection comes about without it. Reads are sent again.
     needsCertificate = method === "GET" && own !== null && !needsCertificate && state.caller?.methods.includes("certificate") === true;
     answer = needsCertificate ? await ask("same-origin").catch(() => null) : null;
     if (answer === null) {

@@ -6,7 +6,7 @@ import { count, counted } from "./format.js";
 import { badge, facts, heading, panel, polled, problem } from "./parts.js";
 import { Table } from "./table.js";
 
-/** Groups whose lag is asked for without a click: each takes requests to brokers. */
+/** Groups whose lag is read without a click: each takes requests to brokers. */
 const MEASURED = 40;
 const AT_A_TIME = 3;
 

@@ -94,7 +94,7 @@ export function problem(error) {
 }
 
 /**
- * Calls `load` now, and again `seconds` after it has ended; slow answers are asked for less often.
+ * Calls `load` now, and again `seconds` after it has ended; slow requests are sent less often.
  * @param {number} seconds
  * @param {(signal: AbortSignal) => Promise<void>} load
  * @returns {{ close: () => void, again: () => void }}

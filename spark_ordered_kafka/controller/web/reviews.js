@@ -70,7 +70,7 @@ export function reviews(root) {
     { label: "Asked", width: "10.5rem", wide: true, cell: (row) => time(row.requested_at) },
     { label: "", width: "10rem", end: true, cell: (row) => row.status !== "pending" && row.status !== "in_doubt" ? null : [
       row.status === "pending" ? button("Approve", () => decide(row, "approve"), { kind: "small", key: `approve-${row.review_id}`,
-        disabled: row.requested_by === state.caller?.principal ? "You asked for it: another principal must approve it." : blocked() }) : null,
+        disabled: row.requested_by === state.caller?.principal ? "It is your own request: another principal must approve it." : blocked() }) : null,
       button("Discard", () => decide(row, "discard"), { kind: "small", key: `discard-${row.review_id}`, disabled: blocked() })] },
   ], "Not known yet.");
   const show = () => {

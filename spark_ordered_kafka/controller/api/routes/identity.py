@@ -1,4 +1,4 @@
-"""Routes about callers: who one is, and what was asked for by whom."""
+"""Routes about callers: who sends a request, and which changes were requested by whom."""
 
 from __future__ import annotations
 
