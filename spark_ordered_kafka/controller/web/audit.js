@@ -23,12 +23,12 @@ export function audit(root) {
   /** @type {any[]} */
   let lines = [];
   const table = new Table("Audit log", [
-    { label: "Time", width: "minmax(8rem, 10.5rem)", cell: (line) => button(time(Date.parse(line.time) / 1000), () => look(line), { kind: "plain", key: `${line.time}${line.event}${line.request_id}` }) },
+    { label: "Time", width: "10.5rem", cell: (line) => button(time(Date.parse(line.time) / 1000), () => look(line), { kind: "plain", key: `${line.time}${line.event}${line.request_id}` }) },
     { label: "Event", width: "6rem", wide: true, cell: (line) => badge(line.event, KINDS[/** @type {keyof KINDS} */ (line.event)] ?? "") },
-    { label: "By", width: "minmax(5rem, 1fr)", cell: (line) => (line.principal ?? "–").replace(/^User:/, "") },
+    { label: "By", width: "minmax(4rem, 1fr)", cell: (line) => (line.principal ?? "–").replace(/^User:/, "") },
     { label: "Request", width: "minmax(8rem, 2fr)", wide: true, cell: (line) => line.method === undefined ? (line.kind ?? "–") : h("code", {}, `${line.method} ${line.path}`) },
     { label: "Topics", width: "minmax(6rem, 1.5fr)", wide: true, cell: (line) => (line.topics ?? (line.topic === undefined ? [] : [line.topic])).join(", ") || "–" },
-    { label: "Outcome", width: "6rem", cell: outcome },
+    { label: "Outcome", width: "5.5rem", cell: outcome },
   ], "Not known yet.");
   const show = () => {
     const wanted = filter.value.trim().toLowerCase();
