@@ -23,7 +23,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
+.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -56,7 +56,15 @@ kernel: venv
 	CFLAGS="-Wall -Wextra -Werror" $(BIN)/python setup.py -q build_ext --inplace
 	@test -f $(KERNEL) || { echo "error: the native kernel was not built; its tests need a C compiler" >&2; exit 1; }
 
-test: lint kernel
+# What tests of the web page open; an installed one is taken.
+chromium:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
+	  if [ "$$(id -u)" = 0 ]; then as_root=; else as_root="sudo -n"; fi; \
+	  { $$as_root apt-get update -q && \
+	    $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } || \
+	  { echo "error: tests of the web page need Chromium or Chrome; install it (Debian: apt-get install chromium)" >&2; exit 1; }
+
+test: lint kernel chromium
 	ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	$(MAKE) --no-print-directory -j 2 --output-sync=target test-twin test-openapi
 
@@ -76,7 +84,7 @@ test-lowest: kernel
 	$(LOWEST)/bin/python -m pytest -m "not long" $(LOWEST_TESTS)
 
 # All of it in both ways.
-test-all: lint kernel
+test-all: lint kernel chromium
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 $(MAKE) --no-print-directory test-openapi

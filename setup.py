@@ -17,6 +17,7 @@ setup(
     package_data={
         "spark_ordered_kafka": ["py.typed"],
         "spark_ordered_kafka.controller.api": ["examples.json"],
+        "spark_ordered_kafka.controller.web": ["*.html", "*.css", "*.js", "*.svg"],
     },
     # Source distributions have the kernel's sources (MANIFEST.in), wheels what is made of them.
     include_package_data=False,

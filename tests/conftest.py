@@ -93,6 +93,28 @@ def cluster(kafka_cluster: LocalCluster) -> LocalCluster:
     return with_controller
 
 
+@pytest.fixture(scope="session")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three brokers and a controller; a test that stops one starts it again."""
+    with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secure_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A broker, a ZooKeeper server and a controller, all secured: see ``spark_ordered_kafka.local.secured``.
+
+    The users are ``admin``, Kafka's super user, and ``alice`` and ``bob``, who have no rights but by the ACLs a test makes
+    (as ``admin``, with an AdminClient of ``secure_cluster.kafka_properties()``; name them after the test's own topic).
+    ``kafka_properties("alice", "PLAIN")`` are librdkafka's properties of a user, ``controller_options("alice")`` the
+    options ``controller.url``, ``controller.username``, ``controller.password`` and ``controller.ssl.ca.location``;
+    ``secrets`` has the files: ``secrets.ca``, ``secrets.certificate("alice")``, ``secrets.key("alice")``,
+    ``secrets.password("alice")``, ``secrets.properties_file("alice", "controller")`` for ``--command-config``.
+    """
+    with LocalCluster(tmp_path_factory.mktemp("secure"), controllers=1, secure=True) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name no other test uses."""

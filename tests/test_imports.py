@@ -38,6 +38,7 @@ CONTROLLER_LAYERS = (
     "settings",
     "results",
     "shared_query",
+    "web",
     "zk",
     "access",
     "placement",

@@ -283,6 +283,10 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
 
     # -- groups -------------------------------------------------------------------------------------------------
 
+    def groups(self) -> schemas.GroupList:
+        """The consumer groups that the caller may describe, without the ledgers of writers."""
+        return self._call(schemas.GroupList, "GET", "/v1/groups", extra_timeout=DRAIN_TIMEOUT)
+
     def group_positions(self, group: str, topic: str | None = None) -> schemas.GroupPositions:
         """How far a consumer group has read, and what its blocked partitions wait for (KIP-253 ConsumerGroupPosition).
 
@@ -341,6 +345,14 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
             topic_path(topic, "foreign-producers"),
             extra_timeout=DRAIN_TIMEOUT,
         )
+
+    def caller(self) -> schemas.CallerView:
+        """Who this client is for the controller that answers, and what that one demands of callers."""
+        return self._call(schemas.CallerView, "GET", "/v1/caller")
+
+    def audit_log(self, limit: int = 200) -> schemas.AuditLines:
+        """The newest lines, at most ``limit``, that the controller which answers has written to the audit log since its start."""
+        return self._call(schemas.AuditLines, "GET", "/v1/audit-log", params={"limit": str(limit)})
 
     def metrics(self) -> str:
         """Counters of the controller that answered last, in Prometheus' text format."""

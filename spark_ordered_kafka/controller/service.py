@@ -24,6 +24,7 @@ from spark_ordered_kafka.controller.composition import reach_kafka, replica_serv
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.diagnostics import Diagnosis
+from spark_ordered_kafka.controller.monitoring.events import ClusterEvents
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
 from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollector, Sampled
@@ -51,7 +52,7 @@ from spark_ordered_kafka.controller.topics.release import TopicReleaser
 from spark_ordered_kafka.controller.topics.retirement import Retirement
 from spark_ordered_kafka.controller.topics.truncation import TruncationCheck
 from spark_ordered_kafka.controller.topics.writer_names import WriterNames
-from spark_ordered_kafka.controller.zk.election import Election, Leader
+from spark_ordered_kafka.controller.zk.election import Election, Leader, controller_list
 from spark_ordered_kafka.controller.zk.records import LeaderRecord
 from spark_ordered_kafka.controller.zk.session import DeposedError, Session, ZooKeeperError
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
@@ -237,7 +238,15 @@ class ControllerService:
         self.kafka_probe = SharedQuery("probe", self.admin.brokers, time.monotonic)
         hosted = SharedQuery("figures of brokers", self.capacities.brokers, time.monotonic)
         moving = SharedQuery("figures of reassignments", partial(moves, self.admin), time.monotonic)
-        self._queries = (self.kafka_probe, hosted, moving)
+        self.events = ClusterEvents(
+            self.readiness,
+            self.controllers,
+            lambda: self.topics.summaries(self.changes.current),
+            self.reassignment_queries.summaries,
+            self.reviews.listed,
+            time.monotonic,
+        )
+        self._queries = (self.kafka_probe, hosted, moving, self.events.query)
         self.metrics.watch(
             ControllerCollector(
                 leads=lambda: self.active,
@@ -315,18 +324,7 @@ class ControllerService:
 
     def controllers(self) -> schemas.ControllerList:
         """All controllers, from ZooKeeper."""
-        candidates, leader = self._election.candidates(), self._session.leader()
-        rows = [
-            schemas.ControllerView(
-                id=one.id,
-                url=one.url,
-                role="leader" if leader is not None and one.id == leader.id else "follower",
-            )
-            for one in candidates
-        ]
-        if leader is None:
-            return schemas.ControllerList(controllers=rows)
-        return schemas.ControllerList(controllers=rows, leader=leader.url, epoch=leader.epoch)
+        return controller_list(self._election.candidates(), self._session.leader())
 
     def _lead(self) -> None:
         while not self._stop.is_set():

@@ -84,6 +84,17 @@ class ConsumerGroups(BrokerCalls):
         what = f"read the committed offsets of topic {topic!r}"
         return self._requests.retry(partial(self._committed, topic, without), deadline, what)
 
+    def listed(self, *, without: str) -> dict[str, str]:
+        """group -> Kafka's name of its state, of all groups, without those whose names begin with ``without``.
+
+        Raises:
+            RequestError: the groups may not be listed.
+            UnavailableError: not all brokers that coordinate groups answered in time.
+        """
+        deadline = time.monotonic() + self._timeout
+        found = self._requests.retry(self._states, deadline, "list the consumer groups")
+        return {name: state for name, state in sorted(found.items()) if not name.startswith(without)}
+
     def describe(self, group: str) -> GroupDescription | None:
         """Offsets and members of one group, from its coordinator; None when there is no such group.
 
@@ -125,6 +136,18 @@ class ConsumerGroups(BrokerCalls):
                 raise broker_error(row.error_code, f"group {row.group_id!r}")
         return len(groups)
 
+    async def _listing(self, broker: int, deadline: float) -> list[Any]:
+        """The groups that a broker coordinates."""
+        response = await self._requests.send(ListGroupsRequest(min_version=4), broker, deadline)
+        if response.error_code != 0:
+            raise broker_error(response.error_code, f"broker {broker}")
+        return list(response.groups)
+
+    async def _states(self, deadline: float) -> dict[str, str]:
+        brokers, _ = await self._coordinators(deadline)
+        listings = await self._requests.gather(self._listing(broker, deadline) for broker in brokers)
+        return {row.group_id: row.group_state for listing in listings for row in listing}
+
     async def _of_all(
         self,
         is_wanted: Callable[[str], bool],
@@ -137,10 +160,8 @@ class ConsumerGroups(BrokerCalls):
             return []
 
         async def at(broker: int) -> list[_AnswerT]:
-            response = await self._requests.send(ListGroupsRequest(), broker, deadline)
-            if response.error_code != 0:
-                raise broker_error(response.error_code, f"broker {broker}")
-            names = [row.group_id for row in response.groups if is_wanted(row.group_id)]
+            listing = await self._listing(broker, deadline)
+            names = [row.group_id for row in listing if is_wanted(row.group_id)]
             starts = range(0, len(names), _GROUPS_CHUNK)
             return [await ask(broker, names[start : start + _GROUPS_CHUNK], deadline) for start in starts]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+LEDGERS = "ordered:"
+"""How the transactional ids of all topics' writers begin, and the groups of their ledgers."""
+
 
 def id_prefix(topic: str) -> str:
     """How the transactional ids of a topic's writers begin, and the groups of their ledgers. No topic's name has a colon."""
-    return f"ordered:{topic}:"
+    return f"{LEDGERS}{topic}:"
 
 
 def transactional_id(topic: str, writer: str, number: int) -> str:

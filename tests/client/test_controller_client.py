@@ -70,6 +70,9 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
         7, schemas.GuardRailsRequest(max_partitions=None)
     ),
     ("GET", "/v1/groups/{group}/positions"): lambda c: c.group_positions("g", "t"),
+    ("GET", "/v1/groups"): lambda c: c.groups(),
+    ("GET", "/v1/caller"): lambda c: c.caller(),
+    ("GET", "/v1/audit-log"): lambda c: c.audit_log(),
     ("GET", "/v1/reviews"): lambda c: c.reviews(),
     ("GET", "/v1/reviews/{review_id}"): lambda c: c.review(7),
     ("POST", "/v1/reviews/{review_id}/approve"): lambda c: c.approve_review(7),
@@ -207,7 +210,8 @@ def test_every_route_has_a_method() -> None:
     served = {
         (method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods
     }
-    assert set(ROUTES) == served
+    # A stream has no end that a method could return at.
+    assert set(ROUTES) == served - {("GET", "/v1/events")}
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)

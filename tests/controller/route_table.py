@@ -9,7 +9,7 @@ from tests.controller.test_openapi_document import document
 
 HEAD = """# HTTP API
 
-What the controllers answer. A controller serves the whole document, with the fields of every body and answer and with examples, at `/openapi.json`. `ControllerClient` of the [Python API](python-api.md) has all of it.
+What the controllers answer. A controller serves the whole document, with the fields of every body and answer and with examples, at `/openapi.json`. `ControllerClient` of the [Python API](python-api.md) has all of it but the stream of events.
 Who may ask what: [security](security.md). This page is made of that document: `python -m tests.controller.route_table > docs/http-api.md`.
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.controller.monitoring.audit import AuditLog
+from spark_ordered_kafka.controller.monitoring.audit import MAX_KEPT, AuditLog
 from spark_ordered_kafka.errors import ConfigError, UnavailableError
 
 
@@ -115,3 +115,25 @@ def test_without_a_file_lines_go_to_a_logger(caplog: pytest.LogCaptureFixture) -
     (record,) = caplog.records
     assert record.name == "spark_ordered_kafka.audit"
     assert json.loads(record.getMessage())["principal"] == "User:alice"
+
+
+@pytest.mark.parametrize("file", [None, "audit.log"])
+def test_the_newest_lines_are_kept_within_bounds(tmp_path: Path, file: str | None) -> None:
+    audit = AuditLog(None if file is None else str(tmp_path / file), lambda: 0.0)
+    assert audit.newest(10) == []
+    for number in range(MAX_KEPT + 5):
+        audit.add("answered", {"number": number})
+    assert [line["number"] for line in audit.newest(2)] == [MAX_KEPT + 4, MAX_KEPT + 3]
+    assert [line["number"] for line in audit.newest(MAX_KEPT)][-1] == 5
+    for number in range(MAX_KEPT):
+        audit.add("answered", {"number": number, "text": "x" * 20_000})
+    kept = audit.newest(MAX_KEPT)
+    assert 150 < len(kept) < 250
+    assert kept[0]["number"] == MAX_KEPT - 1
+
+
+def test_a_line_that_could_not_be_written_is_not_among_the_newest(tmp_path: Path) -> None:
+    audit = AuditLog(str(tmp_path / "missing" / "audit.log"), lambda: 0.0)
+    with pytest.raises(UnavailableError):
+        audit.require("requested", {"number": 1})
+    assert audit.newest(10) == []

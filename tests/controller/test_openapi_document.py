@@ -119,7 +119,9 @@ def test_only_known_media_types_are_answered(plain: Any) -> None:
     schema, _ = plain
     for method, path, operation in operations(schema):
         kinds = {kind for answer in operation["responses"].values() for kind in answer.get("content", {})}
-        assert kinds <= ({"text/plain", JSON} if path == "/metrics" else {JSON}), f"{method} {path}"
+        own = {"/metrics": {"text/plain"}, "/v1/events": {"text/event-stream"}}.get(path, set())
+        assert kinds <= {JSON, *own}, f"{method} {path}"
+    assert list(schema["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]) == ["text/event-stream"]
     assert list(schema["paths"]["/metrics"]["get"]["responses"]["200"]["content"]) == ["text/plain"]
 
 

@@ -27,34 +27,12 @@ def controller(running_controller: InProcess) -> Iterator[InProcess]:
     running_controller.before = lambda _: None
 
 
-@pytest.fixture(scope="session")
-def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three brokers and a controller; whoever stops one starts it again."""
-    with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=1) as cluster:
-        yield cluster
-
-
 @pytest.fixture(scope="module")
 def judge(three_brokers: LocalCluster) -> Iterator[Judge]:
     """What the three brokers say."""
     judge = Judge(three_brokers)
     yield judge
     judge.close()
-
-
-@pytest.fixture(scope="session")
-def secure_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A broker, a ZooKeeper server and a controller, all secured: see ``spark_ordered_kafka.local.secured``.
-
-    The users are ``admin``, Kafka's super user, and ``alice`` and ``bob``, who have no rights but by the ACLs a test makes
-    (as ``admin``, with an AdminClient of ``secure_cluster.kafka_properties()``; name them after the test's own topic).
-    ``kafka_properties("alice", "PLAIN")`` are librdkafka's properties of a user, ``controller_options("alice")`` the
-    options ``controller.url``, ``controller.username``, ``controller.password`` and ``controller.ssl.ca.location``;
-    ``secrets`` has the files: ``secrets.ca``, ``secrets.certificate("alice")``, ``secrets.key("alice")``,
-    ``secrets.password("alice")``, ``secrets.properties_file("alice", "controller")`` for ``--command-config``.
-    """
-    with LocalCluster(tmp_path_factory.mktemp("secure"), controllers=1, secure=True) as cluster:
-        yield cluster
 
 
 @pytest.fixture

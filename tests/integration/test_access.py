@@ -233,6 +233,8 @@ CASES = [
 ELSEWHERE = {
     ("GET", "/v1/topics"),
     ("GET", "/v1/kafka-topics"),
+    ("GET", "/v1/groups"),
+    ("GET", "/v1/events"),
     ("POST", "/v1/reviews/{review_id}/approve"),
     ("POST", "/v1/reviews/{review_id}/discard"),
 }

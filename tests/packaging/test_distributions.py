@@ -143,11 +143,18 @@ def test_what_is_in_them(built: dict[str, Path]) -> None:
     data = f"spark_ordered_kafka-{__version__}.data/data/{SHARE}"
     assert {name for name in packed if name.startswith(data)} == {f"{data}/{name}" for name in SHIPPED}
     assert {"spark_ordered_kafka/py.typed", "pyspark_ordered_kafka.py"} <= packed
+    page = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "spark_ordered_kafka" / "controller" / "web").iterdir()
+        if path.is_file()
+    }
+    assert "spark_ordered_kafka/controller/web/app.js" in page
+    assert page <= packed
     tops = {name.partition("/")[0] for name in packed}
     assert not tops & {"tests", "benchmarks", "build", "conf", "jobs"}
     with tarfile.open(built["sdist"]) as source:
         names = {name.partition("/")[2] for name in source.getnames()}
-    assert names >= SHIPPED
+    assert names >= SHIPPED | page
     assert {"spark_ordered_kafka/native/src/kernel.h", "setup.py", "CHANGELOG.md"} <= names
 
 

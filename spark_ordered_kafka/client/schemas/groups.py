@@ -5,6 +5,19 @@ from __future__ import annotations
 from spark_ordered_kafka.client.schemas.base import Answer, Open, PartitionStatus
 
 
+class GroupSummary(Answer):
+    """A row of ``GET /v1/groups``. ``state`` is Kafka's name of the group's state."""
+
+    group: str
+    state: str
+
+
+class GroupList(Answer):
+    """``GET /v1/groups``, by name."""
+
+    groups: list[GroupSummary]
+
+
 class GroupMember(Answer):
     """The member of a consumer group that a partition is assigned to, as ``kafka-consumer-groups`` shows it."""
 

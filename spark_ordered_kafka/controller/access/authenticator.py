@@ -8,7 +8,7 @@ import binascii
 import logging
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 from spark_ordered_kafka.controller.access.passwords import PasswordProver, kafka_login
 from spark_ordered_kafka.controller.access.tokens import TokenFile
@@ -66,6 +66,16 @@ class Authenticator:
             schemes.append(f'Bearer realm="{REALM}"')
         # The header must not be empty; HTTP has no scheme for certificates.
         return ", ".join(schemes) or f'Certificate realm="{REALM}"'
+
+    @property
+    def schemes(self) -> list[Literal["basic", "bearer", "certificate"]]:
+        """The supported methods, for programs."""
+        there: dict[Literal["basic", "bearer", "certificate"], bool] = {
+            "basic": self._passwords is not None,
+            "bearer": self._tokens is not None,
+            "certificate": self._certificates,
+        }
+        return [name for name, offered in there.items() if offered]
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -19,13 +19,16 @@ from spark_ordered_kafka.controller.api.routes import (
     brokers,
     changes,
     deletions,
+    events,
     groups,
     health,
+    identity,
     layouts,
     plans,
     reassignments,
     reviews,
     topics,
+    web_page,
     writer_names,
 )
 from spark_ordered_kafka.controller.api.routes import log_dir_routes as log_dirs
@@ -58,6 +61,9 @@ def create_app(service: ControllerService) -> FastAPI:
         plans,
         reviews,
         writer_names,
+        identity,
+        events,
+        web_page,
     ):
         routes.add_routes(app, service)
     settings = service.settings

@@ -15,6 +15,7 @@ from spark_ordered_kafka.controller.api.examples import EXAMPLES
 from spark_ordered_kafka.controller.api.http.bodies import models_of
 from spark_ordered_kafka.controller.api.http.routing import is_mutating
 from spark_ordered_kafka.controller.api.middleware.mutations import MAX_REASON
+from spark_ordered_kafka.controller.api.routes.events import EVENTS
 from spark_ordered_kafka.controller.change.protocol import STEPS
 
 _JSON = "application/json"
@@ -34,6 +35,8 @@ def document(app: FastAPI, *, reason_required: bool, review_required: bool) -> N
         components = schema["components"]["schemas"]
         for name in ("HTTPValidationError", "ValidationError"):
             components.pop(name, None)
+        for name, definition in _definitions(tuple(EVENTS.values())).items():
+            components.setdefault(name, definition)
         for route in app.routes:
             if not isinstance(route, APIRoute) or not route.include_in_schema:
                 continue

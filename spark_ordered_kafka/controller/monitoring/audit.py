@@ -12,12 +12,18 @@ import json
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from spark_ordered_kafka.errors import ConfigError, UnavailableError
+
+MAX_KEPT = 1000
+"""Lines that :meth:`AuditLog.newest` has at most."""
+_MAX_KEPT_SIZE = 4 * 1024 * 1024
+"""Characters of these lines."""
 
 _log = logging.getLogger(__name__)
 _audit = logging.getLogger("spark_ordered_kafka.audit")
@@ -26,8 +32,8 @@ _audit = logging.getLogger("spark_ordered_kafka.audit")
 class AuditLog:
     """Appends to a file, or without one to the logger ``spark_ordered_kafka.audit``. Thread-safe.
 
-    Creates the file again after it was moved away, as by log rotation. ``clock`` gives seconds since
-    the epoch. ``on_failure`` is called when a line could not be written.
+    Creates the file again after it was moved away, as by log rotation. Keeps the newest lines in memory, too (D-280).
+    ``clock`` gives seconds since the epoch. ``on_failure`` is called when a line could not be written.
     """
 
     def __init__(
@@ -42,6 +48,9 @@ class AuditLog:
         self._lock = threading.Lock()
         self._file: int | None = None
         self._torn = False
+        self._kept: deque[str] = deque()
+        self._kept_size = 0
+        self._kept_lock = threading.Lock()
 
     def check(self) -> None:
         """Raises ConfigError unless the file can be written."""
@@ -78,6 +87,12 @@ class AuditLog:
                 "the audit log %s cannot be written: %s; %s", self._path, error, self._line(event, fields)
             )
 
+    def newest(self, most: int) -> list[dict[str, Any]]:
+        """The newest lines that this process has written, at most ``most``, the newest first."""
+        with self._kept_lock:
+            lines = list(self._kept)[-most:]
+        return [json.loads(line) for line in reversed(lines)]
+
     def close(self) -> None:
         """Close the file; the next line would open it again."""
         with self._lock:
@@ -87,10 +102,14 @@ class AuditLog:
         line = self._line(event, fields)
         if self._path is None:
             _audit.info("%s", line)
-            return
+        else:
+            self._append(self._path, line)
+        self._keep(line)
+
+    def _append(self, path: Path, line: str) -> None:
         data = line.encode() + b"\n"
         with self._lock:
-            file = self._current(self._path)
+            file = self._current(path)
             # One write per line, so that lines of several processes do not mix. A line that was cut off before gets its line
             # break first.
             data = b"\n" + data if self._torn else data
@@ -99,6 +118,14 @@ class AuditLog:
             if self._torn:
                 raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes of a line were written")
             os.fsync(file)
+
+    def _keep(self, line: str) -> None:
+        # Another lock: a reader must not wait for the disk.
+        with self._kept_lock:
+            self._kept.append(line)
+            self._kept_size += len(line)
+            while len(self._kept) > MAX_KEPT or self._kept_size > _MAX_KEPT_SIZE:
+                self._kept_size -= len(self._kept.popleft())
 
     def _line(self, event: str, fields: Mapping[str, Any]) -> str:
         time = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")

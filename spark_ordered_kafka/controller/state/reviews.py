@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from pydantic_core import from_json
 
 from spark_ordered_kafka.client.schemas.base import Open
-from spark_ordered_kafka.client.schemas.reviews import ReviewStatus, ReviewView
+from spark_ordered_kafka.client.schemas.reviews import ReviewList, ReviewStatus, ReviewView
 from spark_ordered_kafka.controller.zk.records import Record, dump, owned, parse
 from spark_ordered_kafka.controller.zk.session import CONTROLLER_EPOCH, ROOT, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError
@@ -147,6 +147,13 @@ class Reviews:
         epoch, now = self._epoch(), self._clock()
         records = self._records()
         return {i: (records[i], self._status(records[i], now, epoch)) for i in sorted(records, reverse=True)}
+
+    def listed(self) -> ReviewList:
+        """:meth:`all`, as the API shows them."""
+        kept = self.all().items()
+        return ReviewList(
+            reviews=[review_view(review_id, record, status) for review_id, (record, status) in kept]
+        )
 
     def claim(self, review_id: int, principal: str) -> ReviewRecord:
         """Claim a pending request for execution, which is possible only once.

@@ -12,7 +12,7 @@ from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.groups import CommittedOffset, ConsumerGroups, GroupDescription, GroupMember
-from spark_ordered_kafka.kafka.ids import id_prefix
+from spark_ordered_kafka.kafka.ids import LEDGERS, id_prefix
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.ordering import LayoutHistory, blockers
 from spark_ordered_kafka.ordering.handover import UNKNOWN_EPOCH, Release, released
@@ -30,6 +30,11 @@ class GroupPositions:
         self._znodes = znodes
         self._topics = topics
         self._groups = ConsumerGroups(admin.requests, timeout=timeout)
+
+    def groups(self) -> list[schemas.GroupSummary]:
+        """All consumer groups of the cluster, by name, but the ledgers of writers, which read nothing."""
+        listed = self._groups.listed(without=LEDGERS)
+        return [schemas.GroupSummary(group=group, state=state) for group, state in listed.items()]
 
     def describe(self, group: str, topic: str | None = None) -> schemas.GroupPositions:
         """The group's positions in ``topic``; None: in all managed topics that it has committed for, or is assigned.

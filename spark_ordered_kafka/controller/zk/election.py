@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from kazoo.recipe.lock import Lock
 from kazoo.recipe.watchers import DataWatch
 from kazoo.retry import KazooRetry
 
+from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.zk.records import CandidateRecord, LeaderRecord, dump, parse
 from spark_ordered_kafka.controller.zk.session import CONTROLLER, ROOT, Session, ZooKeeperError
 
@@ -126,3 +127,20 @@ class _ElectionLock(Lock):  # type: ignore[misc] # kazoo is not typed
         self._retry = KazooRetry(
             max_tries=None, max_delay=_MAX_DELAY, interrupt=stop.is_set, sleep_func=time.sleep
         )
+
+
+def controller_list(
+    candidates: Iterable[CandidateRecord], leader: LeaderRecord | None
+) -> schemas.ControllerList:
+    """Candidates and the leader, as the API shows them."""
+    rows = [
+        schemas.ControllerView(
+            id=one.id,
+            url=one.url,
+            role="leader" if leader is not None and one.id == leader.id else "follower",
+        )
+        for one in candidates
+    ]
+    if leader is None:
+        return schemas.ControllerList(controllers=rows)
+    return schemas.ControllerList(controllers=rows, leader=leader.url, epoch=leader.epoch)

@@ -8,14 +8,15 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from spark_ordered_kafka.controller import web
 from spark_ordered_kafka.controller.access.authenticator import Authenticator, CredentialsError
 from spark_ordered_kafka.controller.access.caller import ANONYMOUS, Caller, kafka_address
 from spark_ordered_kafka.controller.api.http.errors import answer, answer_with
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import OrderedKafkaError
 
-OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/openapi.json"})
-"""Open without credentials: liveness checks, and documents without data of a cluster."""
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/openapi.json", "/v1/caller", *web.FILES})
+"""Open without credentials: liveness checks, what a login needs, and documents without data of a cluster."""
 
 PEER_PRINCIPAL: Final = "peer_principal"
 """In the state of a connection (``scope["state"]``): the principal of the client's certificate."""

@@ -58,7 +58,7 @@ class Observing:
                 headers = MutableHeaders(scope=message)
                 headers[REQUEST_ID] = request_id
                 # An answer is valid at its moment only: a cached layout would mislead writers.
-                headers["Cache-Control"] = "no-store"
+                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         try:

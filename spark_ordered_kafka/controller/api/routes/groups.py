@@ -7,15 +7,23 @@ from typing import Annotated
 from fastapi import Depends, FastAPI
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.access.acls import Operation, group_resource
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
-from spark_ordered_kafka.controller.api.http.rights import on_group
+from spark_ordered_kafka.controller.api.http.rights import by_item, on_group
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.updates import updated
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add them to ``app``."""
+
+    @app.get("/v1/groups", dependencies=[by_item(service, "DESCRIBE on each group that is shown")])
+    def list_groups(caller: Annotated[Caller, Depends(caller_of)]) -> schemas.GroupList:
+        """The consumer groups that the caller may describe, without the ledgers of writers."""
+        found = service.positions.groups()
+        resources = {row.group: group_resource(row.group) for row in found}
+        shown = set(service.access.among(caller, Operation.DESCRIBE, resources.values()))
+        return schemas.GroupList(groups=[row for row in found if resources[row.group] in shown])
 
     # A group's name may hold anything, slashes included.
     @app.get(

@@ -27,10 +27,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     @app.get("/v1/reviews", dependencies=[seen])
     def list_reviews() -> schemas.ReviewList:
         """Pending requests, and those decided recently; the newest first."""
-        kept = service.reviews.all()
-        return schemas.ReviewList(
-            reviews=[review_view(review_id, record, status) for review_id, (record, status) in kept.items()]
-        )
+        return service.reviews.listed()
 
     @app.get("/v1/reviews/{review_id}", dependencies=[seen])
     def get_review(review_id: ReviewId) -> schemas.ReviewView:

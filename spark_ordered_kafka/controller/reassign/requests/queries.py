@@ -70,25 +70,30 @@ class ReassignmentQueries:
         record, moves = self.read(wanted)
         return view(record, moves.moves)
 
-    def all(self) -> schemas.ReassignmentList:
-        """The stored requests, newest first, and all reassignments in progress in Kafka."""
-        ongoing = self._reassignments.all_ongoing()
+    def summaries(self, whose: dict[PartitionId, int] | None = None) -> list[schemas.ReassignmentSummary]:
+        """The stored requests, newest first, without a request to Kafka; adds to ``whose`` which request moves a partition."""
         live = {row.request_id: row for row in self._live.summaries()}
-        records = self._store.records()
-        whose: dict[PartitionId, int] = {}
-        rows: dict[int, schemas.ReassignmentSummary] = {}
-        for request_id, record in sorted(records.items(), reverse=True):
+        rows: list[schemas.ReassignmentSummary] = []
+        for request_id, record in sorted(self._store.records().items(), reverse=True):
             if record.sums is not None:
-                rows[request_id] = ended_summary(record, record.sums)
+                rows.append(ended_summary(record, record.sums))
                 continue
             read = self._store.read(request_id)
             if read is None:
                 continue  # swept meanwhile
             stored = summary(read[0], read[1].moves)
-            rows[request_id] = live.get(request_id, stored) if stored.ended_at is None else stored
-            whose |= {move.place: request_id for move in read[1].moves if move.state not in ENDED}
+            rows.append(live.get(request_id, stored) if stored.ended_at is None else stored)
+            if whose is not None:
+                whose |= {move.place: request_id for move in read[1].moves if move.state not in ENDED}
+        return rows
+
+    def all(self) -> schemas.ReassignmentList:
+        """The stored requests, newest first, and all reassignments in progress in Kafka."""
+        ongoing = self._reassignments.all_ongoing()
+        whose: dict[PartitionId, int] = {}
+        requests = self.summaries(whose)
         return schemas.ReassignmentList(
-            requests=list(rows.values()),
+            requests=requests,
             ongoing=[
                 schemas.OngoingReassignment(
                     topic=place[0],

@@ -1,0 +1,131 @@
+/** Consumer groups: how far they have read, and what holds them back. */
+
+import { get, segment } from "./api.js";
+import { h, replace } from "./dom.js";
+import { count, counted } from "./format.js";
+import { badge, facts, heading, panel, polled, problem } from "./parts.js";
+import { Table } from "./table.js";
+
+/** Groups whose lag is read without a click: each takes requests to brokers. */
+const MEASURED = 40;
+const AT_A_TIME = 3;
+
+/** @param {string} group */
+const positionsPath = (group) => `v1/groups/${segment(group)}/positions`;
+
+/**
+ * Sums over all topics of a group.
+ * @param {any} positions
+ */
+function sums(positions) {
+  const rows = positions.topics.flatMap((/** @type {any} */ one) => one.partitions);
+  const known = rows.filter((/** @type {any} */ row) => row.lag !== null);
+  return {
+    topics: positions.topics.map((/** @type {any} */ one) => one.topic),
+    lag: known.reduce((/** @type {number} */ sum, /** @type {any} */ row) => sum + row.lag, 0),
+    blocked: rows.filter((/** @type {any} */ row) => row.waits_for.length > 0).length,
+  };
+}
+
+/** @param {string} text @returns {HTMLElement} */
+const stateBadge = (text) => badge(text || "unknown", text === "Stable" ? "good" : text === "Empty" ? "" : "warn");
+
+/** @param {HTMLElement} root @returns {() => void} */
+export function groups(root) {
+  const failed = h("div", {});
+  const total = h("span", { class: "muted", role: "status" });
+  const filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": "Filter groups by name", placeholder: "Filter by name" }));
+  /** @type {any[]} */
+  let rows = [];
+  /** @type {Map<string, any>} */
+  const measured = new Map();
+  const table = new Table("Consumer groups", [
+    { label: "Group", width: "minmax(9rem, 3fr)", cell: (row) => h("a", { href: `#/groups/${encodeURIComponent(row.group)}`, "data-key": `group-${row.group}` }, row.group) },
+    { label: "State", width: "minmax(5rem, 1fr)", cell: (row) => stateBadge(row.state) },
+    { label: "Topics", width: "minmax(6rem, 2fr)", wide: true, cell: (row) => measured.get(row.group)?.topics.join(", ") ?? "–" },
+    { label: "Lag", width: "5.5rem", end: true, cell: (row) => count(measured.get(row.group)?.lag) },
+    { label: "Held back", width: "7rem", end: true, cell: (row) => {
+      const blocked = measured.get(row.group)?.blocked;
+      return blocked === undefined ? "–" : blocked === 0 ? "0" : badge(counted(blocked, "partition"), "warn");
+    } },
+  ], "Not known yet.");
+  const shown = () => rows.filter((row) => row.group.toLowerCase().includes(filter.value.trim().toLowerCase()));
+  const show = () => {
+    table.explain(rows.length === 0 ? "No consumer group that you may describe." : `No group has “${filter.value.trim()}” in its name.`);
+    table.set(shown());
+    total.textContent = counted(table.rows.length, "group");
+  };
+  filter.addEventListener("input", show);
+  replace(root, heading("Groups", total, filter), failed, table.whole,
+    h("p", { class: "muted" }, `Lag counts offsets that are not read yet, in topics under management; it is shown for the first ${MEASURED} groups of the list. `
+      + "Open a group to see what its partitions wait for."));
+  const polling = polled(15, async (signal) => {
+    try {
+      rows = (await get("v1/groups", {}, signal)).groups;
+      replace(failed);
+      show();
+      const waiting = shown().slice(0, MEASURED);
+      const measure = async () => {
+        for (let row = waiting.shift(); row !== undefined && !signal.aborted; row = waiting.shift()) {
+          // Of a group that has gone meanwhile, or that is of another kind, nothing is known.
+          const positions = await get(positionsPath(row.group), {}, signal).catch(() => null);
+          if (positions !== null) measured.set(row.group, sums(positions));
+        }
+      };
+      await Promise.all(Array.from({ length: AT_A_TIME }, measure));
+      if (!signal.aborted) show();
+    } catch (error) {
+      if (!signal.aborted) replace(failed, problem(error));
+      table.explain("Not known.");
+    }
+  });
+  return polling.close;
+}
+
+/** @param {HTMLElement} root @param {string} name @returns {() => void} */
+export function group(root, name) {
+  const failed = h("div", {});
+  const summary = h("div", {});
+  const place = h("div", {});
+  /** @type {Map<string, { table: Table<any>, element: HTMLElement, note: HTMLElement }>} */
+  const tables = new Map();
+  /** @param {any} topic */
+  const tableOf = (topic) => {
+    const known = tables.get(topic.topic);
+    if (known !== undefined) return known;
+    const table = new Table(`Positions in ${topic.topic}`, [
+      { label: "Partition", width: "5.5rem", cell: (row) => [row.partition, row.status === "live" ? "" : [" ", badge(row.status, "warn")]].flat() },
+      { label: "Position", width: "minmax(4.5rem, 1fr)", end: true, cell: (row) => count(row.position) },
+      { label: "Log end", width: "minmax(4.5rem, 1fr)", end: true, wide: true, cell: (row) => count(row.log_end) },
+      { label: "Lag", width: "minmax(3.5rem, 1fr)", end: true, cell: (row) => count(row.lag) },
+      { label: "Waits for", width: "minmax(8rem, 2fr)", cell: (row) => row.waits_for.length === 0 ? "–" : badge(
+        row.waits_for.map((/** @type {any} */ one) => `${one.partition} up to ${count(one.offset)}`).join(", "), "warn",
+        "These partitions must be read up to these offsets first, for the order of keys") },
+      { label: "Member", width: "minmax(6rem, 2fr)", wide: true, cell: (row) => row.member === null ? "–"
+        : h("span", { title: row.member.consumer_id }, `${row.member.client_id} ${row.member.host}`) },
+    ], "It has no partitions.");
+    const note = h("p", { class: "muted" });
+    const made = { table, note, element: panel(topic.topic, note, table.whole) };
+    tables.set(topic.topic, made);
+    place.append(made.element);
+    return made;
+  };
+  const polling = polled(5, async (signal) => {
+    try {
+      const view = await get(positionsPath(name), {}, signal);
+      const all = sums(view);
+      replace(failed, view.topics.length === 0 ? h("p", { class: "note" }, "It has committed nothing for topics under management that you may describe.") : null);
+      replace(summary, facts([["State", stateBadge(view.state)], ["Lag", count(all.lag)],
+        ["Held back", all.blocked === 0 ? "0" : badge(counted(all.blocked, "partition"), "warn")]]));
+      for (const topic of view.topics) {
+        const { table, note } = tableOf(topic);
+        table.set(topic.partitions);
+        note.textContent = `Layout epoch ${topic.layout_epoch}${topic.ordered_delivery ? "" : "; without ordered delivery no partition waits for another"}`;
+      }
+    } catch (error) {
+      if (!signal.aborted) replace(failed, problem(error));
+    }
+  });
+  replace(root, h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups")), heading(name), failed, summary, place);
+  return polling.close;
+}

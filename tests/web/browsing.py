@@ -1,0 +1,214 @@
+"""A browser at the web page: what it shows, and what it must never do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from spark_ordered_kafka.controller.api import create_app
+from spark_ordered_kafka.controller.api.peers import PeerProtocol
+from spark_ordered_kafka.controller.service import ControllerService
+from tests.integration.controllers import free_port
+from tests.servers import TIMEOUT, await_true
+
+SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+VIEWS = ("", "topics", "reassignments", "brokers", "groups", "controllers", "reviews", "audit")
+DESKTOP, PHONE = (1280, 800), (390, 844)
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The Chromium or Chrome of this machine; ``make chromium`` installs one."""
+    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    assert path is not None, f"none of {', '.join(_NAMES)} is on the PATH: make chromium"
+    # Chromium has no sandbox for root.
+    args = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=args)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visit:
+    """A tab at the page of a controller."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.problems: list[str] = []
+        page.set_default_timeout(TIMEOUT * 1000)
+        page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        page.on("console", self._on_console)
+        page.on("request", self._on_request)
+
+    def open(self, view: str = "") -> None:
+        """Load the page at a view, and wait until it is live."""
+        self.page.goto(f"{self.url}/#/{view}")
+        self.page.reload()
+        self.page.locator("#connection.online").wait_for()
+
+    def go(self, view: str) -> None:
+        """Another view, as a link to it would."""
+        self.page.goto(f"{self.url}/#/{view}")
+
+    def text(self, selector: str = "main") -> str:
+        """What is shown in an element."""
+        return self.page.locator(selector).inner_text()
+
+    def await_text(self, text: str, selector: str = "main") -> None:
+        """Wait until an element shows a text."""
+        self.page.locator(selector).filter(has_text=text).first.wait_for()
+
+    def button(self, name: str) -> Any:
+        """The button with exactly this text."""
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def field(self, label: str) -> Any:
+        """The text field with this label in the open dialog."""
+        return self.page.locator("dialog").get_by_role("textbox", name=label)
+
+    def preview(self) -> None:
+        """Ask for the preview of a dialog, and wait for it."""
+        self.button("Preview").click()
+        self.page.locator("dialog .preview .plan").wait_for()
+
+    def picture(self, name: str) -> None:
+        """Keep a screenshot in build/screenshots."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+    def violations(self) -> list[str]:
+        """What axe-core finds wrong with what is shown, by WCAG 2.2 AA."""
+        self.page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
+        options = json.dumps({"runOnly": {"type": "tag", "values": _WCAG}})
+        found = self.page.evaluate(f"() => axe.run(document, {options})")
+        return [
+            f"{one['id']}: {one['help']}: {node['html'][:200]}"
+            for one in found["violations"]
+            for node in one["nodes"]
+        ]
+
+    def overflow(self) -> int:
+        """Pixels that the page is wider than its window."""
+        width: int = self.page.evaluate(
+            "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        return width
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        # The browser logs each answer that is an error, and each connection that is refused; the page shows them.
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            self.problems.append(f"console: {message.text}")
+
+    def _on_request(self, request: Request) -> None:
+        if not request.url.startswith(f"{self.url}/"):
+            self.problems.append(f"loaded from elsewhere: {request.url}")
+
+
+class Browsing:
+    """Opens tabs, each with storage of its own; at its end no tab may have had a problem."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._stack = ExitStack()
+        self._visits: list[Visit] = []
+
+    def visit(
+        self,
+        url: str,
+        view: str = "",
+        *,
+        size: tuple[int, int] = DESKTOP,
+        dark: bool = False,
+        live: bool = True,
+        certificate: tuple[Path, Path] | None = None,
+    ) -> Visit:
+        """A new tab. ``live``: wait until it follows the events; ``certificate``: the browser's own, and its key."""
+        own: list[Any] = []
+        if certificate is not None:
+            own.append({"origin": url, "certPath": certificate[0], "keyPath": certificate[1]})
+        context = self._browser.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+            # Test servers have an authority of their own.
+            ignore_https_errors=True,
+            client_certificates=own,
+        )
+        self._stack.callback(context.close)
+        visit = Visit(context.new_page(), url)
+        self._visits.append(visit)
+        if live:
+            visit.open(view)
+        else:
+            visit.go(view)
+        return visit
+
+    def close(self) -> None:
+        """Close all tabs; fails for what one of them should not have done."""
+        self._stack.close()
+        problems = [problem for visit in self._visits for problem in visit.problems]
+        assert problems == []
+
+
+class Server:
+    """A controller's HTTP server that can be ended and started again at the same port."""
+
+    def __init__(self, service: ControllerService, port: int | None = None) -> None:
+        self._service = service
+        self.port = free_port() if port is None else port
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Serve; returns when it does."""
+        config = uvicorn.Config(
+            create_app(self._service),
+            host="127.0.0.1",
+            port=self.port,
+            log_level="error",
+            http=PeerProtocol,
+            # Open streams end at once.
+            timeout_graceful_shutdown=0,
+        )
+        server = self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=server.run, daemon=True)
+        self._thread.start()
+        await_true(lambda: server.started, "the server starts")
+
+    def end(self) -> None:
+        """End it, and with it all connections."""
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(TIMEOUT)
+            assert not self._thread.is_alive()
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+def starts_with_number(text: str) -> int:
+    """The number that a text begins with."""
+    found = re.match(r"[0-9,]+", text)
+    assert found is not None, text
+    return int(found.group().replace(",", ""))

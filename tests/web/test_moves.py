@@ -1,0 +1,116 @@
+"""Replicas are moved from the page: a broker is drained, and the reassignment is cancelled or rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import await_true, unique_name
+from tests.web.browsing import Browsing, Visit
+
+
+@pytest.fixture(scope="module")
+def client(three_brokers: LocalCluster) -> Iterator[ControllerClient]:
+    with ControllerClient(three_brokers.controller_url) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(client: ControllerClient) -> str:
+    """A topic with a replica on each broker."""
+    topic = unique_name("moved")
+    client.create_topic(schemas.CreateTopicRequest(topic=topic, partitions=3, replication_factor=1))
+    return topic
+
+
+def hosts(client: ControllerClient, topic: str) -> set[int]:
+    return {broker for row in client.topic(topic).partitions for broker in row.replicas}
+
+
+def drain(visit: Visit, topic: str, broker: int) -> None:
+    visit.go("brokers")
+    visit.page.locator(f"[data-key='drain-{broker}']").click()
+    visit.field("Topics").fill(topic)
+    visit.preview()
+
+
+def test_a_broker_is_drained_and_that_is_rolled_back(
+    browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
+) -> None:
+    visit = browsing.visit(three_brokers.controller_url)
+    before = {row.partition: row.replicas for row in client.topic(topic).partitions}
+    drain(visit, topic, 3)
+    row = visit.page.locator(".brokers-plan tbody tr").filter(
+        has=visit.page.get_by_role("rowheader", name="3")
+    )
+    assert "now 1" in row.inner_text()
+    assert "then 0" in row.inner_text()
+    visit.picture("drain")
+    assert visit.violations() == []
+    assert hosts(client, topic) == {1, 2, 3}
+    visit.button("Move the replicas").click()
+    visit.await_text("has begun", "#toast")
+    await_true(lambda: hosts(client, topic) == {1, 2}, "the broker is drained")
+    visit.go("reassignments")
+    ended = "[aria-label='Reassignments that have ended']"
+    visit.await_text("done", ended)
+    visit.page.locator(f"{ended} [data-key^='rollback-']").first.click()
+    visit.button("Preview").click()
+    visit.await_text("1 partition would go back", "dialog")
+    visit.button("Roll back").last.click()
+    await_true(
+        lambda: {row.partition: row.replicas for row in client.topic(topic).partitions} == before,
+        "the replicas are where they were",
+    )
+
+
+@pytest.mark.long
+def test_a_partition_is_moved_by_hand_and_wrong_brokers_are_refused(
+    browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
+) -> None:
+    visit = browsing.visit(three_brokers.controller_url, f"topics/{topic}")
+    (now,) = client.topic(topic).partitions[0].replicas
+    visit.page.locator("[data-key='move-0']").click()
+    brokers = visit.field("Brokers")
+    brokers.fill("1;2")
+    visit.button("Preview").click()
+    visit.await_text("has the value '1;2'", "dialog .field .error")
+    brokers.fill("9")
+    visit.button("Preview").click()
+    visit.await_text("9", "dialog .error")
+    then = now % 3 + 1
+    brokers.fill(str(then))
+    visit.field("Limit").fill("50")
+    visit.preview()
+    visit.button("Move the replicas").click()
+    await_true(lambda: client.topic(topic).partitions[0].replicas == [then], "the replica has moved")
+
+
+@pytest.mark.long
+def test_a_reassignment_is_seen_in_progress_and_cancelled(
+    browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
+) -> None:
+    producer = Producer({"bootstrap.servers": three_brokers.bootstrap_servers})
+    for number in range(3000):
+        producer.produce(topic, bytes(10_000), partition=number % 3)
+    assert producer.flush(60) == 0
+    visit = browsing.visit(three_brokers.controller_url)
+    drain(visit, topic, 3)
+    visit.field("Limit").fill("0.1")
+    visit.preview()
+    visit.button("Move the replicas").click()
+    visit.go("")
+    visit.page.locator("[role=progressbar]").wait_for()
+    visit.picture("reassignment-in-progress")
+    visit.button("Cancel").click()
+    visit.await_text("stay where they were", "dialog")
+    visit.button("Cancel the reassignment").click()
+    await_true(lambda: client.reassignment("latest").complete, "the reassignment has ended", 60)
+    assert hosts(client, topic) == {1, 2, 3}
+    visit.go("reassignments")
+    visit.await_text("cancelled")
