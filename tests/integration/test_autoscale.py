@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -79,10 +80,18 @@ def until(
     return found[-1]
 
 
+def is_followed(servers: LocalCluster, topic: str, member: Member) -> bool:
+    """Whether the newest observation has the member's group, with what it reads."""
+    member.read()
+    seen = shown(servers, topic).observation
+    groups = [] if seen is None else seen.groups
+    return [one.members for one in groups] == [1] and sum(groups[0].read_per_second) > 0
+
+
 def test_a_topic_follows_its_load_and_every_key_stays_in_order(
     kafka_cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    audit, chroot = tmp_path / "audit.log", unique_name("autoscale")
+    audit, chroot, group = tmp_path / "audit.log", unique_name("autoscale"), unique_name("group")
     observing = replace(RULES, mode="observe")
     with controller(kafka_cluster, observing, chroot) as (running, servers):
         topic = running.create(1)
@@ -98,15 +107,21 @@ def test_a_topic_follows_its_load_and_every_key_stays_in_order(
         assert f'decisions_total{{action="grow",outcome="proposed",topic="{topic}"}}' in metrics
 
     with (
-        controller(kafka_cluster, RULES, chroot, audit_log_file=str(audit)) as (running, servers),
+        controller(kafka_cluster, replace(RULES, groups=(group,)), chroot, audit_log_file=str(audit)) as (
+            running,
+            servers,
+        ),
         ExitStack() as stack,
     ):
-        member = Room(servers, stack).member(topic)
+        room = Room(servers, stack)
+        room.group = group
+        member = room.member(topic)
         writer = NumberedWriter(
             servers, topic, first=writer.first + writer.written // writer.keys, written=writer.written
         )
         with writer.under_load():
             until(servers, topic, "the topic grows", member, count=3)
+            await_true(lambda: is_followed(servers, topic, member), "the group's lag and rate are seen")
         ended = until(servers, topic, "the topic shrinks again", member, count=1)
         await_true(
             lambda: bool(member.read() or True) and len(member.messages) >= writer.written, "all is read"
@@ -124,6 +139,21 @@ def test_a_topic_follows_its_load_and_every_key_stays_in_order(
 
 
 @pytest.mark.long
+def test_one_hot_key_is_seen_and_not_split(kafka_cluster: LocalCluster) -> None:
+    with controller(kafka_cluster, replace(RULES, target_records=20.0)) as (running, servers):
+        topic = running.create(1)
+        with NumberedWriter(servers, topic, keys=1).under_load():
+            held = until(servers, topic, "the key is seen", held_by="unsplittable_key")
+    assert (held.count, held.changes) == (1, [])
+    assert held.decision is not None
+    digest = hashlib.sha256(b"k0").hexdigest()
+    assert (
+        f"100 % of the newest records of partition 0 have one key (SHA-256 {digest[:12]}…)"
+        in held.decision.reason
+    )
+
+
+@pytest.mark.long
 def test_the_next_leader_keeps_to_the_budget(kafka_cluster: LocalCluster) -> None:
     rules, chroot = replace(RULES, changes_per_day=1), unique_name("autoscale")
     with controller(kafka_cluster, rules, chroot) as (running, servers):
@@ -135,7 +165,7 @@ def test_the_next_leader_keeps_to_the_budget(kafka_cluster: LocalCluster) -> Non
         held = until(servers, topic, "the shrink is held back", held_by="budget")
     assert (held.count, len(held.changes)) == (3, 1)
     assert held.decision is not None
-    assert "1 changes were made in the last 24 hours" in held.decision.reason
+    assert "changes.per.day = 1 were requested in the last 24 hours" in held.decision.reason
 
 
 def test_a_change_waits_for_a_review_and_is_not_filed_twice(

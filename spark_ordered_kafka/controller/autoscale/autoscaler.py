@@ -356,11 +356,9 @@ def _entry(decision: Decision, count: int, now: float, outcome: str) -> Decision
 def _is_same(last: DecisionEntry | None, entry: DecisionEntry) -> bool:
     if last is None:
         return entry.action == "none"
-    names = (
-        ("action", "outcome", "held_by")
-        if entry.action == "none"
-        else ("action", "outcome", "held_by", "target")
-    )
+    if last.outcome in ("requested", "in_review") and entry.held_by == "under_way":
+        return last.action == entry.action  # what was requested is under way
+    names = ["action", "outcome", "held_by", *(["target"] if entry.action != "none" else [])]
     return all(getattr(last, name) == getattr(entry, name) for name in names)
 
 

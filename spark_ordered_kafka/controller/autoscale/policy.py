@@ -184,7 +184,7 @@ def _growth(
         why = f"{why}; max.partitions = {rules.maximum} allows no more than that"
         return Decision("grow", last, why, "bounds" if last == seen.count else None, load_driven=True)
     peak = prediction.peak(target, without_hot=without_hot)
-    why = f"{why}; {target} partitions would take {_percent(peak)} at most"
+    why = f"{why}; with {_partitions(target)} the busiest would take {_percent(peak)}"
     return Decision("grow", target, why, load_driven=True)
 
 
@@ -226,9 +226,9 @@ def _shrink(
     if state.below_since is None or now - state.below_since < rules.shrink_after:
         return None
     why = (
-        f"the busiest partition takes {_percent(max(prediction.parts))} of the target; {state.below_count} partitions would "
-        f"take {_percent(prediction.peak(state.below_count))} at most, and have been enough for "
-        f"{_seconds(now - state.below_since)}"
+        f"the busiest partition takes {_percent(max(prediction.parts))} of the target; with {_partitions(state.below_count)} it "
+        f"would take {_percent(prediction.peak(state.below_count))}, and not more than the goal of {_percent(rules.goal)} for the "
+        f"last {_seconds(now - state.below_since)}"
     )
     return Decision("shrink", state.below_count, why)
 
@@ -248,12 +248,18 @@ def _held(rules: Rules, seen: Observation, state: State, wanted: Decision, now: 
     if rules.is_quiet(now):
         return held("quiet_hours", "these are quiet hours")
     if len(state.changes) >= rules.changes_per_day:
-        return held("budget", f"{len(state.changes)} changes were made in the last 24 hours")
+        return held(
+            "budget", f"changes.per.day = {rules.changes_per_day} were requested in the last 24 hours"
+        )
     return wanted
 
 
 def _percent(part: float) -> str:
     return f"{100 * part:.0f} %"
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"
 
 
 def _seconds(seconds: float) -> str:
