@@ -317,16 +317,16 @@ class Autoscaler:
 
     def _note(self, topic: str, known: _Topic, entry: DecisionEntry) -> None:
         """Keep and audit a decision that differs from the one before."""
-        with self._lock:
-            last, known.decision = known.decision, entry
+        last = known.decision
         if last is None:
             last = known.record.decisions[0] if known.record.decisions else None
-        if entry.outcome != "requested" and _is_same(last, entry):
-            return
-        self._figures.decided(topic, entry.action, entry.held_by or entry.outcome)
-        self._audit.add("autoscale", {"topic": topic, **entry.model_dump(exclude={"at"})})
-        decisions = (entry, *known.record.decisions)[:_KEPT]
-        self._write(topic, known, updated(known.record, decisions=decisions))
+        if entry.outcome == "requested" or not _is_same(last, entry):
+            decisions = (entry, *known.record.decisions)[:_KEPT]
+            self._write(topic, known, updated(known.record, decisions=decisions))
+            self._figures.decided(topic, entry.action, entry.held_by or entry.outcome)
+            self._audit.add("autoscale", {"topic": topic, **entry.model_dump(exclude={"at"})})
+        with self._lock:
+            known.decision = entry
 
     def _write(self, topic: str, known: _Topic, record: AutoscaleRecord) -> None:
         new = stored(record, known.state)

@@ -181,7 +181,7 @@ def _growth(
     last = max(rules.maximum, seen.count)
     target = prediction.least_count(rules.goal, seen.count, last, without_hot=without_hot)
     if target is None:
-        why = f"{why}; max.partitions = {rules.maximum} allows no more than that"
+        why = f"{why}; the goal would take more than max.partitions = {rules.maximum}"
         return Decision("grow", last, why, "bounds" if last == seen.count else None, load_driven=True)
     peak = prediction.peak(target, without_hot=without_hot)
     why = f"{why}; with {_partitions(target)} the busiest would take {_percent(peak)}"
