@@ -198,6 +198,8 @@ def _flat(prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _resolved(name: str, value: Any, environment: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_resolved(name, item, environment) for item in value]
+    if isinstance(value, dict):
+        return {key: _resolved(f"{name}.{key}", item, environment) for key, item in value.items()}
     if not isinstance(value, str):
         return value
 

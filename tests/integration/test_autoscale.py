@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -11,14 +12,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from typer.testing import CliRunner
 
+from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.controller.access.tokens import hashed
 from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
 from spark_ordered_kafka.controller.autoscale.rules import Rules
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
+from spark_ordered_kafka.controller.state.autoscale import AUTOSCALE
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import session_of
 from tests.integration.controllers import InProcess, free_port, in_process, served
 from tests.integration.members import Member, Room, exact
 from tests.servers import await_true, unique_name
@@ -102,6 +107,11 @@ def test_a_topic_follows_its_load_and_every_key_stays_in_order(
         assert proposed.observation is not None
         assert proposed.observation.peak > RULES.grow_above
         assert "of the target" in proposed.history[0].reason
+        status = CliRunner(env={"COLUMNS": "80"}).invoke(
+            app, ["autoscale", "status", "--controller", servers.controller_url, "--topic", topic]
+        )
+        assert re.search(rf"{topic} +observe +1 +[23] +\d+ % +grow: proposed", status.stdout), status.output
+        assert f"{topic}: partition 0 takes " in status.stdout
         metrics = running.http.get("/metrics").text
         assert f'ordered_kafka_autoscale_partitions{{mode="observe",topic="{topic}"}} 1.0' in metrics
         assert f'decisions_total{{action="grow",outcome="proposed",topic="{topic}"}}' in metrics
@@ -234,3 +244,15 @@ def test_without_the_right_it_is_refused_and_says_so(kafka_cluster: LocalCluster
 
         await_true(lambda: bool(history()), "it is refused")
         assert "User:autoscale has no right to ALTER" in history()[0]["reason"]
+
+
+def test_a_topic_whose_record_cannot_be_read_does_not_stop_the_others(kafka_cluster: LocalCluster) -> None:
+    chroot = unique_name("autoscale")
+    with in_process(kafka_cluster, chroot=chroot) as plain:
+        broken, sound = sorted([plain.create(1), plain.create(1)])
+        for topic in (broken, sound):
+            assert plain.alter(topic, 2).error == "NONE"
+        session_of(plain.service).client.create(f"{AUTOSCALE}/{broken}", b"{}")
+    with controller(kafka_cluster, RULES, chroot) as (_, servers):
+        until(servers, sound, "the sound one shrinks", count=1)
+        assert shown(servers, broken).count == 2

@@ -215,6 +215,15 @@ def test_a_hot_key_does_not_keep_other_partitions_from_growing() -> None:
 FOLLOWED = replace(RULES, groups=("g",), catch_up=5 * INTERVAL, target_bytes=1e12)
 
 
+def test_a_key_that_is_not_hot_is_not_said_to_limit_growth() -> None:
+    seen = Observation(1, 1, [1090.0], [0.0], hot=HotKey(0, 0.05, "one key"))
+    state = State()
+    for step in range(3):
+        decision, state = decide(replace(RULES, maximum=3), seen, state, MONDAY + step * INTERVAL)
+    assert (decision.due, decision.target) == (True, 3)
+    assert "one key" not in decision.reason
+
+
 @dataclass
 class Followed:
     """A topic with a group that reads at most ``speed`` records per second of each partition."""

@@ -21,6 +21,7 @@ from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord, Auto
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.reviews import Reviews
 from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 from spark_ordered_kafka.updates import updated
@@ -197,12 +198,16 @@ class Autoscaler:
                 self._complaints.pop(topic, None)
 
     def _managed(self) -> dict[str, TopicRecord]:
-        found = {topic: self._znodes.topic(topic) for topic in self._znodes.topics()}
-        return {
-            topic: record
-            for topic, record in found.items()
-            if record is not None and record.deleting_since is None and not record.is_newer
-        }
+        found = {}
+        for topic in self._znodes.topics():
+            try:
+                record = self._znodes.topic(topic)
+            except UnreadableRecordError as error:
+                self._complain(topic, f"topic {topic}: no decision: {error}")
+                continue
+            if record is not None and record.deleting_since is None and not record.is_newer:
+                found[topic] = record
+        return found
 
     def _load_records(self, records: Mapping[str, TopicRecord]) -> None:
         """Begin with topics that are new to this process, and forget those that have left management."""

@@ -170,7 +170,8 @@ def _limited_by_key(rules: Rules, seen: Observation, prediction: Prediction) -> 
     """Whether the hot key, and not the bounds, keeps the busiest partition above the goal."""
     last = max(rules.maximum, seen.count)
     return prediction.hot_part > rules.goal or (
-        prediction.least_count(rules.goal, seen.count, last) is None
+        prediction.hot_part > rules.goal / 2
+        and prediction.least_count(rules.goal, seen.count, last) is None
         and prediction.least_count(rules.goal, seen.count, last, without_hot=True) is not None
     )
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 from kazoo.client import TransactionRequest
 from pydantic import BaseModel, Field
 
 from spark_ordered_kafka.client.schemas import Open
 from spark_ordered_kafka.client.schemas.autoscale import AutoscaleAction, AutoscaleOutcome, AutoscaleRule
-from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, owned, parse
+from spark_ordered_kafka.controller.zk.records import OPEN, Record, UnreadableRecordError, dump, owned, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
 
 AUTOSCALE = f"{ROOT}/autoscale"
+
+_log = logging.getLogger(__name__)
 
 
 class DecisionEntry(BaseModel):
@@ -69,12 +73,15 @@ class AutoscaleStore:
         self._session = session
 
     def all(self) -> dict[str, AutoscaleRecord]:
-        """The record of every topic that has one."""
+        """The record of every topic that has one; what cannot be read is left out."""
         self._session.sync()
-        return {
-            topic: parse(AutoscaleRecord, data, f"{AUTOSCALE}/{topic}")
-            for topic, data in self._session.children(AUTOSCALE).items()
-        }
+        found = {}
+        for topic, data in self._session.children(AUTOSCALE).items():
+            try:
+                found[topic] = parse(AutoscaleRecord, data, f"{AUTOSCALE}/{topic}")
+            except UnreadableRecordError as error:
+                _log.warning("topic %s: %s", topic, error.message)
+        return found
 
     def write(self, topic: str, record: AutoscaleRecord) -> None:
         """Create or replace a topic's record. Raises NewerRecordError for one that only a newer controller understands."""

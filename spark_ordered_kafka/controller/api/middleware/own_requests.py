@@ -17,6 +17,7 @@ from spark_ordered_kafka.controller.state.reviews import ReviewRecord
 
 _METHOD, _PATH = "POST", "/v1/partition-counts"
 _HOST = "127.0.0.1"
+_TIMEOUT_MS = 10_000
 
 
 def partition_count_requests(app: ASGIApp, replay: Replay, now: Callable[[], float]) -> RequestChange:
@@ -27,7 +28,7 @@ def partition_count_requests(app: ASGIApp, replay: Replay, now: Callable[[], flo
             method=_METHOD,
             path=_PATH,
             query=urlencode({"reason": reason[:MAX_REASON]}),
-            body=to_json({"topics": [{"topic": topic, "partition_count": count}]}),
+            body=to_json({"topics": [{"topic": topic, "partition_count": count}], "timeout_ms": _TIMEOUT_MS}),
             reason=reason,
             principal=PRINCIPAL,
             host=_HOST,
