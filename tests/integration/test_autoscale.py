@@ -26,7 +26,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.inside import session_of
 from tests.integration.controllers import InProcess, free_port, in_process, served
 from tests.integration.members import Member, Room, exact
-from tests.servers import await_true, unique_name
+from tests.servers import await_true, processes_of, unique_name
 from tests.streams import NumberedWriter
 
 RULES = Rules(
@@ -256,3 +256,14 @@ def test_a_topic_whose_record_cannot_be_read_does_not_stop_the_others(kafka_clus
     with controller(kafka_cluster, RULES, chroot) as (_, servers):
         until(servers, sound, "the sound one shrinks", count=1)
         assert shown(servers, broken).count == 2
+
+
+@pytest.mark.long
+def test_the_demo_follows_its_load_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["autoscale", "demo", "--dir", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert re.fullmatch(r"\d+ changes; \d+ records of 200 keys: 0 out of order, 0 lost, 0 doubled", lines[-1])
+    assert any(re.fullmatch(r" +1 to \d partitions", line) for line in lines)
+    assert processes_of(tmp_path) == []
