@@ -126,8 +126,10 @@ class Autoscaler:
             if record is None or record.deleting_since is not None:
                 continue
             with self._lock:
-                known = self._topics.get(topic)
-            own = kept.get(topic)
+                found = self._topics.get(topic)
+                known = None if found is None else replace(found)
+            # What this process has written may be newer than what was read before.
+            own = kept.get(topic) if known is None else known.record
             own = None if own is None or own.topic_id != record.topic_id else own
             known = None if known is None or known.topic_id != record.topic_id else known
             rows.append(self._row(topic, record, own, known))
