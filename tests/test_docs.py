@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_ordered_kafka.controller.reassign.throttle.policy import ThrottlesRecord
+from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord
 from spark_ordered_kafka.controller.state.broker_limits import BrokerRecord
 from spark_ordered_kafka.controller.state.reassignment_records import MovesRecord, RequestRecord
 from spark_ordered_kafka.controller.state.reassignments import PlanRecord
@@ -45,6 +46,7 @@ RECORDS: dict[str, type[Record]] = {
     "/admin/reassign_partitions_throttles": ThrottlesRecord,
     "/brokers/ids/<id>": BrokerRecord,
     "/reviews/<id>": ReviewRecord,
+    "/autoscale/<t>": AutoscaleRecord,
 }
 
 

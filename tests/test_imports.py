@@ -35,6 +35,8 @@ LAYERS = (
 )
 # The same inside the controller, whose folders are layers.
 CONTROLLER_LAYERS = (
+    "autoscale.rules",
+    "autoscale.configuration",
     "settings",
     "results",
     "shared_query",
@@ -53,6 +55,7 @@ CONTROLLER_LAYERS = (
     "reassign.requests",
     "reassign.execution",
     "reassign.log_dirs",
+    "autoscale",
     "composition",
     "service",
     "api.http",
@@ -69,6 +72,11 @@ FORBIDDEN_PAIRS = {("local", "controller")}
 PURE = (
     "ordering/*.py",
     "kafka/values.py",
+    "controller/autoscale/load.py",
+    "controller/autoscale/policy.py",
+    "controller/autoscale/records.py",
+    "controller/autoscale/rules.py",
+    "controller/autoscale/simulation.py",
     "controller/change/boundaries.py",
     "controller/change/machine.py",
     "controller/change/planning.py",

@@ -272,6 +272,10 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
         """Ask for the change in progress to be taken back; possible until its boundaries are read."""
         return self._call(schemas.TopicResult, "DELETE", topic_path(topic, "change"))
 
+    def autoscale(self) -> schemas.AutoscaleList:
+        """Load, decisions and changes of automatic partition counts; observations are those of the leader alone."""
+        return self._call(schemas.AutoscaleList, "GET", "/v1/autoscale")
+
     def brokers(self) -> schemas.BrokerList:
         """Brokers with racks, hosted replicas, limit and capacity."""
         return self._call(schemas.BrokerList, "GET", "/v1/brokers")

@@ -8,6 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from spark_ordered_kafka.controller.autoscale.autoscaler import Autoscaler, RequestChange
+from spark_ordered_kafka.controller.autoscale.figures import AutoscaleFigures
+from spark_ordered_kafka.controller.autoscale.sampling import Sampler
+from spark_ordered_kafka.controller.monitoring.audit import AuditLog
+from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
 from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.reassign.execution.executor import Executor
@@ -22,8 +27,10 @@ from spark_ordered_kafka.controller.reassign.requests.replication import Replica
 from spark_ordered_kafka.controller.reassign.requests.service import ReassignmentRequests
 from spark_ordered_kafka.controller.reassign.throttle.manager import Throttles
 from spark_ordered_kafka.controller.settings import ControllerSettings
+from spark_ordered_kafka.controller.state.autoscale import AutoscaleStore
 from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
+from spark_ordered_kafka.controller.state.reviews import Reviews
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.topics.queries import Topics
@@ -58,6 +65,33 @@ def reach_kafka(
                 raise UnavailableError(
                     f"Kafka at {settings.bootstrap_servers} did not answer within {settings.startup_timeout:g} s: {error}"
                 ) from error
+
+
+def autoscaler(
+    settings: ControllerSettings,
+    session: Session,
+    admin: KafkaAdmin,
+    znodes: Znodes,
+    reviews: Reviews,
+    audit: AuditLog,
+    metrics: Metrics,
+    clock: Callable[[], float],
+    request_change: Callable[[], RequestChange | None],
+) -> Autoscaler:
+    """Automatic partition counts of a process connected to ZooKeeper and Kafka; ``clock`` gives seconds since the epoch."""
+    figures = AutoscaleFigures()
+    metrics.watch(figures)
+    return Autoscaler(
+        settings.autoscale,
+        Sampler(admin, settings.request_timeout, time.monotonic),
+        znodes,
+        AutoscaleStore(session),
+        reviews,
+        audit,
+        figures,
+        clock,
+        request_change,
+    )
 
 
 @dataclass(frozen=True)

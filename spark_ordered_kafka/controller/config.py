@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from spark_ordered_kafka.controller.autoscale import configuration as autoscale
 from spark_ordered_kafka.controller.settings import (
     AuthenticationSettings,
     AuthorizationSettings,
@@ -103,7 +104,7 @@ class _File(BaseModel):
     reassign_partitions_status_min_retention_ms: Annotated[int, Field(ge=0, le=2**53)] = 24 * 3600 * 1000
 
 
-KEYS = frozenset(map(_key, _File.model_fields))
+KEYS = frozenset(map(_key, _File.model_fields)) | autoscale.KEYS
 """Every key except those below ``kafka.``."""
 
 
@@ -138,7 +139,11 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
     Raises ConfigError for the first wrong entry: names it and the valid values.
     """
     kafka = _kafka(entries)
-    given = {name: value for name, value in entries.items() if not name.startswith(KAFKA_PREFIX)}
+    given = {
+        name: value
+        for name, value in entries.items()
+        if not name.startswith(KAFKA_PREFIX) and name not in autoscale.KEYS
+    }
     try:
         file = _File.model_validate(given)
     except ValidationError as error:
@@ -177,6 +182,7 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
             broker_timeout=file.reassign_broker_timeout_ms / 1000,
             status_retention=file.reassign_partitions_status_min_retention_ms / 1000,
         ),
+        autoscale=autoscale.autoscale_settings(entries),
     )
     return ControllerConfig(file.host, file.port, file.log_format, file.log_level, settings)
 
@@ -192,6 +198,8 @@ def _flat(prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _resolved(name: str, value: Any, environment: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_resolved(name, item, environment) for item in value]
+    if isinstance(value, dict):
+        return {key: _resolved(f"{name}.{key}", item, environment) for key, item in value.items()}
     if not isinstance(value, str):
         return value
 

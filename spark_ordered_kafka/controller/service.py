@@ -15,12 +15,13 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.access import Access
 from spark_ordered_kafka.controller.access.authenticator import Authenticator
 from spark_ordered_kafka.controller.access.rights import KafkaRights, read_acls
+from spark_ordered_kafka.controller.autoscale.autoscaler import RequestChange
 from spark_ordered_kafka.controller.change.alteration import TopicAlteration
 from spark_ordered_kafka.controller.change.expansion import Expansion
 from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.change.runner import Runner
 from spark_ordered_kafka.controller.change.service import Changes
-from spark_ordered_kafka.controller.composition import reach_kafka, replica_services
+from spark_ordered_kafka.controller.composition import autoscaler, reach_kafka, replica_services
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.diagnostics import Diagnosis
@@ -31,6 +32,7 @@ from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollect
 from spark_ordered_kafka.controller.policy import load_policy
 from spark_ordered_kafka.controller.settings import ControllerSettings, check_review
 from spark_ordered_kafka.controller.shared_query import SharedQuery
+from spark_ordered_kafka.controller.state.autoscale import AUTOSCALE
 from spark_ordered_kafka.controller.state.broker_limits import BROKERS, BrokerLimits
 from spark_ordered_kafka.controller.state.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.state.pending import PendingMoves
@@ -98,6 +100,8 @@ class ControllerService:
         # For requests about several topics, one topic after another, off the event loop.
         self.workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="topics")
         self.leader = Leader()
+        # Set by the API, through which the controller's own requests go.
+        self.request_change: RequestChange | None = None
         # Held while a topic is taken under management.
         self._registering = threading.Lock()
         self.writer_names = WriterNames(uuid4().hex[:16])
@@ -121,7 +125,9 @@ class ControllerService:
         )
         self.access = Access(settings.authentication, settings.authorization, lambda: self._rights.table())
         self._session = Session(settings.zookeeper, timeout=settings.request_timeout, on_lost=self._wake.set)
-        self._session.connect(settings.startup_timeout, (*FIXED_PATHS, REVIEWS, BROKERS, *REASSIGNMENT_PATHS))
+        self._session.connect(
+            settings.startup_timeout, (*FIXED_PATHS, REVIEWS, BROKERS, AUTOSCALE, *REASSIGNMENT_PATHS)
+        )
         try:
             self.admin, cluster_id = reach_kafka(settings, deadline, self._stop)
         except OrderedKafkaError:
@@ -232,6 +238,17 @@ class ControllerService:
             self._clock,
             interval=settings.retire_interval,
             replication_factor=settings.retire_replication_factor,
+        )
+        self.autoscaler = autoscaler(
+            settings,
+            self._session,
+            self.admin,
+            znodes,
+            self.reviews,
+            self.audit,
+            self.metrics,
+            self._clock,
+            lambda: self.request_change,
         )
         self.drain = Drain(self.admin, self.topics, self._retirement, settings.request_timeout)
         self.leader.watch(self._session.client)
@@ -349,6 +366,7 @@ class ControllerService:
             self.reassigner.resume_all()
             creations.start()
             self._retirement.start()
+            self.autoscaler.start()
             self._active.set()
             self.leader.announce()
             self.metrics.count_leadership("gained")
@@ -358,15 +376,13 @@ class ControllerService:
                 self._wake.clear()
         finally:
             self._active.clear()
-            self.changes.begin_stop()
-            self.deleter.begin_stop()
-            self.releaser.begin_stop()
-            self.reassigner.begin_stop()
+            jobs = (self.changes, self.deleter, self.releaser, self.reassigner)
+            for part in (self.autoscaler, *jobs):
+                part.begin_stop()
             self._retirement.stop(_STOP_TIMEOUT)
-            self.changes.stop_all(_STOP_TIMEOUT)
-            self.deleter.stop_all(_STOP_TIMEOUT)
-            self.releaser.stop_all(_STOP_TIMEOUT)
-            self.reassigner.stop_all(_STOP_TIMEOUT)
+            self.autoscaler.stop(_STOP_TIMEOUT)
+            for job in jobs:
+                job.stop_all(_STOP_TIMEOUT)
             self._await_registration()
             self.metrics.count_leadership("lost")
             _log.info("not the controller any more (epoch %d)", claim.epoch)

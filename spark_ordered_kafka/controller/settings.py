@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.extras import command, missing
 from spark_ordered_kafka.parsing import check_together
@@ -170,6 +171,7 @@ class ControllerSettings:
     review_required: bool = False
     audit_log_file: str | None = None
     reassign: ReassignSettings = ReassignSettings()
+    autoscale: AutoscaleSettings = field(default_factory=AutoscaleSettings)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -13,7 +13,8 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
 from spark_ordered_kafka.kafka.leaders import list_offsets
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs, current_sizes
 from spark_ordered_kafka.kafka.requests import BrokerCalls, BrokerRequests
-from spark_ordered_kafka.kafka.rows import ask_each, chunks
+from spark_ordered_kafka.kafka.rows import ask_each, by_topic, chunks
+from spark_ordered_kafka.kafka.values import PartitionId
 
 _WHAT = "read the logs of topic {!r}"
 
@@ -40,37 +41,51 @@ class LeaderLogs(BrokerCalls):
         Raises:
             RequestError: the topic may not be described.
         """
-        by_leader: dict[int, list[int]] = defaultdict(list)
-        for partition, leader in leaders.items():
-            by_leader[leader].append(partition)
-        questions = {
-            leader: partial(self._offsets, topic, partitions, leader)
-            for leader, partitions in by_leader.items()
-        }
-        answers = ask_each(self._requests, questions, self._timeout, _WHAT.format(topic))
-        found = {p: log for answer in answers.values() for p, log in _known(answer).items()}
-        answering = {leaders[p]: {topic: by_leader[leaders[p]]} for p in found}
+        places = {(topic, partition): leader for partition, leader in leaders.items()}
+        found = self._describe(places, _WHAT.format(topic))
+        return {partition: log for (_, partition), log in found.items()}
+
+    def describe_all(self, leaders: Mapping[PartitionId, int]) -> dict[PartitionId, LeaderLog]:
+        """As :meth:`describe`, for partitions of several topics, each broker being asked for all of its own at once.
+
+        Partitions that may not be described lack, too.
+        """
+        return self._describe(leaders, "read the logs of topics")
+
+    def _describe(self, leaders: Mapping[PartitionId, int], what: str) -> dict[PartitionId, LeaderLog]:
+        by_leader: dict[int, list[PartitionId]] = defaultdict(list)
+        for place, leader in leaders.items():
+            by_leader[leader].append(place)
+        questions = {leader: partial(self._offsets, places, leader) for leader, places in by_leader.items()}
+        answers = ask_each(self._requests, questions, self._timeout, what)
+        found = {place: log for answer in answers.values() for place, log in _known(answer).items()}
+        answering = {leaders[place]: by_topic(by_leader[leaders[place]]) for place in found}
         sizes = current_sizes(self._log_dirs.describe_each(answering))
         return {
-            p: LeaderLog(start, end, sizes.get((topic, p, leaders[p]))) for p, (start, end) in found.items()
+            (topic, p): LeaderLog(start, end, sizes.get((topic, p, leaders[topic, p])))
+            for (topic, p), (start, end) in found.items()
         }
 
     async def _offsets(
-        self, topic: str, partitions: Sequence[int], leader: int, deadline: float
-    ) -> dict[int, tuple[int, int]]:
-        starts: dict[int, int] = {}
-        ends: dict[int, int] = {}
+        self, places: Sequence[PartitionId], leader: int, deadline: float
+    ) -> dict[PartitionId, tuple[int, int]]:
+        starts: dict[PartitionId, int] = {}
+        ends: dict[PartitionId, int] = {}
         # Starts first: a start that moves meanwhile never passes an end that is read after it.
         for spec, found in ((OffsetSpec.EARLIEST, starts), (OffsetSpec.LATEST, ends)):
-            for chunk in chunks(partitions):
-                request = list_offsets({topic: [(partition, -1) for partition in chunk]}, spec)
-                response = await self._requests.send(request, leader, deadline)
-                rows = (row for answered in response.topics for row in answered.partitions)
-                found |= {row.partition_index: row.offset for row in rows if row.error_code == 0}
-        return {p: (start, ends[p]) for p, start in starts.items() if p in ends}
+            for chunk in chunks(places):
+                asked = {topic: [(p, -1) for p in numbers] for topic, numbers in by_topic(chunk).items()}
+                response = await self._requests.send(list_offsets(asked, spec), leader, deadline)
+                for answered in response.topics:
+                    for row in answered.partitions:
+                        if row.error_code == 0:
+                            found[answered.name, row.partition_index] = row.offset
+        return {place: (start, ends[place]) for place, start in starts.items() if place in ends}
 
 
-def _known(answer: dict[int, tuple[int, int]] | OrderedKafkaError) -> dict[int, tuple[int, int]]:
+def _known(
+    answer: dict[PartitionId, tuple[int, int]] | OrderedKafkaError,
+) -> dict[PartitionId, tuple[int, int]]:
     if not isinstance(answer, OrderedKafkaError):
         return answer
     if answer.retriable or answer.code == ErrorCode.BROKER_NOT_AVAILABLE:

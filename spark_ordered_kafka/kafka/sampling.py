@@ -84,6 +84,26 @@ def sample_records(
         return Sample(tuple(sampler.found.values()), complete)
 
 
+def newest_keys(
+    kafka: Mapping[str, str], topic: str, partition: int, first: int, end: int, *, timeout: float
+) -> list[bytes]:
+    """The keys of a partition's committed records from offset ``first`` to ``end``; records without one are left out.
+
+    Args:
+        kafka: librdkafka's properties of the connection.
+        timeout: seconds in all; what is found by then is what there is.
+
+    Raises:
+        RequestError: the topic may not be read.
+    """
+    if first >= end:
+        return []
+    with _Sampler(kafka, topic) as sampler:
+        window = _Window(first, end, keyed=end - first, records=end - first)
+        sampler.take({partition: window}, time.monotonic() + timeout, newest=True)
+        return [record.key for record in sampler.found.values()]
+
+
 def spread(items: Sequence[int], most: int) -> list[int]:
     """``items``, or so many of them, evenly spaced."""
     count = min(len(items), most)

@@ -66,6 +66,7 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("GET", "/v1/kafka-topics"): lambda c: c.kafka_topics(),
     ("GET", "/v1/topics/{topic}/foreign-producers"): lambda c: c.foreign_producers("t"),
     ("GET", "/v1/brokers"): lambda c: c.brokers(),
+    ("GET", "/v1/autoscale"): lambda c: c.autoscale(),
     ("PUT", "/v1/brokers/{broker}/guard-rails"): lambda c: c.set_guard_rails(
         7, schemas.GuardRailsRequest(max_partitions=None)
     ),

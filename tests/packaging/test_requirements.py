@@ -19,7 +19,7 @@ LOWEST = ROOT / "tests" / "constraints" / "lowest.txt"
 # Distributions whose modules another one, which is required, re-exports or is made of.
 PARTS = {"starlette": "fastapi", "pydantic-core": "pydantic"}
 # Each command's module is imported when it is called.
-COMMANDS_OF_EXTRAS = {"controller", "local", "demo", "migrate_checkpoint"}
+COMMANDS_OF_EXTRAS = {"autoscale", "autoscale_demo", "controller", "local", "demo", "migrate_checkpoint"}
 
 
 def _runtime_imports(tree: ast.AST) -> Iterator[str]:

@@ -23,6 +23,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from spark_ordered_kafka.controller.access.tokens import hashed
+from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
+from spark_ordered_kafka.controller.autoscale.rules import Rules
 from spark_ordered_kafka.controller.change import protocol
 from spark_ordered_kafka.controller.change.protocol import STEPS, Instruction
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
@@ -38,7 +40,7 @@ TOKENS = {name: f"{name}-" + "t" * 40 for name in ("alice", "bob")}
 WANTED = {
     "controller", "candidate", "layout", "creation", "deletion", "release", "plan", "throttles", "broker", "topic-deleting", "topic-releasing",
     "partition-marked", "partition-deleted", "request-running", "request-cancelling", "request-done", "moves-done",
-    "review-pending", "review-approved", "review-done", "review-discarded", "topic-cancelled", "topic-failed",
+    "autoscale-changed", "review-pending", "review-approved", "review-done", "review-discarded", "topic-cancelled", "topic-failed",
     *(f"topic-expand-{step}" for step in STEPS),
     *(f"topic-{kind}-committing" for kind in ("shrink", "order", "unorder")),
 }  # fmt: skip
@@ -101,6 +103,8 @@ def _label(path: str, told: dict[str, Any]) -> str:
             return f"request-{told['state']}"
         case ["admin", "reassign_partitions_status", _, "moves"]:
             return "-".join(["moves", *sorted({move["state"] for move in told["moves"]})])
+        case ["autoscale", _]:
+            return "autoscale-changed" if told["changes"] and told["decisions"] else "autoscale"
         case ["reviews", _]:
             return f"review-{told['status']}"
     names = {
@@ -146,6 +150,7 @@ def record(recorder: Recorder, cluster: LocalCluster, directory: Path) -> None:
         _record_reassignments(recorder, controller, client, steps)
         _record_ends(recorder, controller, client)
     _record_reviews(recorder, cluster, directory)
+    _record_autoscale(recorder, cluster)
 
 
 def _record_topics(
@@ -302,6 +307,26 @@ def _record_reviews(recorder: Recorder, cluster: LocalCluster, directory: Path) 
             ask(controller, "GET", review, who="bob", detail=what)
         ask(controller, "GET", "/v1/reviews", who="bob")
         recorder.walk(client)
+
+
+def _record_autoscale(recorder: Recorder, cluster: LocalCluster) -> None:
+    """A topic that is too large shrinks by itself."""
+    rules = Rules(mode="act", shrink_after=0.2, cooldown=1.0)
+    chroot, settings = unique_name("recorded"), AutoscaleSettings(interval=0.2, rules=rules)
+    with (
+        walking(recorder, f"{cluster.zookeeper}/{chroot}"),
+        in_process(cluster, chroot=chroot, autoscale=settings) as controller,
+    ):
+        topic = controller.create(1, prefix="too-large")
+        assert controller.alter(topic, 2).error == "NONE"
+
+        def shrunk() -> bool:
+            (row,) = controller.http.get("/v1/autoscale").json()["topics"]
+            return row["observation"] is not None and row["count"] == 1 and bool(row["changes"])
+
+        await_true(shrunk, "the topic shrinks by itself")
+        recorder.ask(controller, "GET", "/v1/autoscale")
+        await_true(lambda: "autoscale-changed" in recorder.znodes, "its znode is seen")
 
 
 def save(recorder: Recorder, directory: Path, machine: dict[str, str]) -> None:

@@ -16,6 +16,14 @@ from spark_ordered_kafka.client.layout_answers import (
     TruncationView,
     WriterLayoutView,
 )
+from spark_ordered_kafka.client.schemas.autoscale import (
+    AutoscaleChange,
+    AutoscaleDecision,
+    AutoscaleGroup,
+    AutoscaleList,
+    AutoscaleObservation,
+    AutoscaleTopic,
+)
 from spark_ordered_kafka.client.schemas.base import (
     KINDS,
     MAX_ITEMS,
@@ -143,6 +151,12 @@ __all__ = [
     "Assignment",
     "AuditLines",
     "AuthenticationMethod",
+    "AutoscaleChange",
+    "AutoscaleDecision",
+    "AutoscaleGroup",
+    "AutoscaleList",
+    "AutoscaleObservation",
+    "AutoscaleTopic",
     "BrokerList",
     "BrokerLoad",
     "BrokerLogDirs",

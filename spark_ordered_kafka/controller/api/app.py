@@ -16,6 +16,7 @@ from spark_ordered_kafka.controller.api.middleware.observing import Observing
 from spark_ordered_kafka.controller.api.middleware.origins import Origins
 from spark_ordered_kafka.controller.api.middleware.redirects import Redirects
 from spark_ordered_kafka.controller.api.routes import (
+    autoscale,
     brokers,
     changes,
     deletions,
@@ -64,6 +65,7 @@ def create_app(service: ControllerService) -> FastAPI:
         identity,
         events,
         web_page,
+        autoscale,
     ):
         routes.add_routes(app, service)
     settings = service.settings

@@ -1,0 +1,1 @@
+"""Automatic partition counts: observes the load of topics and proposes or requests changes."""

@@ -1,0 +1,373 @@
+"""Decides on the partition counts of all topics again and again, at the leader, and requests what is due."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
+from spark_ordered_kafka.controller.autoscale.figures import AutoscaleFigures
+from spark_ordered_kafka.controller.autoscale.load import Observation, utilizations
+from spark_ordered_kafka.controller.autoscale.policy import Decision, State, decide
+from spark_ordered_kafka.controller.autoscale.records import observation_view, remembered, stored
+from spark_ordered_kafka.controller.autoscale.rules import Rules
+from spark_ordered_kafka.controller.autoscale.sampling import Sample, Sampler, group_load, write_rates
+from spark_ordered_kafka.controller.monitoring.audit import AuditLog
+from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord, AutoscaleStore, DecisionEntry
+from spark_ordered_kafka.controller.state.records import TopicRecord
+from spark_ordered_kafka.controller.state.reviews import Reviews
+from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
+from spark_ordered_kafka.controller.zk.session import DeposedError
+from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
+from spark_ordered_kafka.updates import updated
+
+PRINCIPAL = "User:autoscale"
+"""The principal of the requests; it needs ALTER on a topic that is to be changed (D-292)."""
+
+_log = logging.getLogger(__name__)
+_KEPT = 20
+
+
+@dataclass(frozen=True)
+class Requested:
+    """What became of a request for a change: ``review_id`` where it waits for a second principal, ``error`` if it was refused."""
+
+    review_id: int | None = None
+    error: str | None = None
+
+
+RequestChange = Callable[[str, int, str], Requested]
+"""Requests a partition count for a topic, with a reason, through the API."""
+
+
+@dataclass
+class _Topic:
+    """What this process knows of a topic: ``observation`` of ``observed_at`` (seconds since the epoch) led to ``decision``."""
+
+    topic_id: str
+    state: State
+    record: AutoscaleRecord
+    observation: Observation | None = None
+    observed_at: float = 0.0
+    decision: DecisionEntry | None = None
+
+
+class Autoscaler:
+    """Runs in a thread between :meth:`start` and :meth:`stop`.
+
+    ``clock`` gives seconds since the epoch. Cool-down and budget are kept in ZooKeeper, so they hold across controllers;
+    the times that a load must last begin anew. ``request_change`` is None until the API has started; what is due waits for it.
+    """
+
+    def __init__(
+        self,
+        settings: AutoscaleSettings,
+        sampler: Sampler,
+        znodes: Znodes,
+        store: AutoscaleStore,
+        reviews: Reviews,
+        audit: AuditLog,
+        figures: AutoscaleFigures,
+        clock: Callable[[], float],
+        request_change: Callable[[], RequestChange | None],
+    ) -> None:
+        self._settings = settings
+        self._sampler = sampler
+        self._znodes = znodes
+        self._store = store
+        self._reviews = reviews
+        self._audit = audit
+        self._figures = figures
+        self._clock = clock
+        self._request_change = request_change
+        self._lock = threading.Lock()  # guards _topics against view()
+        self._topics: dict[str, _Topic] = {}
+        self._sample: Sample | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._complaints: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Observe every ``interval`` seconds, if any topic is to be observed."""
+        self._stop, self._sample = threading.Event(), None
+        with self._lock:
+            self._topics = {}
+        if self._settings.enabled:
+            self._thread = threading.Thread(
+                target=self._run, args=(self._stop,), name="autoscale", daemon=True
+            )
+            self._thread.start()
+
+    def begin_stop(self) -> None:
+        """Begin no further decision."""
+        self._stop.set()
+
+    def stop(self, timeout: float) -> None:
+        """Stop between two topics; waits at most ``timeout`` seconds for that."""
+        self._stop.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(timeout)
+            if thread.is_alive():
+                _log.warning("automatic partition counts did not stop within %g s", timeout)
+        self._figures.clear()
+
+    def view(self) -> schemas.AutoscaleList:
+        """Every topic under management. Controllers that do not lead show what ZooKeeper has."""
+        kept = self._store.all()
+        rows = []
+        for topic in self._znodes.topics():
+            record = self._znodes.topic(topic)
+            if record is None or record.deleting_since is not None:
+                continue
+            with self._lock:
+                found = self._topics.get(topic)
+                known = None if found is None else replace(found)
+            # What this process has written may be newer than what was read before.
+            own = kept.get(topic) if known is None else known.record
+            own = None if own is None or own.topic_id != record.topic_id else own
+            known = None if known is None or known.topic_id != record.topic_id else known
+            rows.append(self._row(topic, record, own, known))
+        return schemas.AutoscaleList(topics=rows)
+
+    def _row(
+        self, topic: str, record: TopicRecord, kept: AutoscaleRecord | None, known: _Topic | None
+    ) -> schemas.AutoscaleTopic:
+        rules = self._settings.of(topic)
+        history = [] if kept is None else [_decision_view(one) for one in kept.decisions]
+        decision = history[0] if history else None
+        observation = None
+        if known is not None and known.observation is not None and known.decision is not None:
+            decision = _decision_view(known.decision)
+            observation = observation_view(known.observation, rules, known.observed_at)
+        changes = () if kept is None else kept.changes
+        return schemas.AutoscaleTopic(
+            topic=topic,
+            mode=rules.mode,
+            count=record.undeleted_partition_count,
+            observation=observation,
+            decision=decision,
+            changes=[schemas.AutoscaleChange.model_validate(one.model_dump()) for one in reversed(changes)],
+            history=history,
+        )
+
+    # -- the thread ---------------------------------------------------------------------------------------------
+
+    def _run(self, stop: threading.Event) -> None:
+        pause = 0.0
+        while not stop.wait(pause):
+            began = time.monotonic()
+            try:
+                self._decide_all(stop)
+            except DeposedError:
+                _log.info("not the controller any more: partition counts are left to the next one")
+                return
+            except OrderedKafkaError as error:
+                self._complain("", f"the load cannot be observed: {error}")
+            except Exception:  # noqa: BLE001 - a bug, and the next sample may be another one
+                _log.exception("the load could not be observed")
+            else:
+                self._complaints.pop("", None)
+            pause = max(0.0, self._settings.interval - (time.monotonic() - began))
+
+    def _decide_all(self, stop: threading.Event) -> None:
+        records = self._managed()
+        self._load_records(records)
+        counts = {
+            topic: record.undeleted_partition_count
+            for topic, record in records.items()
+            if self._settings.of(topic).mode != "off"
+        }
+        groups = {group for topic in counts for group in self._settings.of(topic).groups}
+        before, self._sample = self._sample, self._sampler.sample(counts, groups)
+        for topic in counts:
+            if stop.is_set() or before is None:
+                return
+            try:
+                self._decide(topic, records[topic], before, self._sample)
+            except DeposedError:
+                raise
+            except OrderedKafkaError as error:
+                self._complain(topic, f"topic {topic}: no decision: {error}")
+            except Exception:  # noqa: BLE001 - a bug, and the other topics must not suffer from it
+                _log.exception("topic %s: the decision failed", topic)
+            else:
+                self._complaints.pop(topic, None)
+
+    def _managed(self) -> dict[str, TopicRecord]:
+        found = {}
+        for topic in self._znodes.topics():
+            try:
+                record = self._znodes.topic(topic)
+            except UnreadableRecordError as error:
+                self._complain(topic, f"topic {topic}: no decision: {error}")
+                continue
+            if record is not None and record.deleting_since is None and not record.is_newer:
+                found[topic] = record
+        return found
+
+    def _load_records(self, records: Mapping[str, TopicRecord]) -> None:
+        """Begin with topics that are new to this process, and forget those that have left management."""
+        kept = self._store.all()
+        for topic in kept.keys() - set(self._znodes.topics()):
+            self._store.delete(topic)
+        with self._lock:
+            for topic in self._topics.keys() - records.keys():
+                del self._topics[topic]
+                self._figures.forget(topic)
+            for topic, record in records.items():
+                known = self._topics.get(topic)
+                if known is None or known.topic_id != record.topic_id:
+                    own = kept.get(topic)
+                    if own is None or own.topic_id != record.topic_id:
+                        own = AutoscaleRecord(topic_id=record.topic_id)
+                    self._topics[topic] = _Topic(record.topic_id, remembered(own), own)
+
+    def _decide(self, topic: str, record: TopicRecord, before: Sample, after: Sample) -> None:
+        rules, known = self._settings.of(topic), self._topics[topic]
+        seen = self._observed(topic, record, rules, known.record, before, after)
+        if seen is None:
+            return
+        now = self._clock()
+        decision, state = decide(rules, seen, known.state, now)
+        if decision.load_driven and decision.held_by != "under_way":
+            seen = self._with_hot_key(topic, rules, seen, after)
+            decision, state = decide(rules, seen, known.state, now)
+        with self._lock:
+            known.state, known.observation, known.observed_at = state, seen, now
+        self._figures.observed(topic, rules.mode, seen.count, decision.target)
+        request_change = self._request_change()
+        if decision.due and rules.mode == "act" and request_change is not None:
+            self._act(topic, known, seen.count, decision, now, request_change)
+        else:
+            outcome = "none" if decision.action == "none" else "held" if decision.held_by else "proposed"
+            self._note(topic, known, _entry(decision, seen.count, now, outcome))
+
+    def _observed(
+        self,
+        topic: str,
+        record: TopicRecord,
+        rules: Rules,
+        kept: AutoscaleRecord,
+        before: Sample,
+        after: Sample,
+    ) -> Observation | None:
+        count = record.undeleted_partition_count
+        rates = write_rates(before, after, topic, count)
+        if rates is None:
+            return None
+        loads = {group: group_load(before, after, topic, group, count) for group in rules.groups}
+        under_way, decided_at = self._waiting(kept)
+        if record.change is not None:
+            under_way = f"change {record.change.id} is in progress"
+        ended = None if record.last_change is None else record.last_change.finished_at
+        return Observation(
+            initial=record.initial_partition_count,
+            count=count,
+            bytes=rates[0],
+            records=rates[1],
+            groups={group: load for group, load in loads.items() if load is not None},
+            under_way=under_way,
+            last_change=max(filter(None, (ended, decided_at)), default=None),
+        )
+
+    def _waiting(self, kept: AutoscaleRecord) -> tuple[str | None, float | None]:
+        """What the last review waits for, None: it does not wait; and when it was decided."""
+        if kept.review_id is None:
+            return None, None
+        try:
+            review, status = self._reviews.get(kept.review_id)
+        except RequestError:
+            return None, None  # decided long ago, and deleted since
+        if status in ("pending", "approved"):
+            return f"review {kept.review_id} waits for a second principal", None
+        return None, review.expires_at if status == "expired" else review.decided_at
+
+    def _with_hot_key(self, topic: str, rules: Rules, seen: Observation, sample: Sample) -> Observation:
+        parts = utilizations(seen, rules)
+        busiest = max(range(seen.count), key=parts.__getitem__)
+        hot = self._sampler.hot_key(topic, busiest, sample.logs[topic][busiest])
+        return replace(seen, hot=hot)
+
+    def _act(
+        self,
+        topic: str,
+        known: _Topic,
+        count: int,
+        decision: Decision,
+        now: float,
+        request_change: RequestChange,
+    ) -> None:
+        known.state = known.state.changed(now, count, decision.target)
+        # Before the request: if this process ends now, the next controller counts the change.
+        self._write(topic, known, updated(known.record, review_id=None))
+        answer = request_change(topic, decision.target, decision.reason)
+        reason = decision.reason if answer.error is None else f"{decision.reason}; {answer.error}"
+        if answer.error is not None:
+            _log.warning(
+                "topic %s: %s to %d partitions: %s", topic, decision.action, decision.target, answer.error
+            )
+        outcome = (
+            "refused"
+            if answer.error is not None
+            else "requested"
+            if answer.review_id is None
+            else "in_review"
+        )
+        known.record = updated(known.record, review_id=answer.review_id)
+        self._note(topic, known, _entry(replace(decision, reason=reason), count, now, outcome))
+
+    def _note(self, topic: str, known: _Topic, entry: DecisionEntry) -> None:
+        """Keep and audit a decision that differs from the one before."""
+        last = known.decision
+        if last is None:
+            last = known.record.decisions[0] if known.record.decisions else None
+        if entry.outcome == "requested" or not _is_same(last, entry):
+            decisions = (entry, *known.record.decisions)[:_KEPT]
+            self._write(topic, known, updated(known.record, decisions=decisions))
+            self._figures.decided(topic, entry.action, entry.held_by or entry.outcome)
+            self._audit.add("autoscale", {"topic": topic, **entry.model_dump(exclude={"at"})})
+        with self._lock:
+            known.decision = entry
+
+    def _write(self, topic: str, known: _Topic, record: AutoscaleRecord) -> None:
+        new = stored(record, known.state)
+        self._store.write(topic, new)
+        with self._lock:
+            known.record = new
+
+    def _complain(self, topic: str, message: str) -> None:
+        """Log an error once, not at every sample."""
+        if self._complaints.get(topic) != message:
+            _log.warning("%s", message)
+            self._complaints[topic] = message
+
+
+def _entry(decision: Decision, count: int, now: float, outcome: str) -> DecisionEntry:
+    return DecisionEntry(
+        at=now,
+        count=count,
+        action=decision.action,
+        target=decision.target,
+        held_by=decision.held_by,
+        outcome=outcome,
+        reason=decision.reason,
+    )
+
+
+def _is_same(last: DecisionEntry | None, entry: DecisionEntry) -> bool:
+    if last is None:
+        return entry.action == "none"
+    if last.outcome in ("requested", "in_review") and entry.held_by == "under_way":
+        return last.action == entry.action  # what was requested is under way
+    names = ["action", "outcome", "held_by", *(["target"] if entry.action != "none" else [])]
+    return all(getattr(last, name) == getattr(entry, name) for name in names)
+
+
+def _decision_view(entry: DecisionEntry) -> schemas.AutoscaleDecision:
+    return schemas.AutoscaleDecision.model_validate(entry.model_dump())

@@ -1,0 +1,73 @@
+"""Figures of automatic partition counts for Prometheus."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
+
+
+class AutoscaleFigures(Collector):
+    """Counts and decisions of this process, by topic. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[str, int, int]] = {}
+        self._decisions: Counter[tuple[str, str, str]] = Counter()
+
+    def observed(self, topic: str, mode: str, count: int, target: int) -> None:
+        """A topic in ``mode`` has ``count`` partitions, and its load warrants ``target``."""
+        with self._lock:
+            self._counts[topic] = (mode, count, target)
+
+    def decided(self, topic: str, action: str, outcome: str) -> None:
+        """A decision that differs from the one before; ``outcome`` is the rule that held it back, if one did."""
+        with self._lock:
+            self._decisions[topic, action, outcome] += 1
+
+    def forget(self, topic: str) -> None:
+        """The topic has left management."""
+        with self._lock:
+            self._counts.pop(topic, None)
+            for key in [key for key in self._decisions if key[0] == topic]:
+                del self._decisions[key]
+
+    def clear(self) -> None:
+        """This process does not lead any more; counters stay."""
+        with self._lock:
+            self._counts.clear()
+
+    def describe(self) -> Iterator[Metric]:
+        """None: the registry checks for duplicate names when it collects."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Called at each scrape."""
+        with self._lock:
+            counts, decisions = dict(self._counts), dict(self._decisions)
+        actual = GaugeMetricFamily(
+            f"{PREFIX}_autoscale_partitions",
+            "Partitions of a topic that is observed.",
+            labels=("topic", "mode"),
+        )
+        proposed = GaugeMetricFamily(
+            f"{PREFIX}_autoscale_proposed_partitions",
+            "Partitions that its load warrants.",
+            labels=("topic", "mode"),
+        )
+        for topic, (mode, count, target) in sorted(counts.items()):
+            actual.add_metric([topic, mode], count)
+            proposed.add_metric([topic, mode], target)
+        made = CounterMetricFamily(
+            f"{PREFIX}_autoscale_decisions",
+            "Decisions that differ from the one before.",
+            labels=("topic", "action", "outcome"),
+        )
+        for key, number in sorted(decisions.items()):
+            made.add_metric(list(key), number)
+        yield from (actual, proposed, made)

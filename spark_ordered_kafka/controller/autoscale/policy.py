@@ -1,0 +1,271 @@
+"""Decides on partition counts: what the load warrants, and which rule holds it back. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from spark_ordered_kafka.controller.autoscale.load import (
+    GroupLoad,
+    Observation,
+    Prediction,
+    predicted,
+    utilizations,
+)
+from spark_ordered_kafka.controller.autoscale.rules import DAY, Rules
+
+Action = Literal["none", "grow", "shrink"]
+HeldBy = Literal["bounds", "cooldown", "budget", "quiet_hours", "unsplittable_key", "under_way", "members"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that was requested at ``at`` (seconds since the epoch)."""
+
+    at: float
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a group that was behind read of its busiest partition, in records per second, at ``at``."""
+
+    at: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class State:
+    """What is kept from one decision to the next. Times are seconds since the epoch.
+
+    ``count``: the partition count that the timers are about; ``above_since``: the load has warranted growth since then;
+    ``below_since``: ``below_count`` partitions, fewer than there are, have been enough since then; ``behind_since``: by group.
+    ``changes`` are those of the last day; ``readings`` by group.
+    """
+
+    count: int = 0
+    above_since: float | None = None
+    below_since: float | None = None
+    below_count: int = 0
+    behind_since: Mapping[str, float] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+
+    def changed(self, now: float, source: int, target: int) -> State:
+        """The state once a change is requested."""
+        return replace(self, changes=(*self.changes, Change(now, source, target)))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """``action`` and ``target``: what the load warrants, ``target`` the present count for ``none``; ``held_by``: the rule that
+    keeps it from being done, None: none does. ``reason`` says why, with the figures. ``load_driven``: the write load asks
+    for growth, so a hot key may matter."""
+
+    action: Action
+    target: int
+    reason: str
+    held_by: HeldBy | None = None
+    load_driven: bool = False
+
+    @property
+    def due(self) -> bool:
+        """Whether the change should be requested now."""
+        return self.action != "none" and self.held_by is None
+
+
+def decide(rules: Rules, seen: Observation, state: State, now: float) -> tuple[Decision, State]:
+    """What ``rules`` say to an observation at ``now``, in seconds since the epoch, and the state for the next one."""
+    prediction = Prediction(utilizations(seen, rules), seen.initial, seen.hot)
+    state = _timed(rules, seen, prediction, _pruned(state, seen.count, now), now)
+    wanted = (
+        _growth_by_load(rules, seen, prediction, state, now)
+        or _growth_by_lag(rules, seen, state, now)
+        or _shrink(rules, seen, prediction, state, now)
+    )
+    if wanted is None:
+        peak = prediction.peak(seen.count)
+        return Decision(
+            "none", seen.count, f"the busiest partition takes {_percent(peak)} of the target"
+        ), state
+    if wanted.held_by is None:
+        wanted = _held(rules, seen, state, wanted, now)
+    return wanted, state
+
+
+def _pruned(state: State, count: int, now: float) -> State:
+    """Without what is older than a day; with another count, timers begin anew."""
+    changes = tuple(change for change in state.changes if change.at > now - DAY)
+    readings = {group: one for group, one in state.readings.items() if one.at > now - DAY}
+    if state.count != count:
+        return State(count=count, changes=changes, readings=readings)
+    return replace(state, changes=changes, readings=readings)
+
+
+def _timed(rules: Rules, seen: Observation, prediction: Prediction, state: State, now: float) -> State:
+    above = prediction.peak(seen.count) > rules.grow_above
+    behind = {group: load for group, load in seen.groups.items() if _is_behind(load, rules)}
+    readings = {**state.readings, **{group: Reading(now, max(load.read)) for group, load in behind.items()}}
+    state = replace(
+        state,
+        above_since=(now if state.above_since is None else state.above_since) if above else None,
+        behind_since={group: state.behind_since.get(group, now) for group in behind},
+        readings=readings,
+    )
+    enough = _enough(rules, seen, prediction, state)
+    if above or behind or enough is None or enough >= seen.count:
+        return replace(state, below_since=None, below_count=0)
+    since = now if state.below_since is None else state.below_since
+    return replace(state, below_since=since, below_count=max(enough, state.below_count))
+
+
+def _is_behind(load: GroupLoad, rules: Rules) -> bool:
+    """Whether the group needs more than ``catch_up`` seconds to read what some partition has, at its present rate.
+
+    A group that reads nothing at all is stopped, which no partition helps against.
+    """
+    return any(
+        read > 0 and lag > rules.catch_up * read for lag, read in zip(load.lag, load.read, strict=True)
+    )
+
+
+def _enough(rules: Rules, seen: Observation, prediction: Prediction, state: State) -> int | None:
+    """The least count, of those allowed, that would do for the load and for groups that were behind in the last day."""
+    first = max(seen.initial, rules.minimum)
+    found = prediction.least_count(rules.goal, first, seen.count)
+    for group in state.readings.keys() & seen.groups.keys():
+        least = _count_for_reading(rules, seen, state.readings[group].rate, first, seen.count)
+        found = None if found is None or least is None else max(found, least)
+    return found
+
+
+def _count_for_reading(rules: Rules, seen: Observation, rate: float, first: int, last: int) -> int | None:
+    """The least count by which no partition gets more than ``goal`` of ``rate``, so that the rest is left to catch up."""
+    return Prediction([one / rate for one in seen.records], seen.initial).least_count(rules.goal, first, last)
+
+
+def _growth_by_load(
+    rules: Rules, seen: Observation, prediction: Prediction, state: State, now: float
+) -> Decision | None:
+    if state.above_since is None or now - state.above_since < rules.grow_after:
+        return None
+    parts = prediction.parts
+    busiest = max(range(seen.count), key=parts.__getitem__)
+    why = (
+        f"partition {busiest} takes {_rates(seen, busiest)}, {_percent(parts[busiest])} of the target, and some partition has "
+        f"been above {_percent(rules.grow_above)} for {_seconds(now - state.above_since)}"
+    )
+    if seen.hot is None or not _limited_by_key(rules, seen, prediction):
+        return _growth(rules, seen, prediction, why, without_hot=False)
+    share = f"{_percent(seen.hot.share)} of the newest records of partition {seen.hot.partition} have {seen.hot.shown}"
+    why = f"{why}; {share}, {_percent(prediction.hot_part)} of the target, and no split divides a key"
+    if max(prediction.splittable) <= rules.grow_above:
+        return Decision("grow", seen.count, why, "unsplittable_key", load_driven=True)
+    return _growth(rules, seen, prediction, why, without_hot=True)
+
+
+def _limited_by_key(rules: Rules, seen: Observation, prediction: Prediction) -> bool:
+    """Whether the hot key, and not the bounds, keeps the busiest partition above the goal."""
+    last = max(rules.maximum, seen.count)
+    return prediction.hot_part > rules.goal or (
+        prediction.hot_part > rules.goal / 2
+        and prediction.least_count(rules.goal, seen.count, last) is None
+        and prediction.least_count(rules.goal, seen.count, last, without_hot=True) is not None
+    )
+
+
+def _growth(
+    rules: Rules, seen: Observation, prediction: Prediction, why: str, *, without_hot: bool
+) -> Decision:
+    last = max(rules.maximum, seen.count)
+    target = prediction.least_count(rules.goal, seen.count, last, without_hot=without_hot)
+    if target is None:
+        why = f"{why}; the goal would take more than max.partitions = {rules.maximum}"
+        return Decision("grow", last, why, "bounds" if last == seen.count else None, load_driven=True)
+    peak = prediction.peak(target, without_hot=without_hot)
+    why = f"{why}; with {_partitions(target)} the busiest would take {_percent(peak)}"
+    return Decision("grow", target, why, load_driven=True)
+
+
+def _growth_by_lag(rules: Rules, seen: Observation, state: State, now: float) -> Decision | None:
+    """Growth for the group that is furthest behind.
+
+    What is written already stays in its partition; more partitions take what comes, and leave the group time for the rest.
+    """
+    last = max(rules.maximum, seen.count)
+    found: list[Decision] = []
+    for group, since in sorted(state.behind_since.items()):
+        if now - since < rules.grow_after:
+            continue
+        load = seen.groups[group]
+        rate = max(load.read)
+        why = (
+            f"group {group} is {round(sum(load.lag))} records behind and reads at most {rate:.0f} records/s of a partition, "
+            f"into which up to {max(seen.records):.0f} records/s are written"
+        )
+        target = _count_for_reading(rules, seen, rate, seen.count, last)
+        if target == seen.count:
+            continue  # it catches up as it is, or is slowed down by something else than new records
+        if load.members and load.members < seen.count:
+            why = f"{why}; it has {load.members} members for {seen.count} partitions: add members first"
+            found.append(Decision("grow", seen.count, why, "members"))
+        elif target is None and last == seen.count:
+            found.append(Decision("grow", last, f"{why}; max.partitions = {rules.maximum}", "bounds"))
+        else:
+            count = last if target is None else target
+            most = max(predicted(seen.records, seen.initial, count))
+            why = f"{why}; with {count} partitions {most:.0f} records/s; it takes more members or cores to use them"
+            found.append(Decision("grow", count, why))
+    return max(found, key=lambda one: one.target, default=None)
+
+
+def _shrink(
+    rules: Rules, seen: Observation, prediction: Prediction, state: State, now: float
+) -> Decision | None:
+    if state.below_since is None or now - state.below_since < rules.shrink_after:
+        return None
+    why = (
+        f"the busiest partition takes {_percent(max(prediction.parts))} of the target; with {_partitions(state.below_count)} it "
+        f"would take {_percent(prediction.peak(state.below_count))}, and not more than the goal of {_percent(rules.goal)} for the "
+        f"last {_seconds(now - state.below_since)}"
+    )
+    return Decision("shrink", state.below_count, why)
+
+
+def _held(rules: Rules, seen: Observation, state: State, wanted: Decision, now: float) -> Decision:
+    """``wanted``, or held back by the first rule that forbids it now."""
+
+    def held(rule: HeldBy, why: str) -> Decision:
+        return replace(wanted, held_by=rule, reason=f"{wanted.reason}; not now: {why}")
+
+    if seen.under_way is not None:
+        return held("under_way", seen.under_way)
+    latest = max([change.at for change in state.changes] + [seen.last_change or 0.0])
+    if now - latest < rules.cooldown:
+        left = _seconds(latest + rules.cooldown - now)
+        return held("cooldown", f"the last change was {_seconds(now - latest)} ago, {left} are left")
+    if rules.is_quiet(now):
+        return held("quiet_hours", "these are quiet hours")
+    if len(state.changes) >= rules.changes_per_day:
+        return held(
+            "budget", f"changes.per.day = {rules.changes_per_day} were requested in the last 24 hours"
+        )
+    return wanted
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %"
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s"
+
+
+def _rates(seen: Observation, partition: int) -> str:
+    return f"{seen.bytes[partition] / 1e6:.3g} MB/s and {seen.records[partition]:.0f} records/s"
