@@ -14,8 +14,10 @@ from pydantic import BaseModel
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.controller.change.protocol import ChangeStep
+from spark_ordered_kafka.controller.monitoring import diagnostics
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.zk.records import owned, parse
+from spark_ordered_kafka.controller.zk.session import ROOT
 from spark_ordered_kafka.errors import OrderedKafkaError
 from tests.client.test_controller_client import ROUTES, Answer, played
 from tests.newer import assert_told
@@ -67,6 +69,14 @@ def test_every_route_and_every_kind_of_znode_is_recorded() -> None:
         ("GET", "/metrics")
     }
     assert {kind_of(read(path)["path"]) for path in ZNODES} == set(KINDS.values())
+
+
+def test_the_doctor_knows_every_znode_of_its_own_version() -> None:
+    for path in ZNODES:
+        parent, names = ROOT, read(path)["path"].removeprefix(ROOT).strip("/").split("/")
+        for name in names:
+            assert name in diagnostics.ZNODES.get(parent, {name}), f"{parent}/{name}"
+            parent = f"{parent}/{name}"
 
 
 def test_every_step_and_kind_of_a_change_is_recorded() -> None:

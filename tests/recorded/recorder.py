@@ -32,7 +32,7 @@ from spark_ordered_kafka.controller.zk.session import ROOT
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import before_fencing
 from tests.integration.controllers import InProcess, in_process
-from tests.servers import TIMEOUT, await_true, create_topic, unique_name
+from tests.servers import TIMEOUT, await_true, commit_offsets, create_topic, unique_name
 
 HERE = Path(__file__).parent
 TOKENS = {name: f"{name}-" + "t" * 40 for name in ("alice", "bob")}
@@ -198,6 +198,7 @@ def _record_topics(
         controller.before = hook
         change(5, detail=end)
         ask(controller, "GET", f"/v1/topics/{topic}/change", detail=end)
+        recorder.walk(client)
     controller.before = lambda _: None
     recorder.walk(client)
     _ask_about(recorder, controller, topic)
@@ -206,7 +207,7 @@ def _record_topics(
 def _commit_offsets(cluster: LocalCluster, topic: str) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group"})
     await_true(lambda: topic in consumer.list_topics(timeout=TIMEOUT).topics, "the topic shows")
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(topic, 0, 0)])
     consumer.close()
 
 
@@ -224,6 +225,9 @@ def _ask_about(recorder: Recorder, controller: InProcess, topic: str) -> None:
     name = ask(controller, "POST", "/v1/writer-names", json={"topic": topic})
     ask(controller, "POST", "/v1/writer-names/release", json={"topic": topic, **name})
     ask(controller, "GET", "/v1/groups/group/positions")
+    ask(controller, "GET", f"/v1/topics/{topic}/foreign-producers")
+    for path in ("/v1/kafka-topics", "/v1/groups", "/v1/diagnostics", "/v1/caller", "/v1/audit-log"):
+        ask(controller, "GET", path)
 
 
 def _record_reassignments(

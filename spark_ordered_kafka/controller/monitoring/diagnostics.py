@@ -24,13 +24,16 @@ ON_CLUSTER = ("DESCRIBE", "CREATE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
 ON_TOPICS = ("DESCRIBE", "DESCRIBE_CONFIGS", "READ", "ALTER", "ALTER_CONFIGS", "DELETE")
 _LIBRARIES = ("confluent-kafka", "kafka-python", "kazoo", "fastapi", "uvicorn")
 _PATIENCE = 3.0
-_ZNODES = {
-    ROOT: {"controller", "controller_epoch", "election", "topics", "admin", "brokers", "reviews", "protected"},
+ZNODES = {
+    ROOT: {
+        "controller", "controller_epoch", "election", "topics", "admin", "autoscale", "brokers", "reviews", "protected",
+    },
     f"{ROOT}/admin": {
         "create_topics", "delete_topics", "release_topics", "reassign_partitions", "reassign_partitions_status",
         "reassign_partitions_throttles",
     },
 }  # fmt: skip
+"""Names of the znodes that this version makes, by parent."""
 # kazoo.security.Permissions: write, create, delete and admin.
 _ALTERS = 2 | 4 | 8 | 16
 
@@ -75,7 +78,7 @@ class Diagnosis:
         return any(one.id.scheme == "world" and one.perms & _ALTERS for one in acls)
 
     def _unknown(self) -> Iterable[str]:
-        for path, known in _ZNODES.items():
+        for path, known in ZNODES.items():
             try:
                 names = self._session.wait(self._session.client.get_children_async(path), path)
             except NoNodeError:
@@ -112,6 +115,7 @@ def shared_settings(settings: ControllerSettings) -> dict[str, str]:
         "reassign.max.moves.per.broker": settings.reassign.max_moves_per_broker,
         "reassign.max.moves": settings.reassign.max_moves,
         "reassign.broker.timeout.ms": round(1000 * settings.reassign.broker_timeout),
+        "autoscale": _digest([repr(settings.autoscale)]),
     }
     return {name: "none" if value is None else str(value) for name, value in values.items()}
 
