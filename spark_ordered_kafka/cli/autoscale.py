@@ -17,6 +17,7 @@ from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.units import shown_seconds, shown_time
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.extras import require
+from spark_ordered_kafka.updates import updated
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import AutoscaleTopic
@@ -47,7 +48,7 @@ def status(
     with common.connected(controller, command_config=command_config) as client:
         found = client.autoscale()
     if topic is not None:
-        found = found.model_copy(update={"topics": [row for row in found.topics if row.topic == topic]})
+        found = updated(found, topics=[row for row in found.topics if row.topic == topic])
         if not found.topics:
             typer.echo(f"error: topic {topic} is not under management, or may not be described", err=True)
             raise typer.Exit(common.REFUSED)

@@ -75,7 +75,7 @@ def check_whole(
     What lies before them in one partition is what a stream would have to read before it read another one to its end.
     """
     reached = furthest(layouts.history, start, end)
-    held = {p: at for p, at in reached.items() if at < end[p]}
+    held = {p: reached[p] for p, last in end.items() if reached[p] < last}
     for partition, waits in blockers(layouts.history, reached).items():
         if partition in held:
             other, needed = waits[0]

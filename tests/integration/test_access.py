@@ -235,6 +235,7 @@ ELSEWHERE = {
     ("GET", "/v1/kafka-topics"),
     ("GET", "/v1/groups"),
     ("GET", "/v1/events"),
+    ("GET", "/v1/autoscale"),
     ("POST", "/v1/reviews/{review_id}/approve"),
     ("POST", "/v1/reviews/{review_id}/discard"),
 }

@@ -172,9 +172,19 @@ def test_a_hung_broker_is_told_after_the_timeout(kafka_cluster: LocalCluster) ->
         admin.close()
     # It may be fenced for a moment, and refuse what the next test asks of it.
     again = KafkaAdmin(kafka_cluster.bootstrap_servers, timeout=servers.TIMEOUT)
+
+    def takes_replicas() -> bool:
+        try:
+            again.create_topic(servers.unique_name("again"), {0: [1]}, {})
+        except RequestError as error:
+            if error.code != ErrorCode.INVALID_REPLICA_ASSIGNMENT:
+                raise
+            return False
+        return True
+
     try:
         again.brokers()
-        again.create_topic(servers.unique_name("again"), {0: [1]}, {})
+        servers.await_true(takes_replicas, "the broker is not fenced")
     finally:
         again.close()
 

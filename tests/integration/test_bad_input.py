@@ -113,6 +113,9 @@ WRONG: list[Case] = [
     ),
     *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas.0.broker", *NOT_NUMBER, None, INT32, HUGE),
     *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "replicas.0.log_dir", *NOT_TEXT),
+    *of_type(
+        "POST", "/v1/replica-log-dirs", LOG_DIRS, "replica_alter_log_dirs_throttle", *NOT_NUMBER, 0, -1, HUGE
+    ),
     *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "validate_only", *NOT_FLAG),
     *of_type("POST", "/v1/replica-log-dirs", LOG_DIRS, "timeout_ms", 0, -1, 10**7, HUGE, "1"),
     *of_type("PUT", "/v1/brokers/1/guard-rails", {}, "max_partitions", *NOT_NUMBER, -1, INT32, HUGE),
@@ -267,7 +270,7 @@ PATHS: list[tuple[str, str, int]] = [
     *(("GET", f"/v1/replica-log-dirs?topic={{t}}&partition={n}", 400) for n in ("", "-1", "x", "2147483648")),
     *(("GET", f"/v1/replica-status?partition={n}", 400) for n in ("0", "x")),
     *(("GET", f"/v1/groups/g/positions?topic={n}", 400) for n in ("a%20b", "", "%00")),
-    *(("GET", path, 404) for path in ("/", "/v1", "/v2/topics", "/v1/topics/", "/v1/topics//layout", "/v1/%2e%2e")),
+    *(("GET", path, 404) for path in ("/v1", "/v2/topics", "/v1/topics/", "/v1/topics//layout", "/v1/%2e%2e")),
     *((method, "/v1/topics/{t}/layout", 405) for method in ("POST", "PUT", "PATCH", "DELETE", "HEAD", "BREW")),
     ("GET", f"/v1/topics/{'x' * 9000}", 414),
     ("GET", f"/v1/topics?{'x' * 60_001}", 414),
