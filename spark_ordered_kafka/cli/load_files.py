@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from spark_ordered_kafka.cli.times import epoch_seconds
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.parsing import raise_all
 
@@ -87,11 +88,10 @@ def _time(place: str, text: str) -> float:
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
         return float(text)
     try:
-        parsed = datetime.fromisoformat(text)
+        return epoch_seconds(text)
     except ValueError as error:
         hint = "seconds since the epoch are needed, or a time such as 2026-11-23T08:00:00Z"
         raise ConfigError(f"{place}: time", text, hint) from error
-    return (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def _in_order(option: str, value: str, points: list[Point]) -> list[Point]:

@@ -19,9 +19,7 @@ def parse_datetime(option: str, value: str) -> int:
     Raises ConfigError for one that is none, or lies before 1970.
     """
     try:
-        found = datetime.fromisoformat(value)
-        when = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-        millis = round(1000 * when.timestamp())
+        millis = round(1000 * epoch_seconds(value))
     except (ValueError, OverflowError):
         millis = -1
     if millis < 0:
@@ -29,6 +27,12 @@ def parse_datetime(option: str, value: str) -> int:
             option, value, "a time since 1970 is needed, such as 2026-11-23T08:00:00 or 2026-11-23"
         )
     return millis
+
+
+def epoch_seconds(value: str) -> float:
+    """A time of ISO 8601 in seconds since 1970-01-01 UTC; one without an offset is of UTC. Raises ValueError for none."""
+    found = datetime.fromisoformat(value)
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 def parse_duration(option: str, value: str) -> int:

@@ -302,7 +302,7 @@ def _check_others(
         raise ConfigError(
             "--topic",
             f"{topic}:{','.join(map(str, scope))}",
-            f"keys went on from there to other partitions, which would have to go back, too ({shown}): "
+            f"keys moved from there to other partitions, which would have to go back, too ({shown}): "
             f"give --topic {topic}:{together}, or --topic {topic} for all",
         )
 

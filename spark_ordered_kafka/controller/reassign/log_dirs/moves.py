@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from spark_ordered_kafka.client import schemas
@@ -17,7 +16,6 @@ from spark_ordered_kafka.controller.reassign.log_dirs.move_plan import (
 )
 from spark_ordered_kafka.controller.reassign.log_dirs.service import by_broker
 from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
-    POLL,
     MetadataAgreement,
     StaleMetadata,
     replicas_of,
@@ -104,12 +102,11 @@ class LogDirMoves:
 
     def _known(self, rows: Sequence[schemas.ReplicaLogDir], timeout: float | None) -> Known:
         """Topics, brokers, and the log directories of the brokers that are named."""
-        stale = StaleMetadata(self._agreement)
-        while True:
-            topics = describe(self._admin, (row.topic for row in rows))
-            if not stale.is_late(replicas_of(topics, {(row.topic, row.partition) for row in rows})):
-                break
-            time.sleep(POLL)  # the broker's metadata may be stale, and Kafka does not notify
+        places = {(row.topic, row.partition) for row in rows}
+        topics = StaleMetadata(self._agreement).read_current(
+            lambda: describe(self._admin, (row.topic for row in rows)),
+            lambda found: replicas_of(found, places),
+        )
         alive = {broker.id for broker in self._admin.brokers()}
         wanted = by_broker(
             (row.topic, row.partition, row.broker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import MAX_NAMED
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
@@ -20,6 +20,7 @@ POLL = 0.1
 """Seconds between two reads of metadata that may be stale: Kafka has no call that waits for it."""
 
 Replicas = Mapping[PartitionId, tuple[int, ...]]
+_ReadT = TypeVar("_ReadT")
 # The brokers, and the replicas of partitions by topic.
 _View = tuple[set[int], dict[str, dict[int, tuple[int, ...]]]]
 
@@ -106,10 +107,16 @@ class StaleMetadata:
         # All brokers may lack the same change for that long.
         return waited < USUAL_PROPAGATION or not self._agreement.agree(known, {topic for topic, _ in places})
 
+    def read_current(self, read: Callable[[], _ReadT], replicas: Callable[[_ReadT], Replicas]) -> _ReadT:
+        """What ``read`` returns, repeated while the ``replicas`` in it are late. Raises ZooKeeperError."""
+        while self.is_late(replicas(found := read())):
+            time.sleep(POLL)  # the broker's metadata may be stale, and Kafka does not notify
+        return found
+
     def is_late(self, replicas: Replicas) -> bool:
         """Whether these replicas are from before a move that has just ended, so that a later read may differ. Raises
         ZooKeeperError."""
-        if self._monotonic() - self._began >= PROPAGATION:
+        if not replicas or self._monotonic() - self._began >= PROPAGATION:
             return False
         return contradicted(replicas, self._agreement.moved(replicas))
 

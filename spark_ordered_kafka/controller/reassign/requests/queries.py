@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
-    POLL,
     MetadataAgreement,
+    Replicas,
     StaleMetadata,
 )
 from spark_ordered_kafka.controller.reassign.requests.verification import verify
@@ -109,17 +108,17 @@ class ReassignmentQueries:
 
     def verify(self, request: schemas.VerifyRequest) -> schemas.Verification:
         """Whether partitions are as requested; see :mod:`~spark_ordered_kafka.controller.reassign.requests.verification`."""
-        stale = StaleMetadata(self._agreement)
-        while True:
-            found = verify(self._admin, self._reassignments, self._log_dirs, request.partitions)
-            differing = {
+
+        def differing(found: schemas.Verification) -> Replicas:
+            return {
                 (row.topic, row.partition): tuple(row.replicas)
                 for row in found.partitions
                 if row.status == "differs"
             }
-            if not differing or not stale.is_late(differing):
-                return found
-            time.sleep(POLL)  # the broker's metadata may be stale, and Kafka does not notify
+
+        return StaleMetadata(self._agreement).read_current(
+            lambda: verify(self._admin, self._reassignments, self._log_dirs, request.partitions), differing
+        )
 
     def ended(self, request_id: int, topic: str) -> bool:
         """Whether a request has ended, or is not kept any more.
