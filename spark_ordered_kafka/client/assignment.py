@@ -8,6 +8,7 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from spark_ordered_kafka.client.claiming import Claims
 from spark_ordered_kafka.client.committing import Commits
 from spark_ordered_kafka.client.counts import PartitionFigures
 from spark_ordered_kafka.client.delivery import Delivery
@@ -39,8 +40,6 @@ _BLOCKED_INTERVAL = 0.1
 _COMMIT_INTERVAL = 0.01
 # Records in hand beyond which the layout is asked for at once.
 _MOST_HELD = 10_000
-# Seconds in which members take up new partitions before they call for another rebalance; each time twice as many.
-_FIRST_CLAIM, _LAST_CLAIM = 1.0, 16.0
 _REPORT_INTERVAL = 60.0
 
 
@@ -78,7 +77,6 @@ class Assignment:
         self._subscription = subscription
         self._options = options
         self._listener = listener
-        self._rejoin = rejoin
         self._clock = clock
         self._joining = Joining(offsets, directory, options.reset, keeps_state=listener is not None)
         self._topics: dict[str, TopicProgress] = {}
@@ -95,10 +93,8 @@ class Assignment:
         self._layout_at = self._group_at = self._settle_at = clock()
         self._report_at = clock() + _REPORT_INTERVAL
         self.commits = Commits(self._topics, offsets, listener, self._look_at_group)
+        self.claims = Claims(consumer, offsets, self._topics, rejoin, clock)
         self.moves = Moves(consumer, self._topics, self.delivery, self.commits, self._assign, self._open)
-        self._claim_at = 0.0
-        self._unclaimed: set[PartitionId] = set()
-        self._claim_interval = _FIRST_CLAIM
         self._is_stalled = False
 
     # -- the group's decisions ----------------------------------------------------------------------------------
@@ -219,7 +215,7 @@ class Assignment:
             for p, progress in topic.own.items():
                 progress.is_let_go = (name, p) in self._let_go
                 progress.stopped = (name, p) in self.moves.paused
-        self._claim_at = self._clock() + self._claim_interval
+        self.claims.settled()
         self._unsettled = {}
         self._let_go = set()
         self._assign()
@@ -324,7 +320,7 @@ class Assignment:
                 self._skip_folded(name)
                 self._group_at = begun
             self._open(name)
-            self._claim_partitions(name)
+            self.claims.claim(name)
         now = self._clock()
         self._layout_at = now + max(_LEAST_INTERVAL, _SHARE * (now - begun))
 
@@ -371,30 +367,6 @@ class Assignment:
                 progress.paused = False
                 self.moves.fetch_again((name, p), progress.received)
         self._sort()
-
-    def _claim_partitions(self, name: str) -> None:
-        """Let the group take up partitions that an expansion has added."""
-        topic = self._topics[name]
-        unclaimed = topic.unclaimed()
-        if not unclaimed or self._clock() < self._claim_at:
-            return
-        topic.learn(self._offsets.read(name, unclaimed))
-        if not topic.unclaimed():
-            self._claim_interval = _FIRST_CLAIM
-            return
-        # Any member may be the one that assigns partitions, by its own metadata: so all refresh theirs (D-100).
-        refresh_metadata(self._consumer, name, TIMEOUT)
-        self._claim_at = self._clock() + self._claim_interval
-        self._claim_interval = min(2 * self._claim_interval, _LAST_CLAIM)
-        self._rejoin()
-
-    def report_unclaimed(self) -> None:
-        """Warn of partitions that no consumer of the group reads, once."""
-        found = {(name, p) for name, topic in self._topics.items() for p in topic.unclaimed()}
-        if found != self._unclaimed:
-            self._unclaimed = found
-            shown = ", ".join(f"{name}-{p}" for name, p in sorted(found))
-            _LOG.warning("no consumer of the group reads %s: assign them to a consumer", shown)
 
     def report_misrouted(self) -> None:
         """Report misrouted records."""

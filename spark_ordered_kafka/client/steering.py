@@ -192,7 +192,7 @@ class Steering:
             self._consumer.unassign()
         self._is_manual = bool(partitions)
         topics = sorted({one.topic for one in partitions})
-        self._assignment = self._new_assignment(topics, lambda: self._assignment.report_unclaimed())
+        self._assignment = self._new_assignment(topics, lambda: self._assignment.claims.report())
         self._assignment.assigned(partitions)
         self._assignment.moves.paused |= paused & set(self._assignment.places())
         for place, offset in {**begin, **explicit(partitions)}.items():
