@@ -64,12 +64,13 @@ chromium:
 	    $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } || \
 	  { echo "error: tests of the web page need Chromium or Chrome; install it (Debian: apt-get install chromium)" >&2; exit 1; }
 
-test: lint kernel chromium
+# Lint and the two that are processes of their own first, side by side: each keeps one core busy.
+test: kernel chromium
+	$(MAKE) --no-print-directory -j 2 --output-sync=target lint test-twin test-openapi
 	ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
-	$(MAKE) --no-print-directory -j 2 --output-sync=target test-twin test-openapi
 
 test-twin: venv
-	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest $(TWIN)
+	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -m "not long" $(TWIN)
 
 # schemathesis gives all operations one name, and of that two processes would run one.
 test-openapi: venv

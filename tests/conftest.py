@@ -21,7 +21,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
 
-SHARED_SERVERS = ("three_brokers", "secure_cluster", "spark")
+SHARED_SERVERS = ("three_brokers", "secure_cluster", "chaos_cluster", "spark")
 """Fixtures that cost a test process several JVMs for as long as it lives; tests that need two of them go by the first."""
 
 _EXIT_TIMEOUT = 120.0

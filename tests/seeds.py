@@ -15,5 +15,5 @@ def fresh_seeds(test: str, count: int = 1) -> list[int]:
 
 
 def examples(many: int) -> int:
-    """``many`` in `make test-all`, a third of them otherwise: hypothesis tries others in every run."""
-    return many if "THOROUGH" in os.environ else many // 3
+    """``many`` in `make test-all`, a sixth of them otherwise: hypothesis tries others in every run."""
+    return many if "THOROUGH" in os.environ else many // 6

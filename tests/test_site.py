@@ -51,6 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "build" / "site"
 
 
+@pytest.mark.long
 def test_every_page_is_there(site: Path) -> None:
     sources = [
         ROOT / "CONTRIBUTING.md",
@@ -63,6 +64,7 @@ def test_every_page_is_there(site: Path) -> None:
     assert "Grow and shrink" in (site / "index.html").read_text()
 
 
+@pytest.mark.long
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     found = [
         (str(file.relative_to(site)), file.read_text()[max(0, match.start() - 40) : match.end() + 60])
@@ -73,6 +75,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     assert found == []
 
 
+@pytest.mark.long
 def test_the_public_names_are_documented(site: Path) -> None:
     import spark_ordered_kafka
 
@@ -83,6 +86,7 @@ def test_the_public_names_are_documented(site: Path) -> None:
     ] == []
 
 
+@pytest.mark.long
 def test_docstrings_are_shown_without_roles_of_sphinx(site: Path) -> None:
     assert (
         re.findall(

@@ -37,7 +37,14 @@ def test_a_client_finds_the_active_controller_whatever_the_order_of_urls(chaos_c
             client.topics()
 
 
-@pytest.mark.parametrize("kind", [p.ListTransactions, p.Fence, p.CommitLayout])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(p.ListTransactions, marks=pytest.mark.long),
+        p.Fence,
+        pytest.param(p.CommitLayout, marks=pytest.mark.long),
+    ],
+)
 def test_a_controller_whose_session_is_lost_in_mid_change_harms_nobody(
     chaos_cluster: ChaosCluster, kind: type[Instruction]
 ) -> None:

@@ -96,8 +96,15 @@ def desk(room: Room, topic_name: str) -> Iterator[Desk]:
         yield Desk(room, topic_name, stack)
 
 
-@pytest.mark.parametrize("aborts", [False, True])
-@pytest.mark.parametrize("has_met", [False, True])
+@pytest.mark.parametrize(
+    ("has_met", "aborts"),
+    [
+        pytest.param(False, False, marks=pytest.mark.long),
+        (False, True),
+        (True, False),
+        pytest.param(True, True, marks=pytest.mark.long),
+    ],
+)
 def test_a_rebalance_between_two_calls_of_consume(desk: Desk, has_met: bool, aborts: bool) -> None:
     producer, first = desk.producer(), desk.member()
     if has_met:
@@ -322,6 +329,7 @@ def test_keys_that_were_let_go_of_in_vain_are_told_again(desk: Desk, topic_name:
     exact(member.messages, desk.writer.written)
 
 
+@pytest.mark.long
 def test_a_rewind_closes_the_gate_again(desk: Desk) -> None:
     """The newer records of a key, in hand already, wait for its older ones to come again."""
     producer, member = desk.producer(), desk.member()

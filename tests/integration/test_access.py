@@ -534,7 +534,8 @@ def write_once(conf: dict[str, str], topic: str) -> None:
 
 
 # "client" is the file that Kafka's own tools take, in the names of Java's clients.
-@pytest.mark.parametrize("names", [pytest.param("librdkafka", marks=pytest.mark.long), "client"])
+@pytest.mark.long
+@pytest.mark.parametrize("names", ["librdkafka", "client"])
 def test_a_spark_job_needs_only_the_rights_it_uses(
     secure_cluster: LocalCluster, managed: Managed, spark: SparkSession, names: str
 ) -> None:

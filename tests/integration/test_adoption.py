@@ -74,7 +74,11 @@ def foreign(kafka_cluster: LocalCluster) -> str:
 
 @pytest.mark.parametrize(
     ("client", "hash_name"),
-    [("java", "murmur2"), ("murmur2_random", "murmur2"), ("consistent_random", "crc32")],
+    [
+        ("java", "murmur2"),
+        pytest.param("murmur2_random", "murmur2", marks=pytest.mark.long),
+        ("consistent_random", "crc32"),
+    ],
 )
 def test_keys_of_foreign_clients_stay_in_place(
     cluster: LocalCluster, gateway: JavaGateway, foreign: str, client: str, hash_name: str

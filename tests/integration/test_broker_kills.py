@@ -112,7 +112,8 @@ def await_all(query: StreamingQuery, found: Collector, written: int) -> None:
     assert report.violations == 0, report
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [1, 10])
 def test_a_running_query_survives_kills_of_brokers(
     spark: SparkSession, three_brokers: LocalCluster, topic_name: str, tmp_path: Path, kills: int
 ) -> None:

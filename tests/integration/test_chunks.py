@@ -48,7 +48,15 @@ def replicas(broker: int, partitions: int) -> dict[int, list[int]]:
     return {p: [broker] for p in range(partitions)}
 
 
-@pytest.mark.parametrize("partitions", [CHUNK, CHUNK + 1, 4 * CHUNK, 4 * CHUNK + 3])
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        pytest.param(CHUNK, marks=pytest.mark.long),
+        pytest.param(CHUNK + 1, marks=pytest.mark.long),
+        4 * CHUNK,
+        4 * CHUNK + 3,
+    ],
+)
 def test_a_topic_is_created_and_grows_by_several_requests(
     admin: KafkaAdmin, broker: int, topic_name: str, partitions: int
 ) -> None:
@@ -160,7 +168,10 @@ def await_managed(controller: InProcess, topic: str) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("lost", [False, True], ids=["nothing lost", "an answer lost"])
+@pytest.mark.parametrize(
+    "lost",
+    [pytest.param(False, id="nothing lost", marks=pytest.mark.long), pytest.param(True, id="an answer lost")],
+)
 def test_an_expansion_goes_by_several_requests(chunked: InProcess, topic_name: str, lost: bool) -> None:
     """A change that lost an answer counts the partitions again, and goes on with the rest."""
     assert create(chunked, topic_name, 2).status_code == 201

@@ -340,6 +340,7 @@ def names(first: int, end: int) -> list[bytes]:
     return [b"k%d" % number for number in range(first, end)]
 
 
+@pytest.mark.long
 def test_no_old_value_is_left_after_growing_and_shrinking(
     cleaning: LocalCluster, spark: SparkSession, topic_name: str
 ) -> None:

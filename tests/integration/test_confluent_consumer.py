@@ -95,7 +95,7 @@ def test_stored_offsets_let_keys_go(room: Room, topic_name: str) -> None:
 # -- patterns -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["release", "delete"])
+@pytest.mark.parametrize("way", [pytest.param("release", marks=pytest.mark.long), "delete"])
 def test_a_topic_of_a_pattern_may_go_long_before_the_next_look(room: Room, topic_name: str, way: str) -> None:
     stays = written_through(room.cluster, f"{topic_name}-stays", 1)
     goes = written_through(room.cluster, f"{topic_name}-goes", 2)

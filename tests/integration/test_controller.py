@@ -409,6 +409,7 @@ def _unused_port() -> int:
         return int(listener.getsockname()[1])
 
 
+@pytest.mark.long
 def test_unreachable_servers_at_start_are_named(kafka_cluster: LocalCluster) -> None:
     nowhere = f"127.0.0.1:{_unused_port()}"
     zookeeper = f"{kafka_cluster.zookeeper}/{unique_name('unreachable')}"

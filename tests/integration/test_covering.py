@@ -107,6 +107,7 @@ def test_partitions_of_another_tool_are_covered_and_read(
     )
 
 
+@pytest.mark.long
 def test_strays_are_taken_up_in_order_and_given_up_again(
     cluster: LocalCluster, client: ControllerClient
 ) -> None:

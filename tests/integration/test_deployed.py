@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import httpx2
+import pytest
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import free_port
@@ -54,6 +55,7 @@ def is_healthy(url: str) -> bool:
     return done.returncode == 0
 
 
+@pytest.mark.long
 def test_two_controllers_by_the_files_for_containers(kafka_cluster: LocalCluster) -> None:
     chroot = unique_name("compose")
     urls = []

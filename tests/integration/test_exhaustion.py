@@ -271,6 +271,7 @@ def test_no_body_takes_much_memory_or_keeps_writers_waiting(
     assert peak.grown < 350 * MEGABYTE
 
 
+@pytest.mark.long
 def test_large_requests_that_are_right_are_taken(guarded: InProcess, port: int) -> None:
     """Explicit replicas of 100,000 partitions; the broker that they name does not exist."""
     body = {

@@ -22,7 +22,7 @@ from tests.streams import NumberedWriter, change, create, options
 IMPATIENT = {"kafkaConsumer.pollTimeoutMs": "4000"}
 
 
-@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+@pytest.mark.parametrize("fail_on_data_loss", [pytest.param("true", marks=pytest.mark.long), "false"])
 def test_records_that_a_broker_holds_back_are_neither_lost_nor_skipped(
     cluster: LocalCluster, topic_name: str, fail_on_data_loss: str
 ) -> None:

@@ -291,12 +291,14 @@ def replicated_topic(admin: KafkaAdmin, partitions: int) -> str:
     return topic
 
 
+@pytest.mark.long
 def test_no_transactions_before_the_first_one(cluster_admin: KafkaAdmin) -> None:
     """Kafka creates the transaction log with the first transactional producer."""
     assert TRANSACTION_STATE_TOPIC not in cluster_admin.describe_topics()
     assert transaction_states(Fencer(cluster_admin), "", soon()) == {}
 
 
+@pytest.mark.long
 def test_coordinators_of_several_brokers(three_brokers: LocalCluster, cluster_admin: KafkaAdmin) -> None:
     topic = replicated_topic(cluster_admin, 3)
     writers = Writers(three_brokers.bootstrap_servers, topic, 3, [str(number) for number in range(12)])
@@ -317,6 +319,7 @@ def test_coordinators_of_several_brokers(three_brokers: LocalCluster, cluster_ad
     assert writers.committed() == []
 
 
+@pytest.mark.long
 def test_ids_that_may_not_be_seen_are_an_error(
     three_brokers: LocalCluster, cluster_admin: KafkaAdmin
 ) -> None:

@@ -115,6 +115,7 @@ class Topic:
         self.write()
 
 
+@pytest.mark.long
 def test_readers_go_on_across_a_fold(
     front: LocalCluster, controller: InProcess, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

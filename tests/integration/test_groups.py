@@ -186,7 +186,9 @@ def test_ordered_consumer(cluster: LocalCluster, client: ControllerClient) -> No
             rows = rows_of(client, group, topic)
 
 
-@pytest.mark.parametrize(("epoch", "waited"), [(0, {1: [(0, 3)]}), (1, {})])
+@pytest.mark.parametrize(
+    ("epoch", "waited"), [(0, {1: [(0, 3)]}), pytest.param(1, {}, marks=pytest.mark.long)]
+)
 def test_ordered_consumers_hand_over_before_others_go_on(
     cluster: LocalCluster,
     client: ControllerClient,

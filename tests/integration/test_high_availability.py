@@ -345,7 +345,7 @@ def _cli(group: str, command: str, urls: str, *options: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("end", [pytest.param("kill", marks=pytest.mark.long), "stop"])
 def test_zookeeper_goes_and_comes_back_in_mid_change(trio: Trio, end: str) -> None:
     topic = trio.create()
     trio.await_leader()

@@ -150,6 +150,7 @@ def test_preferred_leaders_lead(admin: KafkaAdmin, topic_name: str) -> None:
     assert elect_preferred(admin.requests, [], TIMEOUT) == {}
 
 
+@pytest.mark.long
 def test_what_is_asked_while_kafka_has_no_controller_is_done_when_it_has_one(
     three_brokers: LocalCluster, admin: KafkaAdmin, topic_name: str
 ) -> None:

@@ -147,6 +147,7 @@ def test_groups_that_have_not_read_the_tail_keep_it(controller: InProcess, two_b
     assert [row["error"] for row in delete_records(controller, topic)[1]["partitions"]] == ["NONE"] * 3
 
 
+@pytest.mark.long
 def test_status_follows_the_log_and_one_topic_does_not_keep_others_waiting(
     controller: InProcess, two_brokers: LocalCluster
 ) -> None:

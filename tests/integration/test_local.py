@@ -145,6 +145,7 @@ def test_several_servers_and_faults(home: Path) -> None:
         cluster.pause("broker-1")
 
 
+@pytest.mark.long
 def test_kafka_3_9_with_further_properties(home: Path) -> None:
     with LocalCluster(
         home, kafka_version="3.9.2", broker_config={"transaction.max.timeout.ms": "61000"}, controllers=0

@@ -233,6 +233,7 @@ def same_as_kafkas_own(cluster: LocalCluster, cli: Cli, *arguments: str) -> str:
         assert time.monotonic() < deadline, "the logs do not come to rest"
 
 
+@pytest.mark.long
 def test_describe_prints_what_kafkas_tool_prints(three_brokers: LocalCluster, cli: Cli) -> None:
     prefix = unique_name("tool")
     topics = [f"{prefix}{middle}{number * 7}" for middle in ("-", ".x_") for number in range(25)]

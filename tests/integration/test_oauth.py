@@ -205,6 +205,7 @@ def _by_key(records: list[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
     return {key: [value for one, value in records if one == key] for key, _ in records}
 
 
+@pytest.mark.long
 def test_it_goes_on_when_tokens_end_and_while_the_issuer_is_away_for_a_moment(
     issuer: Issuer, controller: InProcess
 ) -> None:

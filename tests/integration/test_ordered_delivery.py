@@ -56,7 +56,7 @@ def test_unordered_topic_changes_without_pause_or_fence(
     ]
 
 
-@pytest.mark.parametrize("ordered_delivery", [True, False])
+@pytest.mark.parametrize("ordered_delivery", [pytest.param(True, marks=pytest.mark.long), False])
 def test_switching_is_a_layout_of_its_own_behind_a_fence(
     controller: InProcess, kafka_cluster: LocalCluster, ordered_delivery: bool
 ) -> None:

@@ -77,6 +77,7 @@ def test_blocks_say_what_they_are(page: str) -> None:
             assert before.kind == "bash", place
 
 
+@pytest.mark.long
 def test_the_example_counts_what_it_wrote(cluster: LocalCluster, tmp_path: Path) -> None:
     """The README's block of Python alone. Spark finds the format from a directory that is not the project's."""
     with ControllerClient(cluster.controller_url) as controller:

@@ -113,6 +113,7 @@ def test_a_topic_that_there_is_not_is_code_17(
     assert "'missing' does not exist" in rows[0][2]
 
 
+@pytest.mark.long
 def test_lag_is_unknown_as_soon_as_that_of_one_replica_is(
     three_brokers: LocalCluster, on_three: InProcess
 ) -> None:

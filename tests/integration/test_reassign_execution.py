@@ -42,6 +42,7 @@ def test_partitions_move_and_their_preferred_leaders_lead(mover: Mover, judge: J
     await_true(lambda: judge.leaders(topic) == [3, 2], "preferred leaders")
 
 
+@pytest.mark.long
 def test_progress_of_what_is_on_its_way_has_bytes_rate_and_time(mover: Mover, judge: Judge) -> None:
     topic = judge.create([1], [1], size=SIZE)
     request = mover.submit(Row(topic, 0, [2]), Row(topic, 1, [3]), throttle=PACE)

@@ -117,6 +117,7 @@ def test_what_somebody_else_reassigns_meanwhile_is_theirs(mover: Mover, judge: J
     judge.await_replicas(topic, [(3,), (3,)])
 
 
+@pytest.mark.long
 def test_a_copy_between_log_directories_that_somebody_else_ends_fails(mover: Mover, judge: Judge) -> None:
     topic = judge.create([1], size=SIZE)
     here, there = judge.where(topic, 0, 1)[0], judge.other(topic, 0, 1)

@@ -116,6 +116,7 @@ def planning(three_brokers: LocalCluster, tmp_path_factory: pytest.TempPathFacto
     return Planning(three_brokers, tmp_path_factory.mktemp("plans"))
 
 
+@pytest.mark.long
 def test_a_drain_is_printed_as_kafkas_generate_prints_and_carried_out_by_kafkas_tool(
     planning: Planning,
 ) -> None:

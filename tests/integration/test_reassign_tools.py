@@ -111,6 +111,7 @@ def row(topic: str, partition: int, replicas: list[int], **more: Any) -> dict[st
     return {"topic": topic, "partition": partition, "replicas": replicas, **more}
 
 
+@pytest.mark.long
 def test_verify_and_list_agree_with_kafkas_tool(tools: Tools) -> None:
     topic = created(tools, [1, 2], [1, 2], [2, 3])
     written(tools, topic, 0, 1)
@@ -164,6 +165,7 @@ def test_verify_and_list_agree_with_kafkas_tool(tools: Tools) -> None:
     assert tools.ours("list")[:2] == (0, "No partition reassignments found.\n")
 
 
+@pytest.mark.long
 def test_execute_prints_what_kafkas_tool_does_and_is_undone(tools: Tools) -> None:
     topic = created(tools, [1, 2], [2, 3], [3, 1])
     plan = tools.plan([row(topic, 2, [2, 1]), row(topic, 0, [3, 2])])

@@ -124,7 +124,15 @@ def test_creation_in_the_place_of_a_deleted_topic_is_ended_when_it_was_cut_off(
     assert_new(controller, changed, old, 2)
 
 
-@pytest.mark.parametrize("kind", [p.ListTransactions, p.ReadBoundaries, p.CommitLayout, p.RollBack])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(p.ListTransactions, marks=pytest.mark.long),
+        p.ReadBoundaries,
+        pytest.param(p.CommitLayout, marks=pytest.mark.long),
+        p.RollBack,
+    ],
+)
 def test_a_change_in_progress_does_not_outlive_its_topic(
     controller: InProcess, kafka_cluster: LocalCluster, kind: type
 ) -> None:

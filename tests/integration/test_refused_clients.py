@@ -142,7 +142,9 @@ LESS: dict[str, tuple[str, list[tuple[str, str, str]], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", LESS)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.long] * (what != "no write")) for what in LESS]
+)
 def test_a_missing_right_is_named(secure_cluster: LocalCluster, topic: str, what: str) -> None:
     client, rights, said = LESS[what]
     given = [acl(ALICE, right, kind, prefix + topic, prefixed=prefix != "") for right, kind, prefix in rights]

@@ -293,7 +293,10 @@ def test_a_query_of_the_time_before_says_that_layouts_have_begun_anew(
     assert json.loads(later.checkpoint)["topics"][topic_name]["layout_epoch"] == 0
 
 
-@pytest.mark.parametrize("later", [0, 1], ids=["adopted", "adopted and changed"])
+@pytest.mark.parametrize(
+    "later",
+    [pytest.param(0, id="adopted", marks=pytest.mark.long), pytest.param(1, id="adopted and changed")],
+)
 def test_a_reader_that_is_running_says_that_layouts_have_begun_anew(
     room: Room, topic_name: str, later: int
 ) -> None:

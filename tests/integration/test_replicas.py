@@ -141,6 +141,7 @@ def test_wrong_replication_factors(
     refused(controller, FACTORS, {"topic": two_replicas, **fields}, error, words)
 
 
+@pytest.mark.long
 def test_replication_factor_up_and_down(controller: InProcess) -> None:
     topic = controller.create(3, replication_factor=1)
     leaders = [brokers[0] for brokers in replicas(controller, topic)]

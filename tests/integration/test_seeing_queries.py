@@ -193,6 +193,7 @@ def test_each_layout_is_logged_once_however_many_micro_batches_there_are(
         assert read(restarted) == []
 
 
+@pytest.mark.long
 def test_the_metrics_of_two_queries_and_one_without_a_source_of_ours(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

@@ -71,7 +71,8 @@ def test_a_second_start_in_one_session_stops_the_first(
     assert judged(records_in_order(cluster, target), writer.written).violations == 0
 
 
-@pytest.mark.parametrize("stopped", [pytest.param("between batches", marks=pytest.mark.long), "in mid-batch"])
+@pytest.mark.long
+@pytest.mark.parametrize("stopped", ["between batches", "in mid-batch"])
 def test_another_topic_later(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path, stopped: str
 ) -> None:

@@ -107,8 +107,15 @@ def test_a_column_names_the_topic(cluster: LocalCluster, spark: SparkSession, to
         assert values == set(range(i, 100, 2))
 
 
-@pytest.mark.parametrize("buffer_bytes", [1, 10_000_000], ids=["spilled", "in memory"])
-@pytest.mark.parametrize(("first", "second"), [(2, 5), (5, 2)], ids=["expansion", "shrink"])
+@pytest.mark.parametrize(
+    ("first", "second", "buffer_bytes"),
+    [
+        pytest.param(2, 5, 1, id="expansion, spilled"),
+        pytest.param(5, 2, 10_000_000, id="shrink, in memory"),
+        pytest.param(2, 5, 10_000_000, id="expansion, in memory", marks=pytest.mark.long),
+        pytest.param(5, 2, 1, id="shrink, spilled", marks=pytest.mark.long),
+    ],
+)
 def test_a_change_in_the_middle_of_a_task(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, first: int, second: int, buffer_bytes: int
 ) -> None:

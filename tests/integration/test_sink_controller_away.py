@@ -63,7 +63,13 @@ def gateway_to(cluster: LocalCluster) -> Iterator[Gateway]:
         thread.join()
 
 
-@pytest.mark.parametrize("answers", [0, 1], ids=["before it is planned", "once it is planned"])
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param(0, id="before it is planned", marks=pytest.mark.long),
+        pytest.param(1, id="once it is planned"),
+    ],
+)
 def test_the_first_micro_batch_says_that_no_controller_answers(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path, answers: int
 ) -> None:

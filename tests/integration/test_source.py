@@ -135,6 +135,7 @@ def test_an_empty_topic_and_two_topics(
     assert delivered(spark, source, str(tmp_path)).report(writer.written).violations == 0
 
 
+@pytest.mark.long
 def test_processed_offsets_are_committed_to_the_group(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:
@@ -266,11 +267,22 @@ def test_bad_input_is_refused_when_a_batch_is_planned(
     [
         ({"subscribe": "no-such-topic"}, "no-such-topic.*does not exist"),
         ({"controller.url": "http://127.0.0.1:1"}, "no controller answered.*127.0.0.1:1"),
-        ({"startingOffsets": '{"TOPIC":{"5":0}}'}, "TOPIC-5.*has the partitions 0 to 0"),
         ({"startingOffsets": '{"TOPIC":{"0":7}}'}, "TOPIC-0: 7.*the log holds the offsets 0 to 0"),
-        ({"endingOffsets": "latest"}, "only a batch read has an end"),
-        ({"endingTimestamp": "5"}, "option endingTimestamp has the value '5': only a batch read has an end"),
-        ({"startingTimestamp": "9999999999999"}, "TOPIC-0: 9999999999999.*no record is as late as that"),
+        *(
+            pytest.param(changes, message, marks=pytest.mark.long)
+            for changes, message in [
+                ({"endingOffsets": "latest"}, "only a batch read has an end"),
+                (
+                    {"endingTimestamp": "5"},
+                    "option endingTimestamp has the value '5': only a batch read has an end",
+                ),
+                (
+                    {"startingTimestamp": "9999999999999"},
+                    "TOPIC-0: 9999999999999.*no record is as late as that",
+                ),
+                ({"startingOffsets": '{"TOPIC":{"5":0}}'}, "TOPIC-5.*has the partitions 0 to 0"),
+            ]
+        ),
     ],
 )
 def test_bad_input_ends_a_stream_at_its_start(

@@ -30,7 +30,7 @@ def transact(cluster: LocalCluster, topic: str, values: list[str], commit: bool)
     await_stable(cluster, topic)
 
 
-@pytest.mark.parametrize("committed_at_the_end", [True, False])
+@pytest.mark.parametrize("committed_at_the_end", [pytest.param(True, marks=pytest.mark.long), False])
 def test_control_and_aborted_records_at_the_end(
     cluster: LocalCluster, topic_name: str, committed_at_the_end: bool
 ) -> None:
@@ -57,6 +57,7 @@ def test_control_and_aborted_records_at_the_end(
     assert [row["value"] for row in rows] == [b"a", b"b", b"x", b"y", b"z", *expected[2:]]
 
 
+@pytest.mark.long
 def test_a_range_that_ends_in_a_compaction_gap(cluster: LocalCluster, topic_name: str) -> None:
     """One key has all but the last offsets, so the cleaner leaves a gap before the active segment."""
     create(

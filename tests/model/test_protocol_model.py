@@ -17,7 +17,12 @@ from tests.model.state import RULES, Config
 # With 2 initial partitions, hash 2 belongs to partition 0, with 3 to partition 2, and with 2 again to partition 0.
 MOVES_TWICE = ((2,), (2,))
 # Those with the most states; the others have each of their parts.
-LARGE = ("two writers, 3 partitions, 2 changes", "two writers, late requests of dead controllers")
+LARGE = (
+    "two writers, 3 partitions, 2 changes",
+    "two writers, late requests of dead controllers",
+    "transactions of two records of a key",
+    "a partition skipped while a reader lags",
+)
 CORRECT = {
     "two writers, 3 partitions, 2 changes": Config((2, 3, 2), MOVES_TWICE, writers=2),
     "two writers, late requests of dead controllers": Config(

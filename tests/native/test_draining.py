@@ -139,7 +139,13 @@ def log(kafka_cluster: LocalCluster) -> Log:
 
 
 @pytest.mark.parametrize(
-    "limits", [PLENTY, Limits(1, 2**30), Limits(7, 2**30), Limits(100_000, 1)], ids=["all", "1", "7", "bytes"]
+    "limits",
+    [
+        pytest.param(PLENTY, id="all"),
+        pytest.param(Limits(1, 2**30), id="1", marks=pytest.mark.long),
+        pytest.param(Limits(7, 2**30), id="7"),
+        pytest.param(Limits(100_000, 1), id="bytes"),
+    ],
 )
 def test_both_ways_drain_the_same(log: Log, limits: Limits) -> None:
     native, plain = (told(name, log.servers, log.topic, 0, log.end, limits) for name in WAYS)
@@ -260,6 +266,7 @@ def test_names_of_headers_that_are_no_utf8(kafka_cluster: LocalCluster) -> None:
     assert [one["key"] for one in found] == [name.decode("utf-8", "replace") for name in names]
 
 
+@pytest.mark.long
 @pytest.mark.skipif("ASAN_OPTIONS" in os.environ, reason="AddressSanitizer keeps freed memory")
 def test_many_drains_take_no_memory(log: Log) -> None:
     """Of a worker that lives for days; every drain opens its queue anew, some are given up with records in it."""

@@ -120,7 +120,9 @@ def test_messages_outlive_their_consumer(log: tuple[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("native")
-@pytest.mark.parametrize("setter", SETTERS)
+@pytest.mark.parametrize(
+    "setter", [pytest.param(one, marks=[pytest.mark.long] * (one != "set_headers")) for one in SETTERS]
+)
 def test_a_setter_sets_and_a_cycle_is_collected(log: tuple[str, str], setter: str) -> None:
     class Holder:
         message: Message | None = None

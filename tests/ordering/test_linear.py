@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering import bucket, buckets, modulus, overlaps
 from tests.properties.model import hashes_of, split_bucket, universe
+from tests.seeds import examples
 
 INITIAL = st.integers(1, 7)
 ADDED = st.integers(0, 40)
@@ -51,7 +52,7 @@ def test_modulus_describes_exactly_the_hashes_of_a_partition(initial: int, added
         assert hashes_of(partition, initial, count, hashes) == expected
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(1000))
 @given(INITIAL, ADDED, ADDED, st.floats(0, 1), st.floats(0, 1))
 def test_overlap_agrees_with_trying_all_hashes(
     initial: int, added_p: int, added_q: int, at_p: float, at_q: float

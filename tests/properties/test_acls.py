@@ -13,6 +13,7 @@ from spark_ordered_kafka.controller.access.acls import (
     Resource,
     ResourceType,
 )
+from tests.seeds import examples
 
 # Few values, so that rules meet: most that is interesting happens between two rules about one resource.
 PRINCIPALS = ("User:alice", "User:*")
@@ -78,7 +79,7 @@ TOPIC = Resource(ResourceType.TOPIC, "ab")
 EVERYBODY = Acl(ResourceType.TOPIC, "*", "User:*", Operation.ALL)
 
 
-@settings(max_examples=800)
+@settings(max_examples=examples(1600))
 @given(
     rules=st.lists(acls, max_size=6),
     principal=st.sampled_from(("User:alice", "User:alice", "User:bob")),

@@ -24,9 +24,10 @@ from tests.properties.planner_cases import (
     replica_sets,
     spread,
 )
+from tests.seeds import examples
 
 SEARCHED = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    max_examples=examples(120), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
 RACKS = st.sampled_from(["a", "b", "c"])
 TIGHT = st.integers(0, 3)

@@ -19,6 +19,7 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka.values import PartitionId
 from tests.machine_checks import validate_advance, validate_tasks
 from tests.properties.reassign_model import PATHS, ModelKafka
+from tests.seeds import examples
 
 BROKERS = 5
 TICK = 0.5
@@ -276,7 +277,7 @@ REPLICA_MOVE = Move(topic="t", partition=2, topic_id="id", before=(2,), after=(3
 INTERRUPTED: list[tuple[tuple[Any, ...], int]] = [(("crash between",), 0), (("kill", 2), 0)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(600))
 @example((dir_move(0, (2, 1), ("/b", None)), dir_move(1, (1,), ("/b",)), REPLICA_MOVE), INTERRUPTED, 0)
 @example((dir_move(0, (2, 1), ("/b", "/b")),), [(("replace", ("t", 0), ["/a", None, None]), 9)], 0)
 @given(moves(), st.lists(st.tuples(EVENTS, st.integers(0, 3)), max_size=25), st.integers(0, 1))

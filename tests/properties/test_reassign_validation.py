@@ -25,6 +25,7 @@ from spark_ordered_kafka.kafka.values import (
     TopicDescription,
 )
 from tests.log_dir_values import log_dirs
+from tests.seeds import examples
 
 ALIVE = (1, 2, 3)
 BROKERS = (*ALIVE, 9)  # 9 is registered and down
@@ -150,7 +151,7 @@ def is_as_asked(row: PartitionReassignment, known: Known) -> bool:
     return True
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(clusters(), st.lists(wanted(), min_size=1, max_size=4), st.booleans(), st.booleans())
 def test_every_row_is_judged_as_the_model_does(
     known: Known, rows: list[PartitionReassignment], allow: bool, additional: bool
@@ -192,7 +193,7 @@ def carried_out(known: Known, moves: Sequence[Move]) -> Known:
     return Known(described(replicas), known.alive, log_dirs={**known.log_dirs, **after})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(clusters(), st.lists(wanted(), min_size=1, max_size=4))
 def test_undoing_leads_back(known: Known, rows: list[PartitionReassignment]) -> None:
     known = Known(known.topics, known.alive, log_dirs=known.log_dirs)

@@ -29,6 +29,7 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
 )
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move, MoveState
 from spark_ordered_kafka.controller.zk.records import dump, parse
+from tests.seeds import examples
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("a", "b")
@@ -253,7 +254,7 @@ def check_limits(world: World) -> None:
         assert set(there) - set(theirs) <= places(world, key.resource, key.name, ended=True), key
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(300))
 @given(st.lists(events(), max_size=14))
 def test_everybody_gets_back_what_is_theirs(history: list[tuple[str, int, object, int]]) -> None:
     world = World()

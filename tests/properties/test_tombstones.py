@@ -12,6 +12,7 @@ from spark_ordered_kafka.controller.state.records import LayoutRecord
 from spark_ordered_kafka.controller.topics.earlier import earlier_layouts
 from spark_ordered_kafka.ordering import tombstone_targets, vacated
 from tests.properties.model import split_bucket
+from tests.seeds import examples
 
 HASHES = 64
 
@@ -65,7 +66,7 @@ def played(draw: st.DrawFn) -> Played:
     return topic
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(600))
 @given(played(), st.data())
 def test_every_old_record_gets_its_tombstone_and_nothing_else_does(
     topic: Played, data: st.DataObject
