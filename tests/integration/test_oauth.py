@@ -175,6 +175,7 @@ def controller(cluster: LocalCluster, issuer: Issuer) -> Iterator[InProcess]:
         yield running
 
 
+@pytest.mark.long
 def test_a_topic_grows_under_writers_and_readers_with_tokens(
     cluster: LocalCluster, issuer: Issuer, controller: InProcess
 ) -> None:
@@ -222,6 +223,7 @@ def test_it_goes_on_when_tokens_end_and_while_the_issuer_is_away_for_a_moment(
     assert controller.alter(topic, 3).error == "NONE"
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_said_before_anything_begins(cluster: LocalCluster, issuer: Issuer) -> None:
     right = login(cluster, issuer)
     with pytest.raises(RequestError, match=r"kafka\.sasl\.oauthbearer\.client\.id.*who is that") as refused:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 
+import pytest
+
 from spark_ordered_kafka.local import LocalCluster
 from tests.web.browsing import Browsing
 
@@ -27,6 +29,7 @@ def test_a_user_and_password_are_sent_as_http_basic(browsing: Browsing, secure_c
     visit.await_text("alive")
 
 
+@pytest.mark.long
 def test_a_client_certificate_needs_no_form(browsing: Browsing, secure_cluster: LocalCluster) -> None:
     secrets = secure_cluster.secrets
     own = (secrets.certificate("admin"), secrets.key("admin"))
