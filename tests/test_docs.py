@@ -11,6 +11,7 @@ import pytest
 from spark_ordered_kafka.controller.reassign.throttle.policy import ThrottlesRecord
 from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord
 from spark_ordered_kafka.controller.state.broker_limits import BrokerRecord
+from spark_ordered_kafka.controller.state.healing import HealingRecord
 from spark_ordered_kafka.controller.state.reassignment_records import MovesRecord, RequestRecord
 from spark_ordered_kafka.controller.state.reassignments import PlanRecord
 from spark_ordered_kafka.controller.state.records import (
@@ -47,6 +48,7 @@ RECORDS: dict[str, type[Record]] = {
     "/brokers/ids/<id>": BrokerRecord,
     "/reviews/<id>": ReviewRecord,
     "/autoscale/<t>": AutoscaleRecord,
+    "/healing": HealingRecord,
 }
 
 

@@ -27,6 +27,7 @@ _ABOUT = {
     "doctor": "Check versions, controllers, clocks, ZooKeeper, rights, brokers, partitions, writers and groups.",
     "reviews": "Decide about requests that wait for a second principal (review.required).",
     "autoscale": "Show automatic partition counts, simulate them, and see them at work.",
+    "healing": "Show what self-healing finds, proposes and has done.",
     "migrate-checkpoint": "Continue a query of Spark's kafka format with the ordered one, or the other way round.",
     "local": "Run real ZooKeeper, Apache Kafka and a controller on this machine.",
     "demo": "Stream 500,000 records between two topics that grow and shrink meanwhile, and check every one.",

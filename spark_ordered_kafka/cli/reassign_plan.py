@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import ReassignmentPlan, ReassignmentPlanRequest
 
 _MAX_REPLICAS = 32767
+_FURTHER = ("--fix-racks", "--balance", "--balance-leaders")
+_OF_LOG_DIRS = ("--empty-log-dir", "--balance-log-dirs")
 _Fields = dict[str, Any]
 
 
@@ -33,7 +35,7 @@ def plan(
     brokers: Annotated[
         str | None,
         typer.Option(
-            metavar="ID,ID,...", help="With --balance: among these brokers alone.", show_default="all"
+            metavar="ID,ID,...", help="With --balance or --balance-leaders: these alone.", show_default="all"
         ),
     ] = None,
     fix_racks: Annotated[
@@ -56,6 +58,16 @@ def plan(
             metavar="ID,ID,...", help="Even out the bytes of the log directories of each of these brokers."
         ),
     ] = None,
+    balance_leaders: Annotated[
+        bool, typer.Option("--balance-leaders", help="Even out preferred leaders; no replica moves.")
+    ] = False,
+    replace_replicas: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID,ID,...",
+            help="Move to other brokers what these have in no online log directory.",
+        ),
+    ] = None,
     topics: Annotated[
         str | None,
         typer.Option(metavar="TOPIC,TOPIC,...", help="Look at these topics alone.", show_default="all"),
@@ -64,20 +76,26 @@ def plan(
     command_config: common.CommandConfigOption = None,
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Propose what to reassign for one goal, moving as little as possible; nothing is changed.
+    """Propose what to reassign for a goal, moving as little as possible; nothing is changed.
+
+    --fix-racks, --balance and --balance-leaders go with any other goal but those of log directories: the plan reaches them
+    after it, as in --drain 3 --fix-racks --balance.
 
     The proposed configuration is for reassign execute, or for kafka-reassign-partitions. A summary of the moves goes to
     stderr. With --output json, stdout gets the plan alone.
     """
     with common.exit_on_error():
         goals = {
+            # The first that is given is the goal; those after it are further ones.
             "--drain": _ids("drain", "--drain", drain),
             "--spread-onto": _ids("spread", "--spread-onto", spread_onto),
-            "--balance": {"goal": "balance"} if balance else None,
-            "--fix-racks": {"goal": "racks"} if fix_racks else None,
             "--replication-factor": _factor(replication_factor),
+            "--replace-replicas": _ids("replace_replicas", "--replace-replicas", replace_replicas),
             "--empty-log-dir": _log_dirs(empty_log_dir or []),
             "--balance-log-dirs": _ids("balance_log_dirs", "--balance-log-dirs", balance_log_dirs),
+            "--fix-racks": {"goal": "racks"} if fix_racks else None,
+            "--balance": {"goal": "balance"} if balance else None,
+            "--balance-leaders": {"goal": "leaders"} if balance_leaders else None,
         }
         request = _request(goals, brokers, topics)
     with common.connected(controller, command_config=command_config) as client:
@@ -87,16 +105,23 @@ def plan(
 def _request(
     goals: Mapping[str, _Fields | None], brokers: str | None, topics: str | None
 ) -> ReassignmentPlanRequest:
-    """Raises ConfigError unless there is exactly one goal, and the other options go with it."""
+    """Raises ConfigError unless there is a goal, and the further ones and other options go with it."""
     from spark_ordered_kafka.client.schemas import ReassignmentPlanRequest
 
     given = [option for option, fields in goals.items() if fields is not None]
-    if len(given) != 1:
-        raise ConfigError("the goal", " and ".join(given) or None, f"give one of {', '.join(goals)}")
+    if not given:
+        raise ConfigError("the goal", None, f"give one of {', '.join(goals)}")
+    further = [option for option in given[1:] if option in _FURTHER]
+    if given[1:] != further or (further and given[0] in _OF_LOG_DIRS):
+        hint = f"give one of them; {', '.join(_FURTHER)} go with any but those of log directories"
+        raise ConfigError("the goal", " and ".join(given), hint)
     fields = dict(goals[given[0]] or {})
+    if further:
+        fields["also"] = [(goals[option] or {})["goal"] for option in further]
     if brokers is not None:
-        if given != ["--balance"]:
-            raise ConfigError("--brokers", brokers, f"it goes with --balance, not with {given[0]}")
+        if given[0] not in ("--balance", "--balance-leaders"):
+            hint = f"it goes with --balance or --balance-leaders, not with {given[0]}"
+            raise ConfigError("--brokers", brokers, hint)
         fields["brokers"] = _named("--brokers", brokers)
     if topics is not None:
         fields["topics"] = parse_texts(topics)

@@ -276,6 +276,10 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
         """Load, decisions and changes of automatic partition counts; observations are those of the leader alone."""
         return self._call(schemas.AutoscaleList, "GET", "/v1/autoscale")
 
+    def healing(self) -> schemas.HealingView:
+        """Brokers, findings, proposals and decisions of self-healing; observations are those of the leader alone."""
+        return self._call(schemas.HealingView, "GET", "/v1/healing")
+
     def brokers(self) -> schemas.BrokerList:
         """Brokers with racks, hosted replicas, limit and capacity."""
         return self._call(schemas.BrokerList, "GET", "/v1/brokers")

@@ -31,6 +31,17 @@ class ReassignmentCalls:
             key=new_key(),
         )
 
+    def elect_leaders(self, request: schemas.LeaderElectionRequest) -> schemas.LeaderElectionResult:
+        """Let the preferred replicas of partitions lead them; a result per partition."""
+        return self._transport.ask(
+            schemas.LeaderElectionResult,
+            "POST",
+            "/v1/leader-elections",
+            body=request,
+            extra_timeout=DRAIN_TIMEOUT,
+            repeatable=True,
+        )
+
     def reassignments(self) -> schemas.ReassignmentList:
         """The requests that are kept, newest first, and all that Kafka is busy with, also what other tools began."""
         return self._transport.ask(schemas.ReassignmentList, "GET", _PATH, extra_timeout=DRAIN_TIMEOUT)

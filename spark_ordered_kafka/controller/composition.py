@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from spark_ordered_kafka.controller.autoscale.autoscaler import Autoscaler, RequestChange
+from spark_ordered_kafka.controller.automation.requests import SendRequest
+from spark_ordered_kafka.controller.autoscale.autoscaler import Autoscaler
 from spark_ordered_kafka.controller.autoscale.figures import AutoscaleFigures
 from spark_ordered_kafka.controller.autoscale.sampling import Sampler
+from spark_ordered_kafka.controller.healing.figures import HealingFigures
+from spark_ordered_kafka.controller.healing.healer import Healer
+from spark_ordered_kafka.controller.healing.planning import HealingPlans
+from spark_ordered_kafka.controller.healing.sampling import Sampler as HealingSampler
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
+from spark_ordered_kafka.controller.monitoring.webhook import Webhook
 from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.reassign.execution.executor import Executor
 from spark_ordered_kafka.controller.reassign.execution.leader_term import LeaderTerm
@@ -21,6 +27,7 @@ from spark_ordered_kafka.controller.reassign.log_dirs.moves import LogDirMoves
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import ReplicaSelection
 from spark_ordered_kafka.controller.reassign.log_dirs.replica_status import ReplicaLags
 from spark_ordered_kafka.controller.reassign.log_dirs.service import LogDirService
+from spark_ordered_kafka.controller.reassign.requests.elections import LeaderElections
 from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
 from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries
 from spark_ordered_kafka.controller.reassign.requests.replication import ReplicationFactors
@@ -28,6 +35,7 @@ from spark_ordered_kafka.controller.reassign.requests.service import Reassignmen
 from spark_ordered_kafka.controller.reassign.throttle.manager import Throttles
 from spark_ordered_kafka.controller.settings import ControllerSettings
 from spark_ordered_kafka.controller.state.autoscale import AutoscaleStore
+from spark_ordered_kafka.controller.state.healing import HealingStore
 from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.reviews import Reviews
@@ -74,9 +82,10 @@ def autoscaler(
     znodes: Znodes,
     reviews: Reviews,
     audit: AuditLog,
+    webhook: Webhook,
     metrics: Metrics,
     clock: Callable[[], float],
-    request_change: Callable[[], RequestChange | None],
+    send: Callable[[], SendRequest | None],
 ) -> Autoscaler:
     """Automatic partition counts of a process connected to ZooKeeper and Kafka; ``clock`` gives seconds since the epoch."""
     figures = AutoscaleFigures()
@@ -88,9 +97,46 @@ def autoscaler(
         AutoscaleStore(session),
         reviews,
         audit,
+        webhook,
         figures,
         clock,
-        request_change,
+        send,
+    )
+
+
+def healer(
+    settings: ControllerSettings,
+    session: Session,
+    admin: KafkaAdmin,
+    plans: ReassignmentPlans,
+    elections: LeaderElections,
+    reviews: Reviews,
+    audit: AuditLog,
+    webhook: Webhook,
+    metrics: Metrics,
+    clock: Callable[[], float],
+    changing: Callable[[], Iterable[str]],
+    send: Callable[[], SendRequest | None],
+) -> Healer:
+    """Self-healing of a process connected to ZooKeeper and Kafka; ``clock`` gives seconds since the epoch.
+
+    ``changing`` gives the topics whose partition count is being changed.
+    """
+    figures = HealingFigures()
+    metrics.watch(figures)
+    return Healer(
+        settings.healing,
+        HealingSampler(admin, settings.request_timeout, time.monotonic),
+        HealingPlans(settings.healing, plans, elections, admin.brokers),
+        HealingStore(session),
+        ReassignmentStore(session),
+        reviews,
+        audit,
+        webhook,
+        figures,
+        clock,
+        changing,
+        send,
     )
 
 
@@ -103,6 +149,7 @@ class ReplicaServices:
     queries: ReassignmentQueries
     replication: ReplicationFactors
     plans: ReassignmentPlans
+    elections: LeaderElections
     log_dirs: LogDirService
     log_dir_moves: LogDirMoves
     lags: ReplicaLags
@@ -178,6 +225,7 @@ def replica_services(
         plans=ReassignmentPlans(
             admin, znodes, capacities, store, retired_factor=retired_factor, timeout=timeout
         ),
+        elections=LeaderElections(admin, timeout),
         log_dirs=LogDirService(selection, reading),
         log_dir_moves=LogDirMoves(admin, store, znodes, policy, requests, reading, clock, timeout=timeout),
         lags=ReplicaLags(selection, ReplicaEnds(admin.requests, clock, timeout=read_timeout), clock),

@@ -12,12 +12,14 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spark_ordered_kafka.controller.autoscale import configuration as autoscale
+from spark_ordered_kafka.controller.healing import configuration as healing
 from spark_ordered_kafka.controller.settings import (
     AuthenticationSettings,
     AuthorizationSettings,
@@ -25,12 +27,22 @@ from spark_ordered_kafka.controller.settings import (
     ReassignSettings,
     Timing,
     TlsSettings,
+    WebhookSettings,
     ZooKeeperSettings,
     check_review,
 )
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.security import checked
-from spark_ordered_kafka.parsing import KAFKA_PREFIX, check_together, is_http_url, is_loopback, shown, text
+from spark_ordered_kafka.parsing import (
+    HIDDEN,
+    KAFKA_PREFIX,
+    check_together,
+    is_http_url,
+    is_loopback,
+    shown,
+    text,
+    together,
+)
 
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
 
@@ -98,13 +110,18 @@ class _File(BaseModel):
     change_drain_timeout_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 2_000
     change_closing_timeout_ms: _Millis = 30_000
 
+    webhook_url: _Text | None = None
+    webhook_token_file: _Text | None = None
+    webhook_timeout_ms: _Millis = 10_000
+
     reassign_max_moves_per_broker: _Count = 50
     reassign_max_moves: _Count = 500
     reassign_broker_timeout_ms: _Millis = 30_000
     reassign_partitions_status_min_retention_ms: Annotated[int, Field(ge=0, le=2**53)] = 24 * 3600 * 1000
 
 
-KEYS = frozenset(map(_key, _File.model_fields)) | autoscale.KEYS
+_OTHERS = autoscale.KEYS | healing.KEYS
+KEYS = frozenset(map(_key, _File.model_fields)) | _OTHERS
 """Every key except those below ``kafka.``."""
 
 
@@ -142,13 +159,20 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
     given = {
         name: value
         for name, value in entries.items()
-        if not name.startswith(KAFKA_PREFIX) and name not in autoscale.KEYS
+        if not name.startswith(KAFKA_PREFIX) and name not in _OTHERS
     }
     try:
         file = _File.model_validate(given)
     except ValidationError as error:
         raise _explained(error) from error
     tls = _tls(file)
+    own = together(
+        {
+            "autoscale": partial(autoscale.autoscale_settings, entries),
+            "healing": partial(healing.healing_rules, entries),
+            "webhook": partial(_webhook, file),
+        }
+    )
     settings = ControllerSettings(
         kafka=kafka,
         zookeeper=_zookeeper(file),
@@ -182,7 +206,7 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
             broker_timeout=file.reassign_broker_timeout_ms / 1000,
             status_retention=file.reassign_partitions_status_min_retention_ms / 1000,
         ),
-        autoscale=autoscale.autoscale_settings(entries),
+        **own,
     )
     return ControllerConfig(file.host, file.port, file.log_format, file.log_level, settings)
 
@@ -296,6 +320,23 @@ def _authentication(file: _File, tls: TlsSettings | None) -> AuthenticationSetti
     if file.review_required:
         check_review(authentication, tls)
     return authentication
+
+
+def _webhook(file: _File) -> WebhookSettings:
+    url, token_file = file.webhook_url, file.webhook_token_file
+    if url is not None and not is_http_url(url.partition("?")[0]):
+        # Its value stays hidden: in many services whoever has the URL may send to it.
+        raise ConfigError("webhook.url", HIDDEN, "a URL such as https://host/path is needed")
+    if token_file is not None:
+        if url is None:
+            raise ConfigError("webhook.url", None, "webhook.token.file needs it")
+        try:
+            token = Path(token_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError("webhook.token.file", token_file, f"cannot be read: {error}") from error
+        if not token or not token.isprintable():
+            raise ConfigError("webhook.token.file", token_file, "its content must be one line with the token")
+    return WebhookSettings(url, token_file, file.webhook_timeout_ms / 1000)
 
 
 def _url(file: _File, scheme: str, default_host: str) -> str:

@@ -15,13 +15,13 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.access import Access
 from spark_ordered_kafka.controller.access.authenticator import Authenticator
 from spark_ordered_kafka.controller.access.rights import KafkaRights, read_acls
-from spark_ordered_kafka.controller.autoscale.autoscaler import RequestChange
+from spark_ordered_kafka.controller.automation.requests import SendRequest
 from spark_ordered_kafka.controller.change.alteration import TopicAlteration
 from spark_ordered_kafka.controller.change.expansion import Expansion
 from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.change.runner import Runner
 from spark_ordered_kafka.controller.change.service import Changes
-from spark_ordered_kafka.controller.composition import autoscaler, reach_kafka, replica_services
+from spark_ordered_kafka.controller.composition import autoscaler, healer, reach_kafka, replica_services
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.diagnostics import Diagnosis
@@ -29,6 +29,7 @@ from spark_ordered_kafka.controller.monitoring.events import ClusterEvents
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
 from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollector, Sampled
+from spark_ordered_kafka.controller.monitoring.webhook import Webhook
 from spark_ordered_kafka.controller.policy import load_policy
 from spark_ordered_kafka.controller.settings import ControllerSettings, check_review
 from spark_ordered_kafka.controller.shared_query import SharedQuery
@@ -94,6 +95,8 @@ class ControllerService:
         self.metrics = Metrics()
         self.audit = AuditLog(settings.audit_log_file, time.time, self.metrics.count_audit_failure)
         self.observer = ChangeObserver(self.metrics, self.audit)
+        self._webhook = Webhook(settings.webhook, settings.url, time.time)
+        self.metrics.watch(self._webhook)
         self._before = before
         self._before_step = before_step
         self._policy = load_policy(settings.topic_policy_class)
@@ -101,7 +104,7 @@ class ControllerService:
         self.workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="topics")
         self.leader = Leader()
         # Set by the API, through which the controller's own requests go.
-        self.request_change: RequestChange | None = None
+        self.send_own: SendRequest | None = None
         # Held while a topic is taken under management.
         self._registering = threading.Lock()
         self.writer_names = WriterNames(uuid4().hex[:16])
@@ -140,6 +143,7 @@ class ControllerService:
         self._set_up_replicas(znodes, read_timeout)
         self._set_up_background(znodes)
         self._election = Election(self._session, self.id, settings.url, self._stop)
+        self._webhook.start()
         self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
         self._thread.start()
 
@@ -225,6 +229,7 @@ class ControllerService:
         self.reassigner, self.reassignments = services.reassigner, services.reassignments
         self.reassignment_queries, self.replication = services.queries, services.replication
         self.plans, self.log_dirs, self.lags = services.plans, services.log_dirs, services.lags
+        self.elections = services.elections
         self.log_dir_moves = services.log_dir_moves
 
     def _set_up_background(self, znodes: Znodes) -> None:
@@ -246,9 +251,24 @@ class ControllerService:
             znodes,
             self.reviews,
             self.audit,
+            self._webhook,
             self.metrics,
             self._clock,
-            lambda: self.request_change,
+            lambda: self.send_own,
+        )
+        self.healer = healer(
+            settings,
+            self._session,
+            self.admin,
+            self.plans,
+            self.elections,
+            self.reviews,
+            self.audit,
+            self._webhook,
+            self.metrics,
+            self._clock,
+            self.changes.changing,
+            lambda: self.send_own,
         )
         self.drain = Drain(self.admin, self.topics, self._retirement, settings.request_timeout)
         self.leader.watch(self._session.client)
@@ -301,6 +321,7 @@ class ControllerService:
             self._rights.close()
             self._session.close()
             self.admin.close()
+            self._webhook.stop(_STOP_TIMEOUT)
         self.audit.close()
 
     @property
@@ -367,6 +388,7 @@ class ControllerService:
             creations.start()
             self._retirement.start()
             self.autoscaler.start()
+            self.healer.start()
             self._active.set()
             self.leader.announce()
             self.metrics.count_leadership("gained")
@@ -377,10 +399,11 @@ class ControllerService:
         finally:
             self._active.clear()
             jobs = (self.changes, self.deleter, self.releaser, self.reassigner)
-            for part in (self.autoscaler, *jobs):
+            for part in (self.autoscaler, self.healer, *jobs):
                 part.begin_stop()
             self._retirement.stop(_STOP_TIMEOUT)
             self.autoscaler.stop(_STOP_TIMEOUT)
+            self.healer.stop(_STOP_TIMEOUT)
             for job in jobs:
                 job.stop_all(_STOP_TIMEOUT)
             self._await_registration()

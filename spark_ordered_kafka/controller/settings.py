@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
+from spark_ordered_kafka.controller.healing.rules import Rules as HealingRules
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.extras import command, missing
 from spark_ordered_kafka.parsing import check_together
@@ -141,6 +142,18 @@ class ReassignSettings:
 
 
 @dataclass(frozen=True)
+class WebhookSettings:
+    """Where documents about findings, proposals and outcomes go; None: nowhere. ``url`` may hold a secret.
+
+    ``token_file`` holds a bearer token, and ``timeout`` (seconds) is for each attempt.
+    """
+
+    url: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+    timeout: float = 10.0
+
+
+@dataclass(frozen=True)
 class ControllerSettings:
     """``url`` is the address for clients; ``allowed_hosts``: other host names of the controller, besides those of loopback.
     Times in seconds.
@@ -172,6 +185,8 @@ class ControllerSettings:
     audit_log_file: str | None = None
     reassign: ReassignSettings = ReassignSettings()
     autoscale: AutoscaleSettings = field(default_factory=AutoscaleSettings)
+    healing: HealingRules = field(default_factory=HealingRules)
+    webhook: WebhookSettings = WebhookSettings()
 
     @property
     def bootstrap_servers(self) -> str:

@@ -67,6 +67,8 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("GET", "/v1/topics/{topic}/foreign-producers"): lambda c: c.foreign_producers("t"),
     ("GET", "/v1/brokers"): lambda c: c.brokers(),
     ("GET", "/v1/autoscale"): lambda c: c.autoscale(),
+    ("GET", "/v1/healing"): lambda c: c.healing(),
+    ("POST", "/v1/leader-elections"): lambda c: c.elect_leaders(schemas.LeaderElectionRequest()),
     ("PUT", "/v1/brokers/{broker}/guard-rails"): lambda c: c.set_guard_rails(
         7, schemas.GuardRailsRequest(max_partitions=None)
     ),

@@ -57,6 +57,8 @@ CHECK: dict[str, Any] = {"positions": [{"partition": 0, "offset": 0, "leader_epo
 ROWS: dict[str, Any] = {"partitions": [{"topic": "{t}", "partition": 0, "replicas": [1]}]}
 MOVES, VERIFY = "/v1/reassignments", "/v1/reassignments/verify"
 PLAN = "/v1/reassignments/plan"
+ELECTIONS = "/v1/leader-elections"
+ELECTED: dict[str, Any] = {"partitions": [{"topic": "{t}", "partition": 0}]}
 EMPTYING: dict[str, Any] = {"goal": "empty_log_dirs", "brokers": [1], "log_dirs": ["/nowhere"]}
 NAME: dict[str, Any] = {"topic": "{t}", "writer": "w", "nonce": "n"}
 
@@ -172,6 +174,14 @@ WRONG: list[Case] = [
     ),
 ]
 WRONG += [
+    *of_type("POST", ELECTIONS, {}, "partitions", *NOT_LIST[1:], [], [1], [None]),
+    *of_type("POST", ELECTIONS, ELECTED, "partitions.0.topic", *NOT_TEXT),
+    *of_type("POST", ELECTIONS, ELECTED, "partitions.0.partition", *NOT_NUMBER, None, INT32, HUGE),
+    *of_type("POST", ELECTIONS, {}, "validate_only", *NOT_FLAG),
+    *of_type(
+        "POST", PLAN, {"goal": "balance"}, "also", *NOT_LIST[1:], [], [1], ["drain"], ["leaders", "leaders"]
+    ),
+    *of_type("POST", PLAN, {"goal": "leaders"}, "also", ["racks"], ["leaders"]),
     *of_type("POST", PLAN, {}, "goal", *NOT_TEXT, "", "nothing", "DRAIN"),
     *of_type("POST", PLAN, {"goal": "drain"}, "brokers", *NOT_LIST, [], ["1"], [1], [9], [INT32], [1, 1]),
     *of_type("POST", PLAN, {"goal": "spread"}, "brokers", None, [], [9], [-1]),

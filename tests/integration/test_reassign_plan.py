@@ -265,7 +265,7 @@ def test_a_limit_that_a_plan_would_break_is_told(planning: Planning) -> None:
         (("--balance", "--topics", "missing"), 1, "topics has the value missing, which does not exist"),
         (("--empty-log-dir", "1:/nowhere"), 1, "LOG_DIR_NOT_FOUND: log_dirs has the value '/nowhere': broker 1 has "),
         ((), 2, "the goal is missing: give one of --drain, --spread-onto"),
-        (("--drain", "1", "--balance"), 2, "give one of --drain"),
+        (("--drain", "1", "--spread-onto", "2"), 2, "the goal has the value '--drain and --spread-onto': give one of them"),
         (("--drain", "x"), 2, "--drain has the value 'x': whole numbers"),
         (("--drain", ""), 2, "--drain has the value '': name the id of one broker"),
         (("--spread-onto", "3", "--brokers", "1"), 2, "--brokers has the value '1': it goes with --balance"),

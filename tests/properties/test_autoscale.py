@@ -9,6 +9,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_ordered_kafka.controller.automation.rules import DAY, QuietHours
 from spark_ordered_kafka.controller.autoscale.load import (
     GroupLoad,
     HotKey,
@@ -17,7 +18,7 @@ from spark_ordered_kafka.controller.autoscale.load import (
     predicted,
 )
 from spark_ordered_kafka.controller.autoscale.policy import Decision, State, decide
-from spark_ordered_kafka.controller.autoscale.rules import DAY, QuietHours, Rules
+from spark_ordered_kafka.controller.autoscale.rules import Rules
 from spark_ordered_kafka.ordering.linear import bucket
 
 INTERVAL = 600.0

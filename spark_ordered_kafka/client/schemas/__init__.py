@@ -64,6 +64,11 @@ from spark_ordered_kafka.client.schemas.diagnostics import (
     ForeignProducerView,
     ZooKeeperServer,
 )
+from spark_ordered_kafka.client.schemas.elections import (
+    ElectionPartition,
+    LeaderElectionRequest,
+    LeaderElectionResult,
+)
 from spark_ordered_kafka.client.schemas.events import ReassignmentsEvent, TopicsEvent
 from spark_ordered_kafka.client.schemas.groups import (
     GroupList,
@@ -73,6 +78,14 @@ from spark_ordered_kafka.client.schemas.groups import (
     PartitionPosition,
     RequiredPosition,
     TopicPositions,
+)
+from spark_ordered_kafka.client.schemas.healing import (
+    HealingBroker,
+    HealingDecision,
+    HealingDirectory,
+    HealingFinding,
+    HealingProposal,
+    HealingView,
 )
 from spark_ordered_kafka.client.schemas.layouts import (
     LeaderEpochsView,
@@ -174,6 +187,7 @@ __all__ = [
     "DeletedRecords",
     "Diagnostics",
     "EarlierLayout",
+    "ElectionPartition",
     "FinishedChangeView",
     "ForeignProducerView",
     "ForeignProducers",
@@ -184,11 +198,19 @@ __all__ = [
     "GroupSummary",
     "GuardRailsRequest",
     "HashName",
+    "HealingBroker",
+    "HealingDecision",
+    "HealingDirectory",
+    "HealingFinding",
+    "HealingProposal",
+    "HealingView",
     "KafkaPartitionView",
     "KafkaTopicList",
     "KafkaTopicView",
     "LayoutHistoryView",
     "LayoutView",
+    "LeaderElectionRequest",
+    "LeaderElectionResult",
     "LeaderEpochsView",
     "LogDirList",
     "LogDirReplica",

@@ -22,8 +22,17 @@ Rate = Annotated[Int64, Field(ge=1)]
 """Bytes per second."""
 ReassignmentState = Literal["running", "cancelling", "done", "failed", "cancelled"]
 PlanGoal = Literal[
-    "drain", "spread", "balance", "racks", "replication_factor", "empty_log_dirs", "balance_log_dirs"
+    "drain",
+    "spread",
+    "balance",
+    "racks",
+    "replication_factor",
+    "empty_log_dirs",
+    "balance_log_dirs",
+    "leaders",
+    "replace_replicas",
 ]
+FurtherPlanGoal = Literal["racks", "balance", "leaders"]
 VerifiedStatus = Literal["completed", "in_progress", "differs", "unknown"]
 
 
@@ -178,6 +187,9 @@ class ReassignmentPlanRequest(Request):
     leaders and bytes over all brokers (or ``brokers``). ``racks``: repair partitions whose replicas share a rack needlessly.
     ``replication_factor``: give partitions ``replication_factor`` replicas. ``empty_log_dirs``: move everything out of
     ``log_dirs`` of the broker in ``brokers``. ``balance_log_dirs``: even out the bytes of the log directories of ``brokers``.
+    ``leaders``: even out preferred leaders over all brokers (or ``brokers``), without moving a replica. ``replace_replicas``:
+    move to other brokers what ``brokers`` have in no online log directory, as when one has failed.
+    ``also``: goals that the same plan is to reach afterwards, in the order racks, balance, leaders.
     ``topics``: look at these alone; None: at all.
     """
 
@@ -186,6 +198,7 @@ class ReassignmentPlanRequest(Request):
     topics: Many[str] | None = None
     replication_factor: Int32 | None = None
     log_dirs: Many[str] | None = None
+    also: Many[FurtherPlanGoal] | None = None
 
 
 class BrokerLoad(Answer):

@@ -22,6 +22,7 @@ from spark_ordered_kafka.controller.api.routes import (
     deletions,
     events,
     groups,
+    healing,
     health,
     identity,
     layouts,
@@ -66,6 +67,7 @@ def create_app(service: ControllerService) -> FastAPI:
         events,
         web_page,
         autoscale,
+        healing,
     ):
         routes.add_routes(app, service)
     settings = service.settings

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.automation.background import Background
+from spark_ordered_kafka.controller.automation.requests import OwnRequest, SendRequest, review_state
 from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
 from spark_ordered_kafka.controller.autoscale.figures import AutoscaleFigures
 from spark_ordered_kafka.controller.autoscale.load import Observation, utilizations
@@ -17,13 +18,14 @@ from spark_ordered_kafka.controller.autoscale.records import observation_view, r
 from spark_ordered_kafka.controller.autoscale.rules import Rules
 from spark_ordered_kafka.controller.autoscale.sampling import Sample, Sampler, group_load, write_rates
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
+from spark_ordered_kafka.controller.monitoring.webhook import Webhook
 from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord, AutoscaleStore, DecisionEntry
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.reviews import Reviews
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError
-from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.updates import updated
 
 PRINCIPAL = "User:autoscale"
@@ -31,18 +33,7 @@ PRINCIPAL = "User:autoscale"
 
 _log = logging.getLogger(__name__)
 _KEPT = 20
-
-
-@dataclass(frozen=True)
-class Requested:
-    """What became of a request for a change: ``review_id`` where it waits for a second principal, ``error`` if it was refused."""
-
-    review_id: int | None = None
-    error: str | None = None
-
-
-RequestChange = Callable[[str, int, str], Requested]
-"""Requests a partition count for a topic, with a reason, through the API."""
+_TIMEOUT_MS = 10_000
 
 
 @dataclass
@@ -61,7 +52,7 @@ class Autoscaler:
     """Runs in a thread between :meth:`start` and :meth:`stop`.
 
     ``clock`` gives seconds since the epoch. Cool-down and budget are kept in ZooKeeper, so they hold across controllers;
-    the times that a load must last begin anew. ``request_change`` is None until the API has started; what is due waits for it.
+    the times that a load must last begin anew. ``send`` gives None until the API has started; what is due waits for it.
     """
 
     def __init__(
@@ -72,9 +63,10 @@ class Autoscaler:
         store: AutoscaleStore,
         reviews: Reviews,
         audit: AuditLog,
+        webhook: Webhook,
         figures: AutoscaleFigures,
         clock: Callable[[], float],
-        request_change: Callable[[], RequestChange | None],
+        send: Callable[[], SendRequest | None],
     ) -> None:
         self._settings = settings
         self._sampler = sampler
@@ -82,39 +74,32 @@ class Autoscaler:
         self._store = store
         self._reviews = reviews
         self._audit = audit
+        self._webhook = webhook
         self._figures = figures
         self._clock = clock
-        self._request_change = request_change
+        self._send = send
         self._lock = threading.Lock()  # guards _topics against view()
         self._topics: dict[str, _Topic] = {}
         self._sample: Sample | None = None
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._complaints: dict[str, str] = {}
+        self._background = Background(
+            "autoscale", "automatic partition counts", settings.interval, self._decide_all
+        )
 
     def start(self) -> None:
         """Observe every ``interval`` seconds, if any topic is to be observed."""
-        self._stop, self._sample = threading.Event(), None
+        self._sample = None
         with self._lock:
             self._topics = {}
         if self._settings.enabled:
-            self._thread = threading.Thread(
-                target=self._run, args=(self._stop,), name="autoscale", daemon=True
-            )
-            self._thread.start()
+            self._background.start()
 
     def begin_stop(self) -> None:
         """Begin no further decision."""
-        self._stop.set()
+        self._background.begin_stop()
 
     def stop(self, timeout: float) -> None:
         """Stop between two topics; waits at most ``timeout`` seconds for that."""
-        self._stop.set()
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join(timeout)
-            if thread.is_alive():
-                _log.warning("automatic partition counts did not stop within %g s", timeout)
+        self._background.stop(timeout)
         self._figures.clear()
 
     def view(self) -> schemas.AutoscaleList:
@@ -158,23 +143,6 @@ class Autoscaler:
 
     # -- the thread ---------------------------------------------------------------------------------------------
 
-    def _run(self, stop: threading.Event) -> None:
-        pause = 0.0
-        while not stop.wait(pause):
-            began = time.monotonic()
-            try:
-                self._decide_all(stop)
-            except DeposedError:
-                _log.info("not the controller any more: partition counts are left to the next one")
-                return
-            except OrderedKafkaError as error:
-                self._complain("", f"the load cannot be observed: {error}")
-            except Exception:  # noqa: BLE001 - a bug, and the next sample may be another one
-                _log.exception("the load could not be observed")
-            else:
-                self._complaints.pop("", None)
-            pause = max(0.0, self._settings.interval - (time.monotonic() - began))
-
     def _decide_all(self, stop: threading.Event) -> None:
         records = self._managed()
         self._load_records(records)
@@ -193,11 +161,11 @@ class Autoscaler:
             except DeposedError:
                 raise
             except OrderedKafkaError as error:
-                self._complain(topic, f"topic {topic}: no decision: {error}")
+                self._background.complain(topic, f"topic {topic}: no decision: {error}")
             except Exception:  # noqa: BLE001 - a bug, and the other topics must not suffer from it
                 _log.exception("topic %s: the decision failed", topic)
             else:
-                self._complaints.pop(topic, None)
+                self._background.settle(topic)
 
     def _managed(self) -> dict[str, TopicRecord]:
         found = {}
@@ -205,7 +173,7 @@ class Autoscaler:
             try:
                 record = self._znodes.topic(topic)
             except UnreadableRecordError as error:
-                self._complain(topic, f"topic {topic}: no decision: {error}")
+                self._background.complain(topic, f"topic {topic}: no decision: {error}")
                 continue
             if record is not None and record.deleting_since is None and not record.is_newer:
                 found[topic] = record
@@ -241,9 +209,9 @@ class Autoscaler:
         with self._lock:
             known.state, known.observation, known.observed_at = state, seen, now
         self._figures.observed(topic, rules.mode, seen.count, decision.target)
-        request_change = self._request_change()
-        if decision.due and rules.mode == "act" and request_change is not None:
-            self._act(topic, known, seen.count, decision, now, request_change)
+        send = self._send()
+        if decision.due and rules.mode == "act" and send is not None:
+            self._act(topic, known, seen.count, decision, now, send)
         else:
             outcome = "none" if decision.action == "none" else "held" if decision.held_by else "proposed"
             self._note(topic, known, _entry(decision, seen.count, now, outcome))
@@ -262,7 +230,7 @@ class Autoscaler:
         if rates is None:
             return None
         loads = {group: group_load(before, after, topic, group, count) for group in rules.groups}
-        under_way, decided_at = self._waiting(kept)
+        under_way, decided_at = review_state(self._reviews, kept.review_id)
         if record.change is not None:
             under_way = f"change {record.change.id} is in progress"
         ended = None if record.last_change is None else record.last_change.finished_at
@@ -275,18 +243,6 @@ class Autoscaler:
             under_way=under_way,
             last_change=max(filter(None, (ended, decided_at)), default=None),
         )
-
-    def _waiting(self, kept: AutoscaleRecord) -> tuple[str | None, float | None]:
-        """What the last review waits for, None: it does not wait; and when it was decided."""
-        if kept.review_id is None:
-            return None, None
-        try:
-            review, status = self._reviews.get(kept.review_id)
-        except RequestError:
-            return None, None  # decided long ago, and deleted since
-        if status in ("pending", "approved"):
-            return f"review {kept.review_id} waits for a second principal", None
-        return None, review.expires_at if status == "expired" else review.decided_at
 
     def _with_hot_key(self, topic: str, rules: Rules, seen: Observation, sample: Sample) -> Observation:
         parts = utilizations(seen, rules)
@@ -301,12 +257,13 @@ class Autoscaler:
         count: int,
         decision: Decision,
         now: float,
-        request_change: RequestChange,
+        send: SendRequest,
     ) -> None:
         known.state = known.state.changed(now, count, decision.target)
         # Before the request: if this process ends now, the next controller counts the change.
         self._write(topic, known, updated(known.record, review_id=None))
-        answer = request_change(topic, decision.target, decision.reason)
+        body = {"topics": [{"topic": topic, "partition_count": decision.target}], "timeout_ms": _TIMEOUT_MS}
+        answer = send(OwnRequest(PRINCIPAL, "/v1/partition-counts", body, decision.reason))
         reason = decision.reason if answer.error is None else f"{decision.reason}; {answer.error}"
         if answer.error is not None:
             _log.warning(
@@ -331,7 +288,9 @@ class Autoscaler:
             decisions = (entry, *known.record.decisions)[:_KEPT]
             self._write(topic, known, updated(known.record, decisions=decisions))
             self._figures.decided(topic, entry.action, entry.held_by or entry.outcome)
-            self._audit.add("autoscale", {"topic": topic, **entry.model_dump(exclude={"at"})})
+            fields = {"topic": topic, **entry.model_dump(exclude={"at"})}
+            self._audit.add("autoscale", fields)
+            self._webhook.send("autoscale", "decision", fields)
         with self._lock:
             known.decision = entry
 
@@ -340,12 +299,6 @@ class Autoscaler:
         self._store.write(topic, new)
         with self._lock:
             known.record = new
-
-    def _complain(self, topic: str, message: str) -> None:
-        """Log an error once, not at every sample."""
-        if self._complaints.get(topic) != message:
-            _log.warning("%s", message)
-            self._complaints[topic] = message
 
 
 def _entry(decision: Decision, count: int, now: float, outcome: str) -> DecisionEntry:

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spark_ordered_kafka.controller.autoscale.rules import PREFIX, Mode, QuietHours, Rules, check
-from spark_ordered_kafka.errors import ConfigError, ConfigErrors
+from spark_ordered_kafka.controller.automation.configuration import explained, key
+from spark_ordered_kafka.controller.automation.rules import Mode, QuietHours
+from spark_ordered_kafka.controller.autoscale.rules import PREFIX, Rules, check
+from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.parsing import is_topic_name, together
 
 TOPICS = f"{PREFIX}topics"
@@ -23,14 +25,10 @@ _Part = Annotated[float, Field(gt=0.0, le=1.0)]
 _Count = Annotated[int, Field(ge=1, le=10_000)]
 
 
-def _key(attribute: str) -> str:
-    return attribute.replace("_", ".")
-
-
 class _Given(BaseModel):
     """Every key that the whole cluster and a topic have, without ``autoscale.``."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=_key)
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=key)
 
     mode: Mode = "off"
     target_bytes_per_second: _Rate = 10_000_000
@@ -48,7 +46,7 @@ class _Given(BaseModel):
     catch_up_ms: Annotated[int, Field(ge=1000, le=7 * 24 * 3600 * 1000)] = 600_000
 
 
-_RULES = frozenset(map(_key, _Given.model_fields))
+_RULES = frozenset(map(key, _Given.model_fields))
 KEYS = frozenset({TOPICS, _INTERVAL, *(PREFIX + name for name in _RULES)})
 """All keys."""
 
@@ -119,7 +117,7 @@ def _rules(prefix: str, given: Mapping[str, Any]) -> Rules:
     try:
         parsed = _Given.model_validate(dict(given))
     except ValidationError as error:
-        raise _explained(prefix, error) from error
+        raise explained(prefix, error, "a topic", _RULES) from error
     quiet = f"{prefix}quiet.hours"
     hours = together({text: partial(QuietHours.parse, quiet, text) for text in parsed.quiet_hours})
     rules = Rules(
@@ -140,19 +138,6 @@ def _rules(prefix: str, given: Mapping[str, Any]) -> Rules:
     )
     check(rules, prefix)
     return rules
-
-
-def _explained(prefix: str, error: ValidationError) -> ConfigError:
-    found = []
-    for one in error.errors(include_url=False):
-        name = prefix + str(one["loc"][0])
-        if one["type"] == "extra_forbidden":
-            found.append(
-                ConfigError(f"unknown key {name}", one["input"], f"a topic has {', '.join(sorted(_RULES))}")
-            )
-        else:
-            found.append(ConfigError(name, one["input"], one["msg"]))
-    return found[0] if len(found) == 1 else ConfigErrors(tuple(found))
 
 
 def _flat(prefix: str, table: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from spark_ordered_kafka.controller.automation.rules import DAY, cooldown_reason, in_last_day
 from spark_ordered_kafka.controller.autoscale.load import (
     GroupLoad,
     Observation,
@@ -13,7 +14,7 @@ from spark_ordered_kafka.controller.autoscale.load import (
     predicted,
     utilizations,
 )
-from spark_ordered_kafka.controller.autoscale.rules import DAY, Rules
+from spark_ordered_kafka.controller.autoscale.rules import Rules
 
 Action = Literal["none", "grow", "shrink"]
 HeldBy = Literal["bounds", "cooldown", "budget", "quiet_hours", "unsplittable_key", "under_way", "members"]
@@ -243,12 +244,12 @@ def _held(rules: Rules, seen: Observation, state: State, wanted: Decision, now: 
     if seen.under_way is not None:
         return held("under_way", seen.under_way)
     latest = max([change.at for change in state.changes] + [seen.last_change or 0.0])
-    if now - latest < rules.cooldown:
-        left = _seconds(latest + rules.cooldown - now)
-        return held("cooldown", f"the last change was {_seconds(now - latest)} ago, {left} are left")
+    cooling = cooldown_reason(latest, rules.cooldown, now)
+    if cooling is not None:
+        return held("cooldown", cooling)
     if rules.is_quiet(now):
         return held("quiet_hours", "these are quiet hours")
-    if len(state.changes) >= rules.changes_per_day:
+    if in_last_day([change.at for change in state.changes], now) >= rules.changes_per_day:
         return held(
             "budget", f"changes.per.day = {rules.changes_per_day} were requested in the last 24 hours"
         )

@@ -33,6 +33,11 @@ class Jobs:
             entry = self._entries.get(topic)
         return entry[0] if entry is not None and change_id in (None, entry[0].change.id) else None
 
+    def topics(self) -> list[str]:
+        """Those with a job."""
+        with self._lock:
+            return list(self._entries)
+
     def run(self, change: Change, topic_id: str) -> Job:
         """Start the change's job, or return the one that has started."""
         with self._lock:

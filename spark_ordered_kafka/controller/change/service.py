@@ -142,6 +142,10 @@ class Changes:
         job = self._jobs.find(change.topic, change.id)
         return change if job is None else job.change
 
+    def changing(self) -> list[str]:
+        """Topics with a change that this process carries out."""
+        return self._jobs.topics()
+
     def cancel(self, topic: str) -> schemas.TopicResult:
         """Request that the change in progress is rolled back.
 

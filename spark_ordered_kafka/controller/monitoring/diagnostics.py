@@ -26,7 +26,7 @@ _LIBRARIES = ("confluent-kafka", "kafka-python", "kazoo", "fastapi", "uvicorn")
 _PATIENCE = 3.0
 ZNODES = {
     ROOT: {
-        "controller", "controller_epoch", "election", "topics", "admin", "autoscale", "brokers", "reviews", "protected",
+        "controller", "controller_epoch", "election", "topics", "admin", "autoscale", "brokers", "healing", "reviews", "protected",
     },
     f"{ROOT}/admin": {
         "create_topics", "delete_topics", "release_topics", "reassign_partitions", "reassign_partitions_status",
@@ -116,6 +116,7 @@ def shared_settings(settings: ControllerSettings) -> dict[str, str]:
         "reassign.max.moves": settings.reassign.max_moves,
         "reassign.broker.timeout.ms": round(1000 * settings.reassign.broker_timeout),
         "autoscale": _digest([repr(settings.autoscale)]),
+        "healing": _digest([repr(settings.healing)]),
     }
     return {name: "none" if value is None else str(value) for name, value in values.items()}
 

@@ -20,7 +20,7 @@ from spark_ordered_kafka.controller.api.http.thread_pools import AUDIT
 from spark_ordered_kafka.controller.api.middleware.admission import WITHOUT_RIGHTS
 from spark_ordered_kafka.controller.api.middleware.mutations import Mutation
 from spark_ordered_kafka.controller.api.middleware.outcomes import Outcome
-from spark_ordered_kafka.controller.api.middleware.own_requests import partition_count_requests
+from spark_ordered_kafka.controller.api.middleware.own_requests import own_requests
 from spark_ordered_kafka.controller.api.middleware.replay import Replay
 from spark_ordered_kafka.controller.api.middleware.review_subject import check_unchanged, topic_hashes
 from spark_ordered_kafka.controller.service import ControllerService
@@ -70,7 +70,7 @@ class Governance:
         self._app = app
         self._service = service
         self._replay = Replay(fastapi)
-        service.request_change = partition_count_requests(self, self._replay, time.time)
+        service.send_own = own_requests(self, self._replay, time.time)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Called per request."""

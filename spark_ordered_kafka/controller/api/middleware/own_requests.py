@@ -12,25 +12,23 @@ from starlette.types import ASGIApp
 
 from spark_ordered_kafka.controller.api.middleware.mutations import MAX_REASON
 from spark_ordered_kafka.controller.api.middleware.replay import Replay
-from spark_ordered_kafka.controller.autoscale.autoscaler import PRINCIPAL, RequestChange, Requested
+from spark_ordered_kafka.controller.automation.requests import OwnRequest, Requested, SendRequest
 from spark_ordered_kafka.controller.state.reviews import ReviewRecord
 
-_METHOD, _PATH = "POST", "/v1/partition-counts"
 _HOST = "127.0.0.1"
-_TIMEOUT_MS = 10_000
 
 
-def partition_count_requests(app: ASGIApp, replay: Replay, now: Callable[[], float]) -> RequestChange:
-    """Sends ``POST /v1/partition-counts`` of :data:`PRINCIPAL` to ``app``, the governance in front of the routes."""
+def own_requests(app: ASGIApp, replay: Replay, now: Callable[[], float]) -> SendRequest:
+    """Sends requests to ``app``, the governance in front of the routes."""
 
-    def request(topic: str, count: int, reason: str) -> Requested:
+    def send(request: OwnRequest) -> Requested:
         record = ReviewRecord(
-            method=_METHOD,
-            path=_PATH,
-            query=urlencode({"reason": reason[:MAX_REASON]}),
-            body=to_json({"topics": [{"topic": topic, "partition_count": count}], "timeout_ms": _TIMEOUT_MS}),
-            reason=reason,
-            principal=PRINCIPAL,
+            method="POST",
+            path=request.path,
+            query=urlencode({"reason": request.reason[:MAX_REASON]}),
+            body=to_json(request.body),
+            reason=request.reason,
+            principal=request.principal,
             host=_HOST,
             requested_at=now(),
         )
@@ -39,7 +37,7 @@ def partition_count_requests(app: ASGIApp, replay: Replay, now: Callable[[], flo
         outcome = asyncio.run(replay.ask(app, replay.mutation(record), state))
         parsed = outcome.parsed
         if isinstance(parsed, dict) and parsed.get("review_id") is not None:
-            return Requested(review_id=int(parsed["review_id"]))
-        return Requested(error=str(outcome.error()) if outcome.refused else None)
+            return Requested(review_id=int(parsed["review_id"]), answer=parsed)
+        return Requested(error=str(outcome.error()) if outcome.refused else None, answer=parsed)
 
-    return request
+    return send

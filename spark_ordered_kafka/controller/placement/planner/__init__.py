@@ -4,6 +4,7 @@ from spark_ordered_kafka.controller.placement.planner.plans import plan
 from spark_ordered_kafka.controller.placement.planner.values import (
     Broker,
     Change,
+    FurtherGoal,
     Goal,
     GoalKind,
     Load,
@@ -16,6 +17,7 @@ from spark_ordered_kafka.controller.placement.planner.values import (
 __all__ = [
     "Broker",
     "Change",
+    "FurtherGoal",
     "Goal",
     "GoalKind",
     "Load",

@@ -18,8 +18,15 @@ _NEEDED: Final[dict[GoalKind, tuple[str, ...]]] = {
     "replication_factor": ("replication_factor",),
     "empty_log_dirs": ("brokers", "log_dirs"),
     "balance_log_dirs": ("brokers",),
+    "leaders": (),
+    "replace_replicas": ("brokers",),
 }
-_ALLOWED: Final[dict[GoalKind, tuple[str, ...]]] = {**_NEEDED, "balance": ("brokers",)}
+_ALLOWED: Final[dict[GoalKind, tuple[str, ...]]] = {
+    **_NEEDED,
+    "balance": ("brokers",),
+    "leaders": ("brokers",),
+}
+_OF_LOG_DIRS: Final = ("empty_log_dirs", "balance_log_dirs")
 _FIELDS = ("brokers", "replication_factor", "log_dirs")
 
 
@@ -32,7 +39,13 @@ def check_fields(goal: Goal) -> None:
         if value is not None and field not in _ALLOWED[goal.kind]:
             used = ", ".join((*_ALLOWED[goal.kind], "topics"))
             raise _refused(f"{field} has the value {_value(value)}: the goal {goal.kind} uses {used} alone")
-    for field in ("brokers", "topics", "log_dirs"):
+    if goal.also is not None and goal.kind in _OF_LOG_DIRS:
+        raise _refused(
+            f"also has the value {_value(goal.also)}: the goal {goal.kind} moves replicas within a broker, and goes with no other"
+        )
+    if goal.kind in (goal.also or ()):
+        raise _refused(f"also has the value {goal.kind!r}, which is the goal already: name others alone")
+    for field in ("brokers", "topics", "log_dirs", "also"):
         values = getattr(goal, field)
         if values is None:
             continue
@@ -49,20 +62,23 @@ def check(goal: Goal, snapshot: Snapshot) -> None:
     brokers = {broker.id: broker for broker in snapshot.brokers}
     _check_brokers(goal, brokers)
     alive = [broker for broker in snapshot.brokers if broker.alive]
-    if goal.kind == "drain" and all(broker.id in (goal.brokers or ()) for broker in alive):
+    if goal.kind in ("drain", "replace_replicas") and all(
+        broker.id in (goal.brokers or ()) for broker in alive
+    ):
         raise _refused(
             f"brokers has the value {_value(goal.brokers or ())}: no other broker is up that could take the replicas"
         )
-    if goal.kind == "racks":
+    if "racks" in (goal.kind, *(goal.also or ())):
+        field = "goal" if goal.kind == "racks" else "also"
         without = [broker.id for broker in alive if broker.rack is None]
         if without:
             raise _refused(
-                f"goal has the value 'racks': every broker must have one (broker.rack), but {_value(without)} "
+                f"{field} has the value 'racks': every broker must have one (broker.rack), but {_value(without)} "
                 f"{'has' if len(without) == 1 else 'have'} none"
             )
     if goal.replication_factor is not None:
         check_factor(goal.replication_factor, len(alive))
-    if goal.kind in ("empty_log_dirs", "balance_log_dirs"):
+    if goal.kind in (*_OF_LOG_DIRS, "replace_replicas"):
         _check_log_dirs(goal, [brokers[broker] for broker in goal.brokers or ()])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from spark_ordered_kafka.controller.placement.planner.leader_rates import even_out_rates
 from spark_ordered_kafka.controller.placement.planner.leaders import level_leaders
 from spark_ordered_kafka.controller.placement.planner.leveling import level
 from spark_ordered_kafka.controller.placement.planner.needs import place
@@ -14,22 +15,43 @@ from spark_ordered_kafka.controller.placement.planner.table import Table
 
 def drain(table: Table, drained: Collection[int]) -> list[str]:
     """Move all replicas off ``drained``, and no others. Returns warnings; raises RequestError as :func:`place`."""
-    targets = [broker for broker in table.alive if broker not in drained]
-    racks = {table.rack[broker] for broker in targets}
-    needs: dict[int, list[int]] = {}
-    fewer = 0
+    needs = {
+        partition: going
+        for partition in table.movable
+        if (going := [broker for broker in table.replicas[partition] if broker in drained])
+    }
+    return _move_off(table, drained, needs, "draining broker")
+
+
+def replace_replicas(table: Table, brokers: Collection[int]) -> list[str]:
+    """Move replicas that are in no online log directory of ``brokers`` to other brokers.
+
+    Partitions whose replicas on another of ``brokers`` are in an online one keep those. Returns warnings; raises RequestError
+    as :func:`place`.
+    """
+    needs = {}
     for partition in table.movable:
-        replicas = table.replicas[partition]
-        going = [broker for broker in replicas if broker in drained]
+        one = table.of(partition)
+        lost = {b for b in brokers if one.log_dirs and table.ids[b] in one.replicas}
+        going = [b for b in table.replicas[partition] if b in lost and one.log_dir_on(table.ids[b]) is None]
         if going:
             needs[partition] = going
-            kept = {table.rack[broker] for broker in replicas if broker not in drained}
-            possible = len(kept) + min(len(going), len(racks - kept))
-            if possible < table.floor[partition]:
-                fewer += 1
-                table.floor[partition] = possible
-    shown = _shown(table, drained)
-    place(table, needs, targets, f"draining broker {shown}")
+    return _move_off(table, brokers, needs, "replacing replicas of broker")
+
+
+def _move_off(table: Table, brokers: Collection[int], needs: dict[int, list[int]], what: str) -> list[str]:
+    """Move replicas from ``brokers`` as ``needs`` says, to all others."""
+    targets = [broker for broker in table.alive if broker not in brokers]
+    racks = {table.rack[broker] for broker in targets}
+    fewer = 0
+    for partition, going in needs.items():
+        kept = {table.rack[broker] for broker in table.replicas[partition] if broker not in going}
+        possible = len(kept) + min(len(going), len(racks - kept))
+        if possible < table.floor[partition]:
+            fewer += 1
+            table.floor[partition] = possible
+    shown = _shown(table, brokers)
+    place(table, needs, targets, f"{what} {shown}")
     _level_new_leaders(table, targets)
     return (
         [f"partitions that come on fewer racks, since without broker {shown} there are not enough: {fewer}"]
@@ -38,9 +60,9 @@ def drain(table: Table, drained: Collection[int]) -> list[str]:
     )
 
 
-def repair_racks(table: Table) -> list[str]:
-    """Move replicas that share a rack to racks where their partition has none, and only as many as needed."""
-    racks = {table.rack[broker] for broker in table.alive}
+def repair_racks(table: Table, brokers: Collection[int]) -> list[str]:
+    """Move replicas that share a rack to racks of ``brokers`` where their partition has none, and only as many as needed."""
+    racks = {table.rack[broker] for broker in brokers}
     needs: dict[int, list[int]] = {}
     for partition in table.movable:
         spare = _on_shared_racks(table, partition)
@@ -50,8 +72,8 @@ def repair_racks(table: Table) -> list[str]:
         if going:
             needs[partition] = going
             table.floor[partition] = there + len(going)
-    place(table, needs, table.alive, "repairing the spread over racks")
-    _level_new_leaders(table, table.alive)
+    place(table, needs, brokers, "repairing the spread over racks")
+    _level_new_leaders(table, brokers)
     return []
 
 
@@ -97,7 +119,13 @@ def balance(table: Table, brokers: Collection[int]) -> list[str]:
         moves = ReplicaMoves(table, pool)
         level(moves, brokers)
         even_out_bytes(moves, brokers)
+    return leaders(table, brokers)
+
+
+def leaders(table: Table, brokers: Collection[int]) -> list[str]:
+    """Even out preferred leaders among ``brokers``, then the bytes per second that are written to them; no replica moves."""
     level_leaders(table, brokers, table.movable)
+    even_out_rates(table, brokers)
     return []
 
 

@@ -47,17 +47,28 @@ def plan(snapshot: Snapshot, goal: Goal) -> Plan:
 
 def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
     named = [table.index[broker] for broker in goal.brokers or ()]
+    warnings: list[str] = []
+    left = table.alive
     if goal.kind == "drain":
-        return goals.drain(table, set(named))
-    if goal.kind == "spread":
-        return goals.spread(table, set(named))
-    if goal.kind == "balance":
-        return goals.balance(table, named or table.alive)
-    if goal.kind == "racks":
-        return goals.repair_racks(table)
-    if goal.replication_factor is not None:
+        left = [broker for broker in left if broker not in named]
+        warnings += goals.drain(table, set(named))
+    elif goal.kind == "replace_replicas":
+        left = [broker for broker in left if broker not in named]
+        warnings += goals.replace_replicas(table, set(named))
+    elif goal.kind == "spread":
+        warnings += goals.spread(table, set(named))
+    elif goal.replication_factor is not None:
         change_factor(table, snapshot, goal.replication_factor)
-    return []
+    wanted = (goal.kind, *(goal.also or ()))
+    if "racks" in wanted:
+        warnings += goals.repair_racks(table, left)
+    # Of the further goals alone: what is named belongs to the first one.
+    among = named if named and goal.kind in ("balance", "leaders") else left
+    if "balance" in wanted:
+        warnings += goals.balance(table, among)
+    elif "leaders" in wanted:
+        warnings += goals.leaders(table, among)
+    return warnings
 
 
 def _plan_log_dirs(snapshot: Snapshot, goal: Goal) -> log_dirs.Placements:

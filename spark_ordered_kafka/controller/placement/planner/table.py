@@ -20,8 +20,8 @@ class Table:
     Attributes:
         ids: broker id by index, ascending; ``index`` the other way round. ``alive`` has the indexes of live brokers.
         rack: rack by broker.
-        partitions: sorted by topic and number. ``replicas``, ``size`` (bytes, 0 where not known), ``floor`` (racks that the
-            partition is to be on at least) belong to them by index.
+        partitions: sorted by topic and number. ``replicas``, ``size`` (bytes, 0 where not known), ``rate`` (bytes per second
+            written), ``floor`` (racks that the partition is to be on at least) belong to them by index.
         room: replicas that a broker may still take; negative where a plan does not fit.
         movable: indexes of partitions that may be planned.
     """
@@ -49,6 +49,7 @@ class Table:
             [self.spread(brokers) for brokers in self.before] if self.racked else [1] * len(self.before)
         )
         self.size = [one.size or 0 for one in self.partitions]
+        self.rate = [one.write_rate for one in self.partitions]
         self.movable = [n for n, one in enumerate(self.partitions) if not one.moving and one.leader >= 0]
 
     def spread(self, brokers: Iterable[int]) -> int:

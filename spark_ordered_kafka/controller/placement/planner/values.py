@@ -9,8 +9,17 @@ from spark_ordered_kafka.controller.placement.guards import UNLIMITED
 from spark_ordered_kafka.kafka.values import LogDir
 
 GoalKind = Literal[
-    "drain", "spread", "balance", "racks", "replication_factor", "empty_log_dirs", "balance_log_dirs"
+    "drain",
+    "spread",
+    "balance",
+    "racks",
+    "replication_factor",
+    "empty_log_dirs",
+    "balance_log_dirs",
+    "leaders",
+    "replace_replicas",
 ]
+FurtherGoal = Literal["racks", "balance", "leaders"]
 Status = Literal["live", "marked", "deleted"]
 
 
@@ -41,6 +50,7 @@ class Partition:
         status: ``marked`` for deletion and ``deleted`` ones are planned apart from ``live`` ones.
         moving: whether it is being reassigned.
         moving_log_dir: brokers where its replica is being moved to another log directory.
+        write_rate: bytes per second that are written to it; 0 where not known.
     """
 
     topic: str
@@ -53,6 +63,7 @@ class Partition:
     status: Status = "live"
     moving: bool = False
     moving_log_dir: tuple[int, ...] = ()
+    write_rate: float = 0.0
 
     @property
     def size(self) -> int | None:
@@ -86,13 +97,17 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A plan's goal, as :class:`~spark_ordered_kafka.client.schemas.ReassignmentPlanRequest` has it."""
+    """A plan's goal, as :class:`~spark_ordered_kafka.client.schemas.ReassignmentPlanRequest` has it.
+
+    ``also``: goals that the plan is to reach after ``kind``, on the brokers that keep their replicas.
+    """
 
     kind: GoalKind
     brokers: tuple[int, ...] | None = None
     topics: tuple[str, ...] | None = None
     replication_factor: int | None = None
     log_dirs: tuple[str, ...] | None = None
+    also: tuple[FurtherGoal, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

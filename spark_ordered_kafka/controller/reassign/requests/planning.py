@@ -58,8 +58,10 @@ class ReassignmentPlans:
         # A plan of a large cluster takes one processor and some hundred megabytes.
         self._planning = threading.Lock()
 
-    def propose(self, request: schemas.ReassignmentPlanRequest) -> schemas.ReassignmentPlan:
-        """The plan for a goal.
+    def propose(
+        self, request: schemas.ReassignmentPlanRequest, write_rates: Mapping[PartitionId, float] | None = None
+    ) -> schemas.ReassignmentPlan:
+        """The plan for a goal. ``write_rates``: bytes per second by partition; without, leaders are evened out by number alone.
 
         Raises:
             RequestError: the goal does not fit the cluster, or GUARD_RAILS: brokers have no capacity for it.
@@ -71,17 +73,20 @@ class ReassignmentPlans:
             topics=None if request.topics is None else tuple(request.topics),
             replication_factor=request.replication_factor,
             log_dirs=None if request.log_dirs is None else tuple(request.log_dirs),
+            also=None if request.also is None else tuple(request.also),
         )
         check_fields(goal)
         if not self._planning.acquire(timeout=self._timeout):
             raise UnavailableError(f"other plans have not been made within {self._timeout:g} s; ask again")
         try:
-            snapshot, warnings = self._snapshot(goal.topics)
+            snapshot, warnings = self._snapshot(goal.topics, write_rates or {})
             return _answer(planner.plan(snapshot, goal), warnings)
         finally:
             self._planning.release()
 
-    def _snapshot(self, topics: Collection[str] | None) -> tuple[planner.Snapshot, list[str]]:
+    def _snapshot(
+        self, topics: Collection[str] | None, rates: Mapping[PartitionId, float]
+    ) -> tuple[planner.Snapshot, list[str]]:
         described = self._admin.describe_topics(None if topics is None else list(topics))
         unknown_topics(topics or (), described)
         views = self._capacities.brokers().brokers
@@ -103,7 +108,7 @@ class ReassignmentPlans:
         partitions = [
             one
             for name in sorted(described)
-            for one in _partitions(described[name], self._statuses(described[name]), moving, held)
+            for one in _partitions(described[name], self._statuses(described[name]), moving, held, rates)
         ]
         warnings = [
             f"bytes of replicas on broker {broker} are not known: {answer}"
@@ -130,6 +135,7 @@ def _partitions(
     statuses: Mapping[int, planner.Status],
     moving: Collection[PartitionId],
     held: Mapping[Replica, LocalReplica],
+    rates: Mapping[PartitionId, float],
 ) -> list[planner.Partition]:
     rows = []
     for row in described.partitions:
@@ -147,6 +153,7 @@ def _partitions(
                 status=statuses.get(row.partition, "live"),
                 moving=place in moving,
                 moving_log_dir=tuple(b for b, one in there.items() if one.future_path is not None),
+                write_rate=rates.get(place, 0.0),
             )
         )
     return rows

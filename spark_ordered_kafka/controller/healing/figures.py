@@ -1,0 +1,63 @@
+"""Figures of self-healing for Prometheus."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from spark_ordered_kafka.client.schemas.healing import HealingKind
+from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
+
+
+class HealingFigures(Collector):
+    """Findings and decisions of this process. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._findings: Counter[str] | None = None
+        self._decisions: Counter[tuple[str, str]] = Counter()
+
+    def found(self, kinds: Iterable[str]) -> None:
+        """The kinds of all findings there are now."""
+        with self._lock:
+            self._findings = Counter(kinds)
+
+    def decided(self, action: str, outcome: str) -> None:
+        """A decision that differs from the one before; ``outcome`` is the rule that held it back, if one did."""
+        with self._lock:
+            self._decisions[action, outcome] += 1
+
+    def clear(self) -> None:
+        """This process does not lead any more; counters stay."""
+        with self._lock:
+            self._findings = None
+
+    def describe(self) -> Iterator[Metric]:
+        """None: the registry checks for duplicate names when it collects."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Called at each scrape."""
+        with self._lock:
+            findings, decisions = self._findings, dict(self._decisions)
+        found = GaugeMetricFamily(
+            f"{PREFIX}_healing_findings",
+            "What self-healing finds not to be as it should be, at the leader.",
+            labels=("kind",),
+        )
+        if findings is not None:
+            for kind in get_args(HealingKind):
+                found.add_metric([kind], findings[kind])
+        made = CounterMetricFamily(
+            f"{PREFIX}_healing_decisions",
+            "Decisions of self-healing that differ from the one before.",
+            labels=("action", "outcome"),
+        )
+        for key, number in sorted(decisions.items()):
+            made.add_metric(list(key), number)
+        yield from (found, made)

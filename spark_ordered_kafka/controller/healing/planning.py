@@ -1,0 +1,98 @@
+"""Makes the request that carries out a proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.schemas.healing import HealingAction
+from spark_ordered_kafka.client.schemas.reassignments import FurtherPlanGoal, PlanGoal
+from spark_ordered_kafka.controller.healing.policy import Proposal
+from spark_ordered_kafka.controller.healing.rules import Rules
+from spark_ordered_kafka.controller.reassign.requests.elections import LeaderElections
+from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
+from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.kafka.values import Broker, PartitionId
+
+_GOALS: Final[dict[HealingAction, PlanGoal]] = {
+    "drain": "drain",
+    "replace_replicas": "replace_replicas",
+    "balance_leaders": "leaders",
+    "balance_log_dirs": "balance_log_dirs",
+    "balance": "balance",
+}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """``request``: path and body, None where there is nothing to request; ``notes`` say why, or what the plan leaves out.
+
+    ``partitions`` that change, and bytes to move, -1 where not known.
+    """
+
+    request: tuple[str, Mapping[str, Any]] | None
+    notes: tuple[str, ...]
+    partitions: int | None = None
+    bytes_to_move: int | None = None
+
+    @property
+    def useful(self) -> bool:
+        """Whether there is anything to request."""
+        return self.request is not None
+
+
+class HealingPlans:
+    """``brokers`` gives the brokers that are up."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        plans: ReassignmentPlans,
+        elections: LeaderElections,
+        brokers: Callable[[], tuple[Broker, ...]],
+    ) -> None:
+        self._rules = rules
+        self._plans = plans
+        self._elections = elections
+        self._brokers = brokers
+
+    def plan(self, proposal: Proposal, rates: Mapping[PartitionId, float]) -> Planned:
+        """What to request for a proposal. ``rates``: bytes per second that are written, by partition.
+
+        Raises UnavailableError when Kafka or ZooKeeper does not answer.
+        """
+        try:
+            if proposal.action == "elect_leaders":
+                return self._election()
+            return self._reassignment(proposal, rates)
+        except RequestError as error:
+            return Planned(None, (f"there is no plan: {error.message}",))
+
+    def _election(self) -> Planned:
+        found = self._elections.elect(schemas.LeaderElectionRequest(validate_only=True))
+        rows = [{"topic": row.topic, "partition": row.partition} for row in found.partitions]
+        if not rows:
+            return Planned(None, ("no partition needs an election any more",))
+        return Planned(("/v1/leader-elections", {"partitions": rows}), (), len(rows), 0)
+
+    def _reassignment(self, proposal: Proposal, rates: Mapping[PartitionId, float]) -> Planned:
+        also: list[FurtherPlanGoal] = list(self._rules.drain_goals) if proposal.action == "drain" else []
+        if any(broker.rack is None for broker in self._brokers()):
+            also = [goal for goal in also if goal != "racks"]
+        goal = schemas.ReassignmentPlanRequest(
+            goal=_GOALS[proposal.action],
+            brokers=list(proposal.brokers) or None,
+            also=also or None,
+        )
+        found = self._plans.propose(goal, rates)
+        if not found.partitions:
+            return Planned(None, ("a plan changes nothing", *found.warnings), 0, 0)
+        rows = [row.model_dump() for row in found.partitions]
+        body: dict[str, Any] = {"partitions": rows}
+        if self._rules.throttle is not None:
+            body["throttle"] = self._rules.throttle
+            if proposal.action == "balance_log_dirs":
+                body["replica_alter_log_dirs_throttle"] = self._rules.throttle
+        return Planned(("/v1/reassignments", body), tuple(found.warnings), len(rows), found.bytes_to_move)

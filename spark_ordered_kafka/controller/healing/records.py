@@ -1,0 +1,71 @@
+"""The policy's state as a znode, and observations as the API shows them. PURE."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingKind
+from spark_ordered_kafka.controller.healing.observation import BrokerSeen
+from spark_ordered_kafka.controller.healing.policy import Finding, Proposal, Request, State
+from spark_ordered_kafka.controller.state.healing import ConditionEntry, HealingRecord, HealingRequestEntry
+from spark_ordered_kafka.updates import updated
+
+
+def remembered(record: HealingRecord) -> State:
+    """The state that a new leader begins with. Words of a newer controller match nothing, and are dropped with time."""
+    return State(
+        since={(cast(HealingKind, one.kind), one.subject): one.since for one in record.conditions},
+        requests=tuple(Request(one.at, cast(HealingAction, one.action)) for one in record.requests),
+        tried={cast(HealingAction, action): at for action, at in record.tried.items()},
+    )
+
+
+def stored(record: HealingRecord, state: State) -> HealingRecord:
+    """``record`` with the state in it."""
+    return updated(
+        record,
+        conditions=tuple(
+            ConditionEntry(kind=kind, subject=subject, since=since)
+            for (kind, subject), since in sorted(state.since.items())
+        ),
+        requests=tuple(HealingRequestEntry(at=one.at, action=one.action) for one in state.requests),
+        tried={str(action): at for action, at in state.tried.items()},
+    )
+
+
+def broker_view(seen: BrokerSeen) -> schemas.HealingBroker:
+    """A broker as the API shows it."""
+    log_dirs = None
+    if seen.directories is not None:
+        log_dirs = [
+            schemas.HealingDirectory(
+                path=one.path,
+                online=one.online,
+                used_bytes=one.used,
+                free_bytes=one.free,
+                total_bytes=one.total,
+            )
+            for one in seen.directories
+        ]
+    return schemas.HealingBroker(
+        broker=seen.id,
+        alive=seen.alive,
+        hosted=seen.hosted,
+        leaders=seen.leaders,
+        preferred=seen.preferred,
+        write_rate=seen.write_rate,
+        log_dirs=log_dirs,
+    )
+
+
+def finding_view(one: Finding) -> schemas.HealingFinding:
+    """A finding as the API shows it."""
+    return schemas.HealingFinding(kind=one.kind, subject=one.subject, since=one.since, reason=one.reason)
+
+
+def proposal_view(one: Proposal) -> schemas.HealingProposal:
+    """A proposal as the API shows it."""
+    return schemas.HealingProposal(
+        action=one.action, brokers=list(one.brokers), held_by=one.held_by, reason=one.reason
+    )

@@ -1,0 +1,134 @@
+"""Tells another program of findings, proposals and outcomes: an HTTP POST of a small JSON document for each."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
+from spark_ordered_kafka.controller.settings import WebhookSettings
+
+_log = logging.getLogger(__name__)
+_QUEUED = 1000
+_ATTEMPTS = 5
+_FIRST_PAUSE = 1.0
+
+
+class Webhook(Collector):
+    """Sends in a thread of its own, one document after another, so that :meth:`send` never blocks.
+
+    A document is tried five times, with pauses of 1, 2, 4 and 8 seconds; then, and where more than 1,000 wait, it is dropped,
+    which the log and the metric say. Documents that wait are lost when the process ends. ``clock`` gives seconds since the epoch.
+    """
+
+    def __init__(self, settings: WebhookSettings, controller: str, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._controller = controller
+        self._clock = clock
+        self._queue: queue.Queue[dict[str, Any]] = queue.Queue(_QUEUED)
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._outcomes: Counter[str] = Counter()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to send, if there is a URL."""
+        if self._settings.url is not None:
+            self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Send nothing more; waits at most ``timeout`` seconds for the request in progress."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def send(self, source: str, event: str, fields: Mapping[str, Any]) -> None:
+        """Queue a document: ``source`` and ``event`` with further ``fields``, and what all documents have."""
+        if self._settings.url is None:
+            return
+        document = {
+            "version": 1,
+            "id": uuid4().hex,
+            "at": self._clock(),
+            "controller": self._controller,
+            "source": source,
+            "event": event,
+            **fields,
+        }
+        try:
+            self._queue.put_nowait(document)
+        except queue.Full:
+            self._count("dropped")
+            _log.warning("webhook: %d documents wait, so one is dropped: %s", _QUEUED, document)
+
+    def describe(self) -> Iterator[Metric]:
+        """None: the registry checks for duplicate names when it collects."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Called at each scrape."""
+        with self._lock:
+            outcomes = dict(self._outcomes)
+        found = CounterMetricFamily(
+            f"{PREFIX}_webhook_documents",
+            "Documents for the webhook, by what became of them.",
+            labels=("outcome",),
+        )
+        for outcome in ("sent", "failed", "dropped"):
+            found.add_metric([outcome], outcomes.get(outcome, 0))
+        yield found
+
+    def _run(self) -> None:
+        with httpx2.Client(timeout=self._settings.timeout) as client:
+            while not self._stop.is_set():
+                try:
+                    document = self._queue.get(timeout=0.5)
+                except queue.Empty:
+                    continue
+                self._deliver(client, document)
+
+    def _deliver(self, client: httpx2.Client, document: Mapping[str, Any]) -> None:
+        pause, why = _FIRST_PAUSE, ""
+        for attempt in range(_ATTEMPTS):
+            if attempt > 0:
+                if self._stop.wait(pause):
+                    return
+                pause *= 2
+            try:
+                answer = client.post(str(self._settings.url), json=document, headers=self._headers())
+            except (httpx2.HTTPError, OSError, UnicodeDecodeError) as error:
+                why = f"{type(error).__name__}: {error}"
+                continue
+            except Exception:  # noqa: BLE001 - a bug, and the documents that wait must not suffer from it
+                _log.exception("webhook: a document was not sent")
+                break
+            if answer.is_success:
+                self._count("sent")
+                return
+            why = f"status {answer.status_code}"
+        self._count("failed")
+        _log.warning(
+            "webhook: a document was not sent in %d attempts (%s): %s", _ATTEMPTS, why, dict(document)
+        )
+
+    def _headers(self) -> dict[str, str]:
+        """Read each time, so that a token may be replaced."""
+        path = self._settings.token_file
+        if path is None:
+            return {}
+        return {"Authorization": f"Bearer {Path(path).read_text(encoding='utf-8').strip()}"}
+
+    def _count(self, outcome: str) -> None:
+        with self._lock:
+            self._outcomes[outcome] += 1
