@@ -323,7 +323,8 @@ def rates_by_leader(snapshot: Snapshot) -> dict[int, float]:
     return found
 
 
-@given(clusters(racks=RACKS, down=True, dead=True), st.data())
+@SEARCHED
+@given(clusters(racks=RACKS, down=True, dead=True, factors=2), st.data())
 def test_a_drain_with_racks_and_balance_reaches_all_three(snapshot: Snapshot, data: st.DataObject) -> None:
     ids = [broker.id for broker in snapshot.brokers]
     drained = data.draw(st.lists(st.sampled_from(ids), min_size=1, unique=True))
