@@ -27,6 +27,7 @@ from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSett
 from spark_ordered_kafka.controller.autoscale.rules import Rules
 from spark_ordered_kafka.controller.change import protocol
 from spark_ordered_kafka.controller.change.protocol import STEPS, Instruction
+from spark_ordered_kafka.controller.healing.rules import Rules as HealingRules
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
 from spark_ordered_kafka.controller.zk.session import ROOT
 from spark_ordered_kafka.local import LocalCluster
@@ -40,7 +41,7 @@ TOKENS = {name: f"{name}-" + "t" * 40 for name in ("alice", "bob")}
 WANTED = {
     "controller", "candidate", "layout", "creation", "deletion", "release", "plan", "throttles", "broker", "topic-deleting", "topic-releasing",
     "partition-marked", "partition-deleted", "request-running", "request-cancelling", "request-done", "moves-done",
-    "autoscale-changed", "review-pending", "review-approved", "review-done", "review-discarded", "topic-cancelled", "topic-failed",
+    "autoscale-changed", "healing-requested", "review-pending", "review-approved", "review-done", "review-discarded", "topic-cancelled", "topic-failed",
     *(f"topic-expand-{step}" for step in STEPS),
     *(f"topic-{kind}-committing" for kind in ("shrink", "order", "unorder")),
 }  # fmt: skip
@@ -105,6 +106,8 @@ def _label(path: str, told: dict[str, Any]) -> str:
             return "-".join(["moves", *sorted({move["state"] for move in told["moves"]})])
         case ["autoscale", _]:
             return "autoscale-changed" if told["changes"] and told["decisions"] else "autoscale"
+        case ["healing"]:
+            return "healing-requested" if told["requests"] and told["history"] else "healing"
         case ["reviews", _]:
             return f"review-{told['status']}"
     names = {
@@ -151,6 +154,7 @@ def record(recorder: Recorder, cluster: LocalCluster, directory: Path) -> None:
         _record_ends(recorder, controller, client)
     _record_reviews(recorder, cluster, directory)
     _record_autoscale(recorder, cluster)
+    _record_healing(recorder, cluster)
 
 
 def _record_topics(
@@ -331,6 +335,26 @@ def _record_autoscale(recorder: Recorder, cluster: LocalCluster) -> None:
         await_true(shrunk, "the topic shrinks by itself")
         recorder.ask(controller, "GET", "/v1/autoscale")
         await_true(lambda: "autoscale-changed" in recorder.znodes, "its znode is seen")
+
+
+def _record_healing(recorder: Recorder, cluster: LocalCluster) -> None:
+    """Leaders that sit on one broker are spread."""
+    rules = HealingRules(mode="act", interval=0.3, uneven_after=0.0, leader_difference=0.2, disk_share=1.0)
+    chroot = unique_name("recorded")
+    with (
+        walking(recorder, f"{cluster.zookeeper}/{chroot}"),
+        in_process(cluster, chroot=chroot, healing=rules) as controller,
+    ):
+        controller.create(8, prefix="one-sided", assignments={p: [1, 2] for p in range(8)})
+
+        def done() -> bool:
+            view = controller.http.get("/v1/healing").json()
+            return any(one["outcome"] == "done" for one in view["history"])
+
+        await_true(done, "the leaders are spread")
+        recorder.ask(controller, "GET", "/v1/healing")
+        recorder.ask(controller, "POST", "/v1/leader-elections", json={})
+        await_true(lambda: "healing-requested" in recorder.znodes, "its znode is seen")
 
 
 def save(recorder: Recorder, directory: Path, machine: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ from tests.integration.controllers import free_port
 from tests.servers import TIMEOUT, await_true
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-VIEWS = ("", "topics", "reassignments", "brokers", "groups", "controllers", "reviews", "audit")
+VIEWS = ("", "topics", "reassignments", "brokers", "groups", "controllers", "healing", "reviews", "audit")
 DESKTOP, PHONE = (1280, 800), (390, 844)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]

@@ -6,6 +6,7 @@ import { controllers } from "./controllers.js";
 import { byId, h, replace } from "./dom.js";
 import { follow, retry } from "./events.js";
 import { group, groups } from "./groups.js";
+import { healing } from "./healing.js";
 import { loginForm } from "./login.js";
 import { overview } from "./overview.js";
 import { reassignment, reassignments } from "./reassignments.js";
@@ -28,6 +29,7 @@ const VIEWS = [
   ["brokers", "Brokers", brokers, null],
   ["groups", "Groups", groups, group],
   ["controllers", "Controllers", controllers, null],
+  ["healing", "Healing", healing, null],
   ["reviews", "Reviews", reviews, null],
   ["audit", "Audit log", audit, null],
 ];
