@@ -127,7 +127,7 @@ def healer(
     return Healer(
         settings.healing,
         HealingSampler(admin, settings.request_timeout, time.monotonic),
-        HealingPlans(settings.healing, plans, elections, admin.brokers),
+        HealingPlans(settings.healing, plans, elections, admin),
         HealingStore(session),
         ReassignmentStore(session),
         reviews,

@@ -227,6 +227,7 @@ def test_leaders_that_sit_on_one_broker_are_elected_back(
     with healing(four_brokers, rules) as running:
         until(running, "the finding has ended", lambda one: one.at is not None and not one.findings)
         assert leaders(admin, topic) == {1: 4, 2: 4, 3: 4, 4: 4}
+    admin.delete_topic(topic)
 
 
 @pytest.mark.long
@@ -234,6 +235,7 @@ def test_replicas_of_a_dead_broker_are_moved_and_the_budget_holds_for_the_next_l
     four_brokers: LocalCluster, admin: KafkaAdmin, tmp_path: Path
 ) -> None:
     topic = placed(admin, *[[DEAD, 1], [2, DEAD], [1, 2]] * 2)
+    everywhere = placed(admin, [1, 2, 3, DEAD])
     chroot, audit = unique_name("healing"), tmp_path / "audit.log"
     rules = replace(RULES, requests_per_day=1, **QUIET)
     with healing(four_brokers, replace(rules, mode="observe"), chroot=chroot) as running:
@@ -255,7 +257,10 @@ def test_replicas_of_a_dead_broker_are_moved_and_the_budget_holds_for_the_next_l
             done = until(running, "the drain is done", lambda one: outcomes(one, "drain")[-1] == "done")
             assert DEAD not in {broker for row in replicas(admin, topic) for broker in row}
             assert done.requests_in_last_day == 1
-            until(running, "nothing is found any more", lambda one: not one.findings)
+            assert (
+                f"more replicas than there are brokers left: topics {everywhere}" in done.history[-1].reason
+            )
+            until(running, "it has few replicas", lambda one: "with 1 replica" in one.findings[0].reason)
             second = placed(admin, [1, 2], [2, 3])
     finally:
         four_brokers.start(f"broker-{DEAD}")

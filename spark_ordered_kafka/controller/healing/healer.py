@@ -308,6 +308,8 @@ class Healer:
     ) -> HealingRecord:
         self._state = self._state.in_vain(now, proposal.action)
         entry = _entry(proposal, now, "nothing_to_do", planned)
+        if any(updated(one, at=now) == entry for one in record.standing):
+            return record  # as it was the last time
         return self._stand(record, entry)
 
     def _stand(self, record: HealingRecord, entry: HealingEntry) -> HealingRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +14,8 @@ from spark_ordered_kafka.controller.healing.rules import Rules
 from spark_ordered_kafka.controller.reassign.requests.elections import LeaderElections
 from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
 from spark_ordered_kafka.errors import RequestError
-from spark_ordered_kafka.kafka.values import Broker, PartitionId
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
 
 _GOALS: Final[dict[HealingAction, PlanGoal]] = {
     "drain": "drain",
@@ -23,6 +24,9 @@ _GOALS: Final[dict[HealingAction, PlanGoal]] = {
     "balance_log_dirs": "balance_log_dirs",
     "balance": "balance",
 }
+
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -44,19 +48,19 @@ class Planned:
 
 
 class HealingPlans:
-    """``brokers`` gives the brokers that are up."""
+    """Asks the planner. Topics that have no place on the brokers that are left do not keep the others from being healed."""
 
     def __init__(
         self,
         rules: Rules,
         plans: ReassignmentPlans,
         elections: LeaderElections,
-        brokers: Callable[[], tuple[Broker, ...]],
+        admin: KafkaAdmin,
     ) -> None:
         self._rules = rules
         self._plans = plans
         self._elections = elections
-        self._brokers = brokers
+        self._admin = admin
 
     def plan(self, proposal: Proposal, rates: Mapping[PartitionId, float]) -> Planned:
         """What to request for a proposal. ``rates``: bytes per second that are written, by partition.
@@ -79,20 +83,48 @@ class HealingPlans:
 
     def _reassignment(self, proposal: Proposal, rates: Mapping[PartitionId, float]) -> Planned:
         also: list[FurtherPlanGoal] = list(self._rules.drain_goals) if proposal.action == "drain" else []
-        if any(broker.rack is None for broker in self._brokers()):
+        brokers = self._admin.brokers()
+        if any(broker.rack is None for broker in brokers):
             also = [goal for goal in also if goal != "racks"]
+        topics: list[str] | None = None
+        notes: tuple[str, ...] = ()
+        if proposal.action in ("drain", "replace_replicas"):
+            left = {broker.id for broker in brokers} - set(proposal.brokers)
+            described = self._admin.describe_topics()
+            without = [
+                name for name in sorted(described) if not has_place(described[name], proposal.brokers, left)
+            ]
+            if without:
+                topics = [name for name in sorted(described) if name not in without]
+                more = f" and {len(without) - _SHOWN} more" if len(without) > _SHOWN else ""
+                shown = ", ".join(without[:_SHOWN]) + more
+                notes = (
+                    f"left out, since they have more replicas than there are brokers left: topics {shown}",
+                )
+                if not topics:
+                    return Planned(None, notes)
         goal = schemas.ReassignmentPlanRequest(
             goal=_GOALS[proposal.action],
             brokers=list(proposal.brokers) or None,
+            topics=topics,
             also=also or None,
         )
         found = self._plans.propose(goal, rates)
         if not found.partitions:
-            return Planned(None, ("a plan changes nothing", *found.warnings), 0, 0)
+            return Planned(None, ("a plan changes nothing", *notes, *found.warnings), 0, 0)
         rows = [row.model_dump() for row in found.partitions]
         body: dict[str, Any] = {"partitions": rows}
         if self._rules.throttle is not None:
             body["throttle"] = self._rules.throttle
             if proposal.action == "balance_log_dirs":
                 body["replica_alter_log_dirs_throttle"] = self._rules.throttle
-        return Planned(("/v1/reassignments", body), tuple(found.warnings), len(rows), found.bytes_to_move)
+        return Planned(("/v1/reassignments", body), (*notes, *found.warnings), len(rows), found.bytes_to_move)
+
+
+def has_place(topic: TopicDescription, emptied: Collection[int], left: Collection[int]) -> bool:
+    """Whether brokers of ``left`` can take what every partition with a leader has on ``emptied``. PURE."""
+    return all(
+        len(set(row.replicas) & set(emptied)) <= len(set(left) - set(row.replicas))
+        for row in topic.partitions
+        if row.leader >= 0
+    )
