@@ -39,7 +39,6 @@ class ReassignmentCalls:
             "/v1/leader-elections",
             body=request,
             extra_timeout=DRAIN_TIMEOUT,
-            repeatable=True,
         )
 
     def reassignments(self) -> schemas.ReassignmentList:
