@@ -27,6 +27,7 @@ from spark_ordered_kafka.controller.settings import (
 )
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
+from spark_ordered_kafka.kafka.values import PartitionDescription
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, free_port, in_process, served
 from tests.servers import TIMEOUT, await_true, unique_name
@@ -95,18 +96,31 @@ def outcomes(found: schemas.HealingView, action: str) -> list[str]:
     return [one.outcome for one in reversed(found.history) if one.action == action]
 
 
+def rows_of(admin: KafkaAdmin, topic: str) -> tuple[PartitionDescription, ...]:
+    """The topic's partitions, once the broker that answers knows it."""
+    found: list[tuple[PartitionDescription, ...]] = []
+
+    def known() -> bool:
+        described = admin.describe_topics([topic])
+        found[:] = [described[topic].partitions] if topic in described else []
+        return bool(found)
+
+    await_true(known, f"{topic} is known")
+    return found[0]
+
+
 def replicas(admin: KafkaAdmin, topic: str) -> list[tuple[int, ...]]:
-    return [row.replicas for row in admin.describe_topics([topic])[topic].partitions]
+    return [row.replicas for row in rows_of(admin, topic)]
 
 
 def leaders(admin: KafkaAdmin, topic: str) -> Counter[int]:
-    return Counter(row.leader for row in admin.describe_topics([topic])[topic].partitions)
+    return Counter(row.leader for row in rows_of(admin, topic))
 
 
 def placed(admin: KafkaAdmin, *places: list[int]) -> str:
     topic = unique_name("healed")
     admin.create_topic(topic, dict(enumerate(places)), {})
-    await_true(lambda: topic in admin.describe_topics([topic]) and -1 not in leaders(admin, topic), "leaders")
+    await_true(lambda: -1 not in leaders(admin, topic), "leaders")
     return topic
 
 
