@@ -345,7 +345,8 @@ def _record_healing(recorder: Recorder, cluster: LocalCluster) -> None:
         walking(recorder, f"{cluster.zookeeper}/{chroot}"),
         in_process(cluster, chroot=chroot, healing=rules) as controller,
     ):
-        controller.create(8, prefix="one-sided", assignments={p: [1, 2] for p in range(8)})
+        assigned = {"topic": unique_name("one-sided"), "assignments": {p: [1, 2] for p in range(8)}}
+        assert controller.http.post("/v1/topics", json=assigned).status_code == 201
 
         def done() -> bool:
             view = controller.http.get("/v1/healing").json()
