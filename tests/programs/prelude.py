@@ -68,7 +68,7 @@ class Use:
         request = PartitionCountsRequest(
             topics=[TopicPartitionCount(topic=topic, partition_count=partitions)]
         )
-        (answer,) = self._controller.alter_partition_counts(request, wait=wait).topics
+        (answer,) = self._controller.alter_partition_counts(request, wait=wait or None).topics
         assert answer.error == "NONE", answer
 
     # -- clients ------------------------------------------------------------------------------------------------
@@ -215,7 +215,11 @@ def serve(
         except Exception as error:  # noqa: BLE001 - raised by the caller
             pipe.send(("raised", error))
         else:
-            pipe.send(("done", value if isinstance(value, (int, list, tuple)) else None))
+            # What is not made of plain values, such as a TopicPartition, cannot be sent.
+            plain = isinstance(value, tuple) or (
+                isinstance(value, list) and all(isinstance(one, tuple) for one in value)
+            )
+            pipe.send(("done", value if plain else None))
 
 
 def number_of(message: Message) -> str:

@@ -55,6 +55,7 @@ class Run:
         self.program = program
         self.lines: list[tuple[str, Exception | None]] = []
         self.judge: Judge | None = None
+        self.records = self.delivered = 0
         self._cluster = cluster
         self._events: list[Callable[[Judge], None]] = []
         self._use = prelude.Use(
@@ -187,6 +188,9 @@ class Run:
     def _tell(self, client: str, what: str, about: Any) -> None:
         if what == "got":
             self._fresh[client] = self._fresh.get(client, 0) + len(about)
+            self.delivered += len(about)
+        elif what == "produced":
+            self.records += 1
         elif what in ("revoked", "lost", "assigned"):
             self._fresh.pop(client, None)
         self._note(lambda judge: judge.told(client, what, about))
