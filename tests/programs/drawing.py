@@ -19,9 +19,9 @@ from tests.programs.steps import (
     Write,
 )
 
-MOST_STEPS = 24
+MOST_STEPS = 30
 _MEMBER = st.sampled_from((0, 0, 0, 1))
-_KEYS = st.lists(st.sampled_from(("k0", "k1", "k2", "k3", "k4", None)), min_size=1, max_size=12).map(tuple)
+_KEYS = st.lists(st.sampled_from(("k0", "k1", "k2", "k3", "k4", None)), min_size=1, max_size=6).map(tuple)
 _SOURCES = st.sampled_from((("a",), ("a",), ("a", "b"), ("b",)))
 _TOPIC = st.sampled_from(("a", "a", "a", "b", "out"))
 _COUNTS = st.integers(2, 5)
@@ -38,14 +38,15 @@ writes = st.builds(
     client=st.sampled_from(("w0", "w0", "w0", "w1", "p0")),
     topic=_TOPIC,
     keys=_KEYS,
+    times=st.integers(1, 4),
     headers=st.booleans(),
     empty=st.sampled_from((False, False, False, True)),
 )
 consumes = st.builds(
     Consume,
     who=_MEMBER,
-    count=st.sampled_from((5, 1, 0, 3, 20, 100)),
-    timeout=st.sampled_from((0.3, 0.05, 0.0, 1.0)),
+    count=st.sampled_from((2, 1, 0, 5, 10, 100)),
+    timeout=st.sampled_from((1.0, 1.0, 0.3, 0.0)),
     copies=st.booleans(),
 )
 acts = st.builds(
@@ -90,6 +91,8 @@ def _steps() -> st.SearchStrategy[Step]:
 def programs(draw: st.DrawFn, most: int = MOST_STEPS) -> Program:
     """A program that begins with something to read."""
     both = draw(st.tuples(members, members))
-    first = Write("w0", "a", draw(_KEYS), draw(st.booleans()), False)
-    steps = draw(st.lists(_steps(), min_size=3, max_size=most))
-    return Program(both, (first, *steps))
+    first = Write("w0", "a", ("k0", "k1", "k2"), draw(st.integers(4, 8)), draw(st.booleans()))
+    # Long ones, which shrink to short ones.
+    least = draw(st.sampled_from((1, most // 2, most // 2, most // 2)))
+    steps = draw(st.lists(_steps(), min_size=least, max_size=most))
+    return Program(both, (first, Consume(0, 2, 1.0), *steps))

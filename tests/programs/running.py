@@ -63,7 +63,7 @@ class Run:
             self._tell,
         )
         self._fresh: dict[str, int] = {}
-        self._open: set[str] = set()
+        self._open: dict[str, None] = {}
         self._elsewhere: set[int] = set()
         self._processes = 0
         self.topics = {name: self._use.topic(name) for name in topics_of(program)}
@@ -118,7 +118,7 @@ class Run:
             self._exec(f"x{member} = Elsewhere(use, 'x{self._processes}.'{topics})")
             self._elsewhere.add(member)
         self._exec(self.program.opening(name), member)
-        self._open.add(name)
+        self._open[name] = None
 
     def _run(self, step: Step) -> None:
         self._note(lambda judge: judge.begin(step))
@@ -150,13 +150,14 @@ class Run:
 
     def _forget(self, step: Act) -> None:
         if step.verb in KILLING:
-            self._open -= {f"c{step.member}", f"p{step.member}"}
+            for name in (f"c{step.member}", f"p{step.member}"):
+                self._open.pop(name, None)
             self._elsewhere.discard(int(step.who[1:]))
             return
         gone = [step.consumer] if step.verb in CLOSING else []
         gone += [step.producer] if step.verb in ENDING else []
         for name in filter(None, gone):
-            self._open.discard(name)
+            self._open.pop(name, None)
             if step.member in self._elsewhere:
                 continue
             dropped = weakref.ref(self._use.clients[name]) if name in self._use.clients else lambda: None
@@ -204,7 +205,8 @@ class Run:
     # -- the end ------------------------------------------------------------------------------------------------
 
     def _close_all(self) -> None:
-        for name in sorted(self._open, reverse=True):
+        # Producers first, which may be ending a transaction with a consumer's offsets.
+        for name in sorted(self._open, key=lambda name: name.startswith("c")):
             self._run(Act(name, "close" if name.startswith("c") else "end"))
 
     def _abandon(self) -> None:

@@ -56,11 +56,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Write(Step):
-    """Produce a record for each key."""
+    """Produce a record for each key, ``times`` over."""
 
     client: str
     topic: str
     keys: tuple[str | None, ...]
+    times: int = 1
     headers: bool = False
     empty: bool = False
 
@@ -70,7 +71,8 @@ class Write(Step):
 
     def code(self) -> str:
         more = "".join(f", {name}=True" for name in ("headers", "empty") if getattr(self, name))
-        return f"use.write({self.client!r}, {self.topic}, {list(self.keys)!r}{more})"
+        keys = f"{list(self.keys)!r}{f' * {self.times}' if self.times > 1 else ''}"
+        return f"use.write({self.client!r}, {self.topic}, {keys}{more})"
 
 
 @dataclass(frozen=True)
