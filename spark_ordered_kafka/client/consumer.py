@@ -374,7 +374,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._commits_on_revoke = self._commits_on_revoke and sys.exc_info()[0] is None
         try:
             try:
-                # While a rebalance waits for this member, librdkafka cannot commit any more once it is being closed.
+                # While a rebalance waits for this member, librdkafka cannot commit once it is closing (D-246).
                 self._commit_processed()
             finally:
                 # Calls on_revoke.

@@ -19,7 +19,7 @@ from tests.programs.steps import (
     Write,
 )
 
-MOST_STEPS = 30
+MOST_STEPS = 20
 _MEMBER = st.sampled_from((0, 0, 0, 1))
 _KEYS = st.lists(st.sampled_from(("k0", "k1", "k2", "k3", "k4", None)), min_size=1, max_size=6).map(tuple)
 _SOURCES = st.sampled_from((("a",), ("a",), ("a", "b"), ("b",)))

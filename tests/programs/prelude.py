@@ -89,7 +89,10 @@ class Use:
         """Subscribe the consumer ``name``."""
 
         def told(what: str) -> Callable[[Any, list[TopicPartition]], None]:
-            return lambda _, partitions: self.tell(name, what, _places(partitions)) and None
+            def tell(_: Any, partitions: list[TopicPartition]) -> None:
+                self.tell(name, what, _places(partitions))
+
+            return tell
 
         self.clients[name].subscribe(
             topics,
@@ -137,6 +140,11 @@ class Use:
         self.seen[name] += messages
         self.tell(name, "got", [(m.topic(), m.partition(), m.offset(), number_of(m)) for m in messages])
         return messages
+
+    def got_one(self, name: str, message: Message | None) -> list[Message]:
+        """As :meth:`got`, of ``poll()``."""
+        # A message with a null value is false.
+        return self.got(name, [] if message is None else [message])
 
     def copy(self, name: str, topic: str, messages: list[Message]) -> None:
         """Produce a copy of each record."""

@@ -45,7 +45,7 @@ class BrokenPromiseError(AssertionError):
 
 
 # A member that is a process of its own then starts within some milliseconds.
-multiprocessing.get_context("forkserver").set_forkserver_preload([prelude.__name__])
+multiprocessing.get_context("forkserver").set_forkserver_preload(["__main__", prelude.__name__])
 
 
 class Run:
@@ -56,6 +56,7 @@ class Run:
         self.lines: list[tuple[str, Exception | None]] = []
         self.judge: Judge | None = None
         self.records = self.delivered = 0
+        self.seconds = 0.0
         self._cluster = cluster
         self._events: list[Callable[[Judge], None]] = []
         self._use = prelude.Use(
@@ -63,6 +64,7 @@ class Run:
             self._tell,
         )
         self._fresh: dict[str, int] = {}
+        self._said: list[list[str]] = [[]]
         self._open: dict[str, None] = {}
         self._elsewhere: set[int] = set()
         self._processes = 0
@@ -74,8 +76,16 @@ class Run:
             **self.topics,
         }
 
+    def __str__(self) -> str:
+        refused = sum(error is not None for _, error in self.lines)
+        return (
+            f"{len(self.lines)} lines, {refused} refused; {self.records} records, {self.delivered} delivered;"
+            f" {self.seconds:.1f} s"
+        )
+
     def go(self) -> list[str]:
         """Run it; the promises that it broke."""
+        begun = time.monotonic()
         try:
             for step in self.program.steps:
                 self._do(step)
@@ -89,6 +99,7 @@ class Run:
             return judge.violations
         finally:
             self._abandon()
+            self.seconds = time.monotonic() - begun
 
     # -- steps --------------------------------------------------------------------------------------------------
 
@@ -168,6 +179,7 @@ class Run:
 
     def _exec(self, code: str, member: int | None = None) -> Exception | None:
         failure: Exception | None = None
+        self._said.append([])
         if member in self._elsewhere:
             code = f"x{member}.run({code!r})"
         try:
@@ -175,11 +187,8 @@ class Run:
         except Exception as error:  # noqa: BLE001 - it is the judge's to judge
             failure = error
         self.lines.append((code, failure))
-        while isinstance(error := failure, Exception):
-            # Its frames refer to clients.
-            failure = error.__context__ if isinstance(error.__context__, Exception) else None
-            error.__traceback__ = error.__context__ = error.__cause__ = None
-        return self.lines[-1][1]
+        _forget_frames(failure)
+        return failure
 
     def _value(self, expression: str, member: int | None) -> Any:
         if member in self._elsewhere:
@@ -187,6 +196,8 @@ class Run:
         return eval(expression, self._names)
 
     def _tell(self, client: str, what: str, about: Any) -> None:
+        if what not in ("produced", "report"):
+            self._said[-1].append(f"{client} {what} {_shown(about)}")
         if what == "got":
             self._fresh[client] = self._fresh.get(client, 0) + len(about)
             self.delivered += len(about)
@@ -248,11 +259,12 @@ class Run:
         """The program as a file that runs by itself, on the servers of ``BOOTSTRAP_SERVERS``."""
         body = ["use = from_environment()"]
         body += [f"{name} = use.topic({name!r})" for name in self.topics]
-        for code, error in self.lines:
+        for (code, error), said in zip(self.lines, self._said[1:], strict=True):
             if error is None:
                 body.append(code)
             else:
                 body += [f"with refusals():  # {type(error).__name__}", textwrap.indent(code, "    ")]
+            body += [f"# {line}" for text in said for line in textwrap.wrap(text, 105)]
         if self.judge is not None and "end" in self._opened():
             body.append('rest(use, "end")')
         found = self.judge.violations if self.judge is not None else []
@@ -263,6 +275,23 @@ class Run:
 
     def _opened(self) -> set[str]:
         return {code.partition(" ")[0] for code, _ in self.lines}
+
+
+def _forget_frames(failure: BaseException | None) -> None:
+    """They refer to clients."""
+    while failure is not None:
+        inner = failure.__context__
+        failure.__traceback__ = failure.__context__ = failure.__cause__ = None
+        failure = inner
+
+
+def _shown(about: Any) -> str:
+    """Places, and with them the numbers of records."""
+    found = [
+        " ".join((f"{topic.rpartition('-')[0]}-{partition}", *map(str, more)))
+        for topic, partition, *more in about
+    ]
+    return ", ".join(found) or "nothing"
 
 
 def topics_of(program: Program) -> list[str]:

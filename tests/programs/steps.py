@@ -98,7 +98,7 @@ class Consume(Step):
         if self.count:
             read = f"use.got({name!r}, {name}.consume({self.count}, {self.timeout}))"
         else:
-            read = f"use.got({name!r}, list(filter(None, [{name}.poll({self.timeout})])))"
+            read = f"use.got_one({name!r}, {name}.poll({self.timeout}))"
         return f"use.copy('p{self.who}', out, {read})" if self.copies else read
 
 
