@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# How long `make soak` goes on.
+# How long `make soak` and `make programs` go on.
 MINUTES ?= 10
 # How much `make bench` measures (quick: a quarter of an hour, full: an hour), and which parts, by default all.
 SCALE ?= full
@@ -23,7 +23,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
+.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -132,6 +132,9 @@ chaos: venv
 
 soak: venv
 	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
+
+programs: venv
+	$(BIN)/python -m tests.programs --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) $(KERNEL) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

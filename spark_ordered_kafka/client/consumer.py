@@ -374,10 +374,10 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._commits_on_revoke = self._commits_on_revoke and sys.exc_info()[0] is None
         try:
             try:
-                if self._is_manual:
-                    self._commit_processed()
+                # While a rebalance waits for this member, librdkafka cannot commit once it is closing (D-246).
+                self._commit_processed()
             finally:
-                # Calls on_revoke, which commits.
+                # Calls on_revoke.
                 self._consumer.close()
         finally:
             self._is_closed = True

@@ -140,6 +140,9 @@ def kafka_properties(directory: Path, state: ClusterState, node: Server) -> dict
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "4000",
         "controlled.shutdown.retry.backoff.ms": "200",
+        # What a killed client leaves behind is looked for soon; when it is given up, the client's own settings say.
+        "group.min.session.timeout.ms": "1000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         # Retention and deletion fast enough to watch, for people and tests.
         "log.initial.task.delay.ms": "1000",
         "log.retention.check.interval.ms": "1000",

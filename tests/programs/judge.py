@@ -1,0 +1,552 @@
+"""The model that programs of plain clients are judged by: what is committed, delivered, produced and dropped. No I/O.
+
+It knows what the clients' methods promise, and nothing of how they do it. A record is known by its number. What of a
+group's records is committed is known for certain, or not (``MAYBE``): the model learns it from what is delivered next.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError, RequestError
+from tests.programs.steps import CLOSING, KILLING, Act, Change, Consume, Program, Seek, Step, Subscribe
+
+Place = tuple[str, int]
+
+
+class Record(NamedTuple):
+    """A record of a log."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    number: str
+
+    @property
+    def place(self) -> Place:
+        """Its partition."""
+        return self.topic, self.partition
+
+    def __str__(self) -> str:
+        return f"record {self.number!r} of key {self.key!r} ({self.topic}-{self.partition} at {self.offset})"
+
+
+class State(Enum):
+    """Whether the group has committed a record."""
+
+    OPEN = auto()
+    MAYBE = auto()
+    DONE = auto()
+
+
+class Fate(Enum):
+    """Whether a produced record is to be read."""
+
+    THERE = auto()
+    NOT_THERE = auto()
+    UNKNOWN = auto()
+
+
+@dataclass
+class MemberBook:
+    """A consumer.
+
+    Attributes:
+        delivered: since it began at what is committed; ``processed``: those of them that count as processed.
+        paused: partitions.
+        is_lost: whether something delivered has gone to others before it was committed.
+        was_rewound: whether what is being produced was made of what comes again.
+    """
+
+    auto: bool
+    delivered: dict[str, None] = field(default_factory=dict)
+    processed: set[str] = field(default_factory=set)
+    paused: set[Place] = field(default_factory=set)
+    is_lost: bool = False
+    keeps_state: bool = False
+
+    def begin_again(self) -> None:
+        """At what is committed."""
+        self.delivered.clear()
+        self.processed.clear()
+
+
+@dataclass
+class ProducerBook:
+    """A producer.
+
+    Attributes:
+        manual: whether it commits on request only.
+        pending: topic and number of what is not committed.
+        sent: by consumer what the next commit commits.
+        read: consumers that it ever got.
+        rewound: consumers that were rewound since the first pending record was produced.
+        state: of confluent-kafka's methods, ``unused``, ``ready`` or ``open``.
+    """
+
+    manual: bool
+    pending: list[tuple[str, str]] = field(default_factory=list)
+    sent: dict[str, dict[str, State]] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+    rewound: set[str] = field(default_factory=set)
+    state: str = "unused"
+
+    @property
+    def topics(self) -> set[str]:
+        """Of what is pending."""
+        return {topic for topic, _ in self.pending}
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether what was produced last is not to be committed by ``flush()`` and ``close()``."""
+        return self.state == "open" or (self.manual and not self.sent and bool(self.read))
+
+
+class Judge:
+    """Enters what a program did, and notes each promise that was broken in :attr:`violations`.
+
+    Args:
+        program: what was run.
+        logs: what is in each topic, records of a key in the order of writing.
+    """
+
+    def __init__(self, program: Program, logs: Mapping[str, Sequence[Record]]) -> None:
+        self.violations: list[str] = []
+        self.state: dict[str, State] = {}
+        self._program = program
+        self._records: dict[str, Record] = {}
+        self._earlier: dict[str, list[str]] = {}
+        self._members: dict[str, MemberBook] = {}
+        self._producers: dict[str, ProducerBook] = {}
+        self._fates: dict[str, Fate] = {}
+        self._produced: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
+        self._reports: list[tuple[str, Any]] = []
+        self._holders: dict[tuple[str, str | None], tuple[str, Place]] = {}
+        self._step: Step | None = None
+        self._unrest = sum(isinstance(one, Change | Subscribe) for one in program.steps) > 0
+        self._number_of_steps = 0
+        for topic, records in logs.items():
+            self._read_log(topic, records)
+
+    def _read_log(self, topic: str, records: Sequence[Record]) -> None:
+        before: dict[str, list[str]] = defaultdict(list)
+        for record in records:
+            if record.number in self._records:
+                self._break(f"{record} is there twice: also {self._records[record.number]}")
+            self._records[record.number] = record
+            self.state[record.number] = State.OPEN
+            if record.key is not None:
+                self._earlier[record.number] = list(before[record.key])
+                before[record.key].append(record.number)
+
+    # -- what happens -------------------------------------------------------------------------------------------
+
+    def opened(self, client: str) -> None:
+        """A client was made."""
+        if client.startswith("c"):
+            member = self._program.members[int(client[1:])]
+            self._unrest = self._unrest or bool(self._members)
+            self._members[client] = MemberBook(member.auto, keeps_state=member.keeps_state)
+        elif client == "end":
+            self._members[client] = MemberBook(auto=False)
+        else:
+            self._producers[client] = ProducerBook(manual=client.startswith("p"))
+
+    def begin(self, step: Step) -> None:
+        """A step begins."""
+        self._step = step
+        self._number_of_steps += 1
+        if isinstance(step, Consume):
+            self._count_as_processed(step.consumer)
+
+    def told(self, client: str, what: str, about: Any) -> None:
+        """What a client told during a step."""
+        if what == "got":
+            for found in about:
+                self._deliver(client, *found)
+        elif what == "produced":
+            self._produce(client, *about)
+        elif what == "report":
+            self._reports.append((client, about))
+        elif what in ("revoked", "lost"):
+            self._leave(client, commits=what == "revoked")
+        elif what == "let go":
+            self._release(client, set(about))
+
+    def ended(self, error: Exception | None) -> None:
+        """The step has ended."""
+        step, self._step = self._step, None
+        if isinstance(step, Subscribe):
+            self._resubscribe(f"c{step.who}", keeps_state=step.keeps_state, error=error)
+        elif isinstance(step, Act):
+            self._act(step, error)
+        elif error is not None and not (isinstance(step, Seek) and isinstance(error, OrderedKafkaError)):
+            self._break(f"raised {type(error).__name__}: {error}")
+
+    def sought(self, client: str, place: Place, offset: int) -> None:
+        """A consumer goes to an offset next."""
+        member = self._members[client]
+        for record in self._records.values():
+            if record.place != place:
+                continue
+            if record.offset >= offset:
+                self.state[record.number] = State.OPEN
+                member.delivered.pop(record.number, None)
+                member.processed.discard(record.number)
+            elif self.state[record.number] is not State.DONE:
+                member.delivered.setdefault(record.number)
+        self._loosen(client)
+
+    def due(self, topics: Iterable[str]) -> set[str]:
+        """The records of these topics that have to be delivered to whoever reads on."""
+        names = set(topics)
+        delivered = self._members["end"].delivered if "end" in self._members else {}
+        return {
+            number
+            for number, state in self.state.items()
+            if state is State.OPEN and number not in delivered and self._records[number].topic in names
+        }
+
+    def finish(self) -> None:
+        """Judge what was produced by what is there."""
+        for number, fate in self._fates.items():
+            there = number in self._records
+            if fate is Fate.THERE and not there:
+                self._break(f"record {number!r} was committed, and is not there")
+            if fate is Fate.NOT_THERE and there:
+                self._break(f"{self._records[number]} was not committed, and is there")
+        for number in self._records.keys() - self._fates.keys():
+            self._break(f"{self._records[number]} was never produced")
+        for (client, topic, key), numbers in self._produced.items():
+            there_of = [n for n in numbers if n in self._records]
+            if key is None or len(there_of) < 2:
+                continue
+            before = self._earlier[there_of[-1]]
+            order = [n for n in [*before, there_of[-1]] if n in there_of]
+            if order != there_of:
+                self._break(f"{client} produced {there_of} of key {key!r} to {topic}, and there is {order}")
+        for client, (number, error, partition, offset) in self._reports:
+            found = self._records.get(number)
+            if error is None and (found is None or (found.partition, found.offset) != (partition, offset)):
+                self._break(f"{client} reported {number!r} at {partition}, {offset}, and there is {found}")
+            if error is not None and found is not None:
+                self._break(f"{client} reported {error!r} of {number!r}, and it is there")
+
+    def _break(self, text: str) -> None:
+        where = f"step {self._number_of_steps}, {self._step}: " if self._step else ""
+        self.violations.append(where + text)
+
+    # -- the group ----------------------------------------------------------------------------------------------
+
+    def _count_as_processed(self, client: str) -> None:
+        member = self._members[client]
+        if member.auto:
+            member.processed |= member.delivered.keys()
+            for number in member.delivered:
+                if self.state[number] is State.OPEN:
+                    self.state[number] = State.MAYBE
+
+    def _deliver(self, client: str, topic: str, partition: int, offset: int, number: str) -> None:
+        member, record = self._members[client], self._records.get(number)
+        if record is None or (record.place, record.offset) != ((topic, partition), offset):
+            self._break(f"{client} got {number!r} at {topic}-{partition}, {offset}, where there is {record}")
+            return
+        if record.place in member.paused:
+            self._break(f"{client} got {record} of a partition that it has paused")
+        if number in member.delivered:
+            self._break(f"{client} got {record} twice")
+        if self.state[number] is State.DONE:
+            self._break(f"{client} got {record}, which is committed")
+        for other in self._earlier.get(number, ()):
+            if other in member.delivered or self.state[other] is State.DONE:
+                continue
+            if self.state[other] is State.OPEN:
+                self._break(
+                    f"{client} got {record} before {self._records[other]}, which is neither committed nor its own"
+                )
+            self.state[other] = State.DONE
+        self.state[number] = State.OPEN
+        member.delivered[number] = None
+        self._hold(client, member, record)
+
+    def _hold(self, client: str, member: MemberBook, record: Record) -> None:
+        """A member that keeps state holds a key until it lets go: at most one does."""
+        key, claim = (record.topic, record.key), (client, record.place)
+        if not member.keeps_state or record.key is None:
+            return
+        holder = self._holders.setdefault(key, claim)
+        if holder != claim:
+            self._break(f"{client} got {record} while {holder[0]} holds its key's state from {holder[1]}")
+            self._holders[key] = claim
+
+    def _release(self, client: str, places: set[Place] | None = None) -> None:
+        for key, (holder, place) in list(self._holders.items()):
+            if holder == client and (places is None or place in places):
+                del self._holders[key]
+
+    def _leave(self, client: str, *, commits: bool) -> None:
+        """The member loses all its partitions."""
+        self._release(client)
+        member = self._members.get(client)
+        if member is None:
+            return
+        if member.auto:
+            failing = isinstance(self._step, Act) and self._step.verb.startswith("fail")
+            if commits and not failing:
+                self._done(member.delivered)
+        else:
+            member.is_lost = member.is_lost or self._is_dirty(member)
+        self._unrest = True
+        member.begin_again()
+
+    def _is_dirty(self, member: MemberBook) -> bool:
+        return any(self.state[number] is not State.DONE for number in member.delivered)
+
+    def _resubscribe(self, client: str, *, keeps_state: bool, error: Exception | None) -> None:
+        if error is not None:
+            self._break(f"raised {type(error).__name__}: {error}")
+            return
+        self._leave(client, commits=True)
+        self._members[client].paused.clear()
+        self._members[client].keeps_state = keeps_state
+
+    def _rewind(self, client: str) -> None:
+        member = self._members.get(client)
+        if member is None:
+            return
+        dirty = self._is_dirty(member) or member.is_lost
+        member.begin_again()
+        member.is_lost = False
+        self._loosen(client)
+        if dirty:
+            for producer in self._producers.values():
+                if producer.pending:
+                    producer.rewound.add(client)
+
+    def _loosen(self, client: str) -> None:
+        """Of a consumer that has gone elsewhere, what the next commit commits may be delivered before that."""
+        for producer in self._producers.values():
+            if client in producer.sent:
+                producer.sent[client] = dict.fromkeys(producer.sent[client], State.MAYBE)
+
+    def _done(self, numbers: Iterable[str]) -> None:
+        self.state.update(dict.fromkeys(numbers, State.DONE))
+
+    # -- producers ----------------------------------------------------------------------------------------------
+
+    def _produce(self, client: str, topic: str, key: str | None, number: str) -> None:
+        self._fates[number] = Fate.UNKNOWN
+        self._produced[client, topic, key].append(number)
+        self._producers[client].pending.append((topic, number))
+
+    def _commit(self, producer: ProducerBook) -> None:
+        self._fates.update((number, Fate.THERE) for _, number in producer.pending)
+        for sent in producer.sent.values():
+            self.state.update((n, sure) for n, sure in sent.items() if self.state[n] is not State.DONE)
+        producer.pending.clear()
+        producer.sent.clear()
+        producer.rewound.clear()
+
+    def _abort(self, producer: ProducerBook) -> None:
+        # One with an interval may have committed by itself.
+        fate = Fate.NOT_THERE if producer.manual else Fate.UNKNOWN
+        self._fates.update((number, fate) for _, number in producer.pending)
+        producer.pending.clear()
+        producer.sent.clear()
+        producer.rewound.clear()
+        for name in producer.read:
+            self._rewind(name)
+
+    # -- acts ---------------------------------------------------------------------------------------------------
+
+    def _act(self, act: Act, error: Exception | None) -> None:
+        if act.verb in KILLING:
+            self._kill(act)
+            return
+        expected = self._expected(act)
+        if isinstance(error, RebalancedError) and self._may_be_rebalanced(act):
+            if act.producer is not None:
+                producer = self._producers[act.producer]
+                if act.verb.startswith("send"):
+                    producer.read.add(str(act.consumer))
+                self._abort(producer)
+            if act.verb == "end":
+                del self._producers[str(act.producer)]
+            return
+        if expected is not None:
+            if not isinstance(error, expected):
+                self._break(f"is to raise {expected.__name__}, and raised {error!r}")
+            producer = self._producers[str(act.producer)]
+            if act.verb == "send offsets" or (act.verb.startswith("send") and producer.state == "open"):
+                producer.read.add(str(act.consumer))
+            if act.verb == "end":
+                self._abort(self._producers.pop(str(act.producer)))
+            return
+        if act.verb == "commit last" and isinstance(error, ConfigError) and self._unrest:
+            return
+        if error is not None:
+            self._break(f"raised {type(error).__name__}: {error}")
+            return
+        getattr(self, f"_{act.verb.replace(' ', '_')}_done")(act)
+        if act.verb in CLOSING and act.consumer is not None:
+            self._release(act.consumer)
+            del self._members[act.consumer]
+
+    def _kill(self, act: Act) -> None:
+        client = f"c{act.who[1:]}"
+        if client in self._members:
+            if act.verb == "kill while it reads":
+                self._count_as_processed(client)
+            self._release(client)
+            del self._members[client]
+            self._unrest = True
+        producer = self._producers.pop(f"p{act.who[1:]}", None)
+        if producer is None:
+            return
+        refused = bool(producer.sent) and len(producer.topics) > 1
+        if act.verb != "kill while it commits" or refused:
+            self._abort(producer)
+        elif len(producer.topics) <= 1:
+            self._settle_in_doubt(producer)
+
+    def _settle_in_doubt(self, producer: ProducerBook) -> None:
+        """Records and offsets were committed together, or neither."""
+        pending = [number for _, number in producer.pending]
+        there = [number for number in pending if number in self._records]
+        if 0 < len(there) < len(pending):
+            self._break(f"of one transaction {there} is there, and not the rest of {pending}")
+        if there:
+            self._commit(producer)
+        elif pending:
+            self._abort(producer)
+        else:
+            self.state.update(
+                (n, State.MAYBE)
+                for sent in producer.sent.values()
+                for n in sent
+                if self.state[n] is State.OPEN
+            )
+
+    def _expected(self, act: Act) -> type[Exception] | None:
+        """The error that the step is to raise."""
+        if act.producer is None:
+            return None
+        producer = self._producers[act.producer]
+        verb = act.verb
+        if verb == "init":
+            return None if producer.manual else ConfigError
+        if verb == "begin":
+            return None if producer.state == "ready" and not producer.pending else RequestError
+        if verb.endswith("transaction"):
+            if producer.state != "open":
+                return RequestError
+            if verb == "commit transaction" and len(producer.topics) > 1:
+                return RequestError
+        if verb.startswith("send"):
+            if act.consumer is not None and self._members[act.consumer].auto and len(producer.topics) <= 1:
+                return ConfigError
+            return RequestError if len(producer.topics) > 1 else None
+        committing = verb == "commit all" or (verb in ("flush", "end") and not producer.is_unfinished)
+        return RequestError if committing and producer.sent and len(producer.topics) > 1 else None
+
+    def _may_be_rebalanced(self, act: Act) -> bool:
+        """Whether RebalancedError has a reason."""
+        refusing = act.producer is not None and act.consumer in self._producers[act.producer].rewound
+        return self._unrest or refusing
+
+    def _commit_done(self, act: Act) -> None:
+        self._done(self._members[str(act.consumer)].delivered)
+
+    def _commit_last_done(self, act: Act) -> None:
+        member = self._members[str(act.consumer)]
+        if not member.delivered:
+            return
+        last = self._records[next(reversed(member.delivered))]
+        for number in member.delivered:
+            record = self._records[number]
+            if record.place == last.place and record.offset <= last.offset:
+                # What would let a successor get a key's later records before its earlier ones is not committed yet.
+                sure = State.MAYBE if self._unrest else State.DONE
+                self.state[number] = State.DONE if self.state[number] is State.DONE else sure
+
+    def _rewind_done(self, act: Act) -> None:
+        self._rewind(str(act.consumer))
+
+    def _pause_done(self, act: Act) -> None:
+        """What is paused is told by :meth:`paused`."""
+
+    def paused(self, client: str, places: Iterable[Place]) -> None:
+        """The consumer has paused these partitions, and no others."""
+        self._members[client].paused = set(places)
+
+    def _resume_done(self, act: Act) -> None:
+        """As of :meth:`_pause_done`."""
+
+    def _unsubscribe_done(self, act: Act) -> None:
+        self._resubscribe(str(act.consumer), keeps_state=False, error=None)
+
+    def _close_done(self, act: Act) -> None:
+        self._leave(str(act.consumer), commits=True)
+
+    def _fail_done(self, act: Act) -> None:
+        """What was delivered last was not processed."""
+
+    def _drop_done(self, act: Act) -> None:
+        self._unrest = True
+
+    def _send_offsets_done(self, act: Act) -> None:
+        producer, member = self._producers[str(act.producer)], self._members[str(act.consumer)]
+        producer.read.add(str(act.consumer))
+        if member.is_lost or act.consumer in producer.rewound:
+            self._break("is to raise RebalancedError")
+        producer.sent[str(act.consumer)] = dict.fromkeys(member.delivered, State.DONE)
+
+    _send_offsets_to_transaction_done = _send_offsets_done
+
+    def _fail_both_done(self, act: Act) -> None:
+        self._abort(self._producers.pop(str(act.producer)))
+
+    _fail_in_producer_done = _fail_both_done
+
+    def _commit_all_done(self, act: Act) -> None:
+        self._commit(self._producers[str(act.producer)])
+
+    def _abort_done(self, act: Act) -> None:
+        self._abort(self._producers[str(act.producer)])
+
+    def _flush_done(self, act: Act) -> None:
+        producer = self._producers[str(act.producer)]
+        if not producer.is_unfinished:
+            self._commit(producer)
+
+    def _poll_done(self, act: Act) -> None:
+        """It serves reports."""
+
+    def _end_done(self, act: Act) -> None:
+        producer = self._producers.pop(str(act.producer))
+        if producer.is_unfinished:
+            self._abort(producer)
+        else:
+            self._commit(producer)
+
+    def _init_done(self, act: Act) -> None:
+        producer = self._producers[str(act.producer)]
+        producer.state = "ready" if producer.state == "unused" else producer.state
+
+    def _begin_done(self, act: Act) -> None:
+        self._producers[str(act.producer)].state = "open"
+
+    def _commit_transaction_done(self, act: Act) -> None:
+        producer = self._producers[str(act.producer)]
+        self._commit(producer)
+        producer.state = "ready"
+
+    def _abort_transaction_done(self, act: Act) -> None:
+        producer = self._producers[str(act.producer)]
+        self._abort(producer)
+        producer.state = "ready"

@@ -1,0 +1,270 @@
+"""Steps of a program: data that can be drawn, shrunk and printed. Each is the Python code that it runs. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+TOPICS = ("a", "b", "out")
+"""Sources, and where copies go; each is a variable of the program."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """How the consumer ``c0`` or ``c1`` is opened, and with it the producer ``p0`` or ``p1``, which commits on request.
+
+    ``auto``: with ``enable.auto.commit``. ``keeps_state``: with a listener for keys that come and go. ``elsewhere``: in a
+    process of its own, ``x0`` or ``x1``, which can be killed.
+    """
+
+    topics: tuple[str, ...] = ("a",)
+    auto: bool = False
+    keeps_state: bool = False
+    elsewhere: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that a program does.
+
+    ``needs``: the clients that are opened for it. ``wants``: those without which it is left out.
+    """
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Clients by name."""
+        return ()
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """Clients by name."""
+        return ()
+
+    def code(self) -> str:
+        """Python."""
+        raise NotImplementedError
+
+    @property
+    def member(self) -> int | None:
+        """Whose clients it uses."""
+        names = [name for name in (*self.needs, *self.wants) if name[0] in "cp"]
+        return int(names[0][1:]) if names else None
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{getattr(self, one.name)!r}" for one in fields(self))
+        return f"{type(self).__name__}({shown})"
+
+
+@dataclass(frozen=True)
+class Write(Step):
+    """Produce a record for each key, ``times`` over."""
+
+    client: str
+    topic: str
+    keys: tuple[str | None, ...]
+    times: int = 1
+    headers: bool = False
+    empty: bool = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.client,)
+
+    def code(self) -> str:
+        more = "".join(f", {name}=True" for name in ("headers", "empty") if getattr(self, name))
+        keys = f"{list(self.keys)!r}{f' * {self.times}' if self.times > 1 else ''}"
+        return f"use.write({self.client!r}, {self.topic}, {keys}{more})"
+
+
+@dataclass(frozen=True)
+class Consume(Step):
+    """Read; ``copies``: and produce a copy of each record to ``out``. ``count`` 0: by ``poll()``."""
+
+    who: int
+    count: int
+    timeout: float
+    copies: bool = False
+
+    @property
+    def consumer(self) -> str:
+        """Its name."""
+        return f"c{self.who}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.consumer, f"p{self.who}") if self.copies else (self.consumer,)
+
+    def code(self) -> str:
+        name = self.consumer
+        if self.count:
+            read = f"use.got({name!r}, {name}.consume({self.count}, {self.timeout}))"
+        else:
+            read = f"use.got_one({name!r}, {name}.poll({self.timeout}))"
+        return f"use.copy('p{self.who}', out, {read})" if self.copies else read
+
+
+@dataclass(frozen=True)
+class Subscribe(Step):
+    """Subscribe to other topics."""
+
+    who: int
+    topics: tuple[str, ...]
+    keeps_state: bool = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"c{self.who}",)
+
+    def code(self) -> str:
+        more = ", keeps_state=True" if self.keeps_state else ""
+        return f"use.subscribe('c{self.who}', [{', '.join(self.topics)}]{more})"
+
+
+@dataclass(frozen=True)
+class Seek(Step):
+    """Go back to one of the last records delivered."""
+
+    who: int
+    back: int
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return (f"c{self.who}",)
+
+    def code(self) -> str:
+        return f"c{self.who}.seek(use.last('c{self.who}', {self.back}))"
+
+
+@dataclass(frozen=True)
+class Change(Step):
+    """Change a partition count; ``wait`` false: what follows happens meanwhile."""
+
+    topic: str
+    count: int
+    wait: bool = True
+
+    def code(self) -> str:
+        return f"use.change({self.topic}, {self.count}{'' if self.wait else ', wait=0'})"
+
+
+_FAIL = "with suppress(ZeroDivisionError), {}:\n    1 / 0"
+OF_CONSUMERS = {
+    "commit": "{c}.commit()",
+    "commit last": "{c}.commit(use.seen[{c!r}][-1])",
+    "rewind": "{c}.rewind()",
+    "pause": "{c}.pause({c}.assignment())",
+    "resume": "{c}.resume({c}.assignment())",
+    "unsubscribe": "{c}.unsubscribe()",
+    "close": "{c}.close()",
+    "fail": _FAIL.format("{c}"),
+    "drop": "del {c}\nuse.drop({c!r})",
+    "kill": "{x}.kill()",
+    "kill while it reads": "{x}.kill('{c}.consume(5, 1.0)')",
+}
+OF_BOTH = {
+    "send offsets": "{p}.send_offsets({c})",
+    "send offsets to transaction": (
+        "{p}.send_offsets_to_transaction({c}.position({c}.assignment()), {c}.consumer_group_metadata())"
+    ),
+    "fail both": _FAIL.format("{c}, {p}"),
+    "kill while it commits": "{x}.kill('{p}.commit()')",
+}
+OF_PRODUCERS = {
+    "commit all": "{p}.commit()",
+    "abort": "{p}.abort()",
+    "flush": "{p}.flush()",
+    "poll": "{p}.poll(0)",
+    "end": "{p}.close()",
+    "fail in producer": _FAIL.format("{p}"),
+    "init": "{p}.init_transactions()",
+    "begin": "{p}.begin_transaction()",
+    "commit transaction": "{p}.commit_transaction()",
+    "abort transaction": "{p}.abort_transaction()",
+}
+# Without the client there is nothing that they could do.
+_LEFT_OUT = {
+    "commit last",
+    "rewind",
+    "pause",
+    "resume",
+    "unsubscribe",
+    "close",
+    "fail",
+    "drop",
+    "kill",
+    "kill while it reads",
+    "kill while it commits",
+    "fail both",
+    "end",
+    "fail in producer",
+}
+KILLING = {"kill", "kill while it reads", "kill while it commits"}
+"""What ends both clients of a member that is a process of its own."""
+CLOSING = {"close", "fail", "drop", "fail both"}
+"""What ends a consumer."""
+ENDING = {"end", "fail in producer", "fail both"}
+"""What ends a producer."""
+
+
+@dataclass(frozen=True)
+class Act(Step):
+    """One of the calls of :data:`OF_CONSUMERS`, :data:`OF_BOTH` and :data:`OF_PRODUCERS`."""
+
+    who: str
+    verb: str
+
+    @property
+    def consumer(self) -> str | None:
+        """The name of the consumer that it is about."""
+        return None if self.verb in OF_PRODUCERS else self.who.replace("p", "c")
+
+    @property
+    def producer(self) -> str | None:
+        """The name of the producer that it is about."""
+        return None if self.verb in OF_CONSUMERS else self.who.replace("c", "p")
+
+    @property
+    def _clients(self) -> tuple[str, ...]:
+        return tuple(name for name in (self.consumer, self.producer) if name is not None)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return () if self.verb in _LEFT_OUT else self._clients
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return self._clients if self.verb in _LEFT_OUT else ()
+
+    def code(self) -> str:
+        line = (OF_CONSUMERS | OF_BOTH | OF_PRODUCERS)[self.verb]
+        # {c!r} is the name in quotes.
+        quoted = line.replace("{c!r}", repr(self.consumer))
+        names = {"{c}": self.consumer or "", "{p}": self.producer or "", "{x}": f"x{self.who[1:]}"}
+        for shown, name in names.items():
+            quoted = quoted.replace(shown, name)
+        return quoted
+
+
+@dataclass(frozen=True)
+class Program:
+    """Two members, and what happens in turn."""
+
+    members: tuple[Member, Member]
+    steps: tuple[Step, ...]
+
+    def opening(self, client: str) -> str:
+        """The code that opens a client."""
+        if client.startswith("c"):
+            member = self.members[int(client[1:])]
+            gone = {"drop", *KILLING}
+            dropped = any(isinstance(one, Act) and one.verb in gone for one in self.steps)
+            # One that is dropped is missed when its session ends.
+            more = f", session_timeout_ms={1500 if dropped else 30000}"
+            more += "" if member.auto else ", enable_auto_commit=False"
+            topics = Subscribe(int(client[1:]), member.topics, member.keeps_state)
+            return f"{client} = use.consumer({client!r}{more})\n{topics.code()}"
+        more = (
+            "commit_interval_ms=0, transaction_timeout_ms=1000"
+            if client[0] == "p"
+            else "commit_interval_ms=20"
+        )
+        return f"{client} = use.producer({client!r}, {more})"

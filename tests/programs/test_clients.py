@@ -1,0 +1,115 @@
+"""Programs of plain clients, drawn at random and judged by a model: others in every run.
+
+``PROGRAMS=500 pytest tests/programs/test_clients.py`` runs so many; ``make programs MINUTES=10`` for so long.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis.internal.conjecture import engine
+
+from spark_ordered_kafka import OrderedConsumer
+from spark_ordered_kafka.client.joining import GroupOffsets
+from spark_ordered_kafka.client.progress import TopicProgress
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.group_member import read_on
+from tests.programs.found import FOUND
+from tests.programs.running import BrokenPromiseError, check
+from tests.programs.search import find
+from tests.programs.steps import Act, Change, Consume, Member, Program, Write
+from tests.seeds import examples
+
+MANY = int(os.environ.get("PROGRAMS", examples(24)))
+ROOT = Path(__file__).parents[2]
+
+
+def test_programs_of_plain_clients_keep_every_promise(cluster: LocalCluster) -> None:
+    find(cluster, MANY)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_once_is_not_found_again(cluster: LocalCluster, name: str) -> None:
+    check(cluster, FOUND[name])
+
+
+# -- the judge, judged ----------------------------------------------------------------------------------------------
+
+
+def nothing(*_: Any) -> None:
+    """What a method does that does nothing."""
+
+
+PLANTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
+    "rewind does nothing": (OrderedConsumer, "_rewind", nothing),
+    "the gate is always open": (TopicProgress, "gate", read_on),
+    "nothing is committed": (GroupOffsets, "commit", lambda _, offsets: offsets),
+}
+_KEYS = ("k0", "k1", "k2", "k3")
+BREAKING = {
+    "rewind does nothing": (Consume(0, 2, 5.0), Act("c0", "rewind"), Consume(0, 4, 5.0)),
+    "the gate is always open": (
+        Change("a", 5),
+        Write("w0", "a", _KEYS, 4),
+        Act("w0", "flush"),
+        Consume(0, 1, 5.0),
+        Consume(1, 20, 2.0),
+        Consume(0, 20, 2.0),
+        Consume(1, 20, 2.0),
+    ),
+    "nothing is committed": (Consume(0, 2, 5.0), Act("c0", "commit")),
+}
+"""What follows a first transaction of records in a program that finds the plant."""
+
+
+@pytest.mark.parametrize("plant", ["rewind does nothing", "nothing is committed"])
+def test_a_broken_promise_is_printed_as_code_that_runs_by_itself(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: str
+) -> None:
+    program = Program(
+        (Member(), Member()), (Write("w0", "a", _KEYS, 3), Act("w0", "flush"), *BREAKING[plant])
+    )
+    with monkeypatch.context() as planted:
+        planted.setattr(*PLANTS[plant])
+        with pytest.raises(BrokenPromiseError, match="committed") as found:
+            check(cluster, program)
+    run_by_itself(cluster, tmp_path, str(found.value))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("plant", PLANTS)
+def test_what_breaks_a_promise_is_found_and_shrunk(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plant: str
+) -> None:
+    monkeypatch.setattr(engine, "MAX_SHRINKING_SECONDS", 120)
+    with monkeypatch.context() as planted:
+        planted.setattr(*PLANTS[plant])
+        with pytest.raises(BrokenPromiseError, match="committed") as found:
+            find(cluster, 150)
+    code = run_by_itself(cluster, tmp_path, str(found.value))
+    print(str(found.value).partition("\n\n")[0], code[code.index("def main") :])  # noqa: T201 - shown by pytest -s
+    assert code[code.index("def main") :].count("\n") < 40
+
+
+def run_by_itself(cluster: LocalCluster, directory: Path, text: str) -> str:
+    """Paste the code of an error's text into a file and run it; the code."""
+    _, _, code = text.partition("\n\n")
+    file = directory / "program.py"
+    file.write_text(code)
+    servers = {
+        "BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
+        "ORDERED_KAFKA_CONTROLLER": cluster.controller_url,
+    }
+    run = subprocess.run(
+        [sys.executable, file], env={**os.environ, **servers}, cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert "c0 got [(" in run.stdout
+    return code
