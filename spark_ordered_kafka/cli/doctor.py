@@ -52,8 +52,8 @@ def doctor(
         connection = consumer_options(conf).connection
         with ControllerClient.of(connection) as client:
             findings = list(_findings(client, connection))
-    if output is common.OutputFormat.JSON:
-        common.print_data({"worst": worst(findings), "findings": [asdict(one) for one in findings]})
+    if output.is_data:
+        common.print_data({"worst": worst(findings), "findings": [asdict(one) for one in findings]}, output)
     else:
         for one in findings:
             typer.echo(_shown(one))
