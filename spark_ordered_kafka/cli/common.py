@@ -123,7 +123,7 @@ def print_body(body: BaseModel, output: OutputFormat) -> None:
 def print_data(data: object, output: OutputFormat) -> None:
     """Lists and mappings of plain values, as JSON or YAML."""
     if output is OutputFormat.YAML:
-        import yaml
+        import yaml  # type: ignore[import-untyped]
         from pydantic_core import to_jsonable_python
 
         # The safe dumper knows no subclasses of str.

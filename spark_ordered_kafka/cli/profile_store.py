@@ -172,9 +172,9 @@ ProfileOption = Annotated[
         _OPTION,
         envvar=VARIABLE,
         metavar="NAME",
-        help="The connections of this profile, where neither an option nor the environment says more (ordered-kafka profile).",
+        help="Take the connections of this profile.",
         autocompletion=complete_profile,
-        show_default="the one of ordered-kafka profile use",
+        show_default="that of `profile use`",
     ),
 ]
 

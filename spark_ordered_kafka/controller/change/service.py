@@ -100,8 +100,8 @@ class Changes:
             if item.layout_epoch not in (None, record.layout_epoch):
                 raise RequestError(
                     ErrorCode.INVALID_REQUEST,
-                    f"layout_epoch has the value {item.layout_epoch}, but topic {topic!r} was changed meanwhile: it has layout "
-                    f"epoch {record.layout_epoch} and {record.undeleted_partition_count} partitions now",
+                    f"topic {topic!r} was changed meanwhile: it has layout epoch {record.layout_epoch} and "
+                    f"{record.undeleted_partition_count} partitions now, and layout_epoch has the value {item.layout_epoch}",
                 )
             return self._plan_count(topic, change_id, target, force, record, existing)
 

@@ -82,10 +82,10 @@ export function adoptTopic() {
     intro: "A topic that Kafka has already is taken under management with all its records. The preview reads some of them, and says "
       + "whether they lie where the hash puts their keys.",
     fields: [
-      { name: "topic", label: "Topic of Kafka", check: topicName, suggestions: unmanaged(),
+      { name: "topic", label: "Topic of Kafka", wide: true, check: topicName, suggestions: unmanaged(),
         codes: ["INVALID_TOPIC_EXCEPTION", "TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION"] },
-      { name: "hash", label: "Hash by which its producers chose partitions", value: "murmur2", choices: HASHES, api: ["hash"] },
-      { name: "force", label: "Records that lie elsewhere", value: "no",
+      { name: "hash", label: "Hash of its producers", value: "murmur2", wide: true, choices: HASHES, api: ["hash"] },
+      { name: "force", label: "Records that lie elsewhere", wide: true, value: "no",
         choices: [["no", "refuse the topic"], ["yes", "adopt it nevertheless (readers report them as misrouted)"]] },
     ],
     preview: async (values) => {

@@ -9,6 +9,7 @@
  * @property {"text" | "number" | "lines"} [type]
  * @property {[string, string][]} [choices] value and text
  * @property {Promise<string[]>} [suggestions] what may be chosen, besides any other text
+ * @property {boolean} [wide] as wide as the dialog
  * @property {boolean} [optional]
  * @property {string[]} [api] how the messages of errors of the API name it
  * @property {string[]} [codes] errors of the API that are about it
@@ -192,7 +193,7 @@ class Input {
     const common = { id, name: field.name, "aria-describedby": `${id}-hint ${id}-error`, autocomplete: "off" };
     this.control = control(field, common);
     this.error = h("p", { class: "error", id: `${id}-error` });
-    this.element = h("div", { class: field.type === "lines" ? "field whole" : "field" }, h("label", { for: id }, field.label), this.control,
+    this.element = h("div", { class: field.type === "lines" || field.wide ? "field whole" : "field" }, h("label", { for: id }, field.label), this.control,
       h("p", { class: "hint", id: `${id}-hint` }, field.hint ?? ""), this.error);
     if (field.suggestions !== undefined) void this.suggest(field.suggestions, `${id}-list`);
   }

@@ -87,9 +87,9 @@ export function facts(pairs) {
  * @param {[string, string, string][]} rows name, now, then
  */
 export function beforeAfter(caption, rows) {
-  return h("table", { class: "before-after-table" }, h("caption", { class: "muted" }, caption),
+  return h("table", { class: "before-after-table" }, h("caption", {}, caption),
     h("thead", {}, h("tr", {}, ["", "Now", "Then"].map((label) => label === "" ? h("td", {}) : h("th", { scope: "col" }, label)))),
-    h("tbody", {}, rows.map(([name, now, then]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, h("del", {}, now)), h("td", {}, h("strong", {}, then))))));
+    h("tbody", {}, rows.map(([name, now, then]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "muted" }, now), h("td", {}, h("strong", {}, then))))));
 }
 
 /**
