@@ -36,7 +36,7 @@ def shape(value: Any) -> Any:
         "log-dirs describe",
         "log-dirs describe --broker-list 1",
         "reassign list",
-        "reassign plan --balance --topic TOPIC",
+        "reassign plan --balance --topics TOPIC",
         "leaders elect --election-type preferred --topic TOPIC --partition 0",
         "topics alter --topic TOPIC --config retention.ms=7000000 --validate-only",
         "doctor",
