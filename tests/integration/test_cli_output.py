@@ -26,20 +26,24 @@ def shape(value: Any) -> Any:
 @pytest.mark.parametrize(
     "command",
     [
-        "topics list",
+        pytest.param("topics list", marks=pytest.mark.long),
         "topics describe --topic TOPIC",
-        "topics describe --under-replicated-partitions",
-        "brokers list",
-        "brokers describe --broker 1 --all",
+        pytest.param("topics describe --under-replicated-partitions", marks=pytest.mark.long),
+        pytest.param("brokers list", marks=pytest.mark.long),
+        pytest.param("brokers describe --broker 1 --all", marks=pytest.mark.long),
         "groups list",
-        "controller list",
-        "log-dirs describe",
+        pytest.param("controller list", marks=pytest.mark.long),
+        pytest.param("log-dirs describe", marks=pytest.mark.long),
         "log-dirs describe --broker-list 1",
-        "reassign list",
-        "reassign plan --balance --topics TOPIC",
-        "leaders elect --election-type preferred --topic TOPIC --partition 0",
-        "topics alter --topic TOPIC --config retention.ms=7000000 --validate-only",
-        "doctor",
+        pytest.param("reassign list", marks=pytest.mark.long),
+        pytest.param("reassign plan --balance --topics TOPIC", marks=pytest.mark.long),
+        pytest.param(
+            "leaders elect --election-type preferred --topic TOPIC --partition 0", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "topics alter --topic TOPIC --config retention.ms=7000000 --validate-only", marks=pytest.mark.long
+        ),
+        pytest.param("doctor", marks=pytest.mark.long),
     ],
 )
 def test_both_say_the_same(cluster: LocalCluster, topic_name: str, command: str) -> None:

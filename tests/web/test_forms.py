@@ -189,6 +189,7 @@ def test_of_two_operators_the_second_does_not_undo_the_first(
     assert controller.topic(topic).undeleted_partition_count == 4
 
 
+@pytest.mark.long
 def test_a_broker_is_limited(browsing: Browsing, controller: InProcess, url: str) -> None:
     visit = browsing.visit(url)
     (broker,) = controller.http.get("/v1/brokers").json()["brokers"]
@@ -208,7 +209,8 @@ def test_a_broker_is_limited(browsing: Browsing, controller: InProcess, url: str
         assert found["max_partitions"] == limit
 
 
-@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("dark", [False, True])
 def test_forms_fit_a_phone(browsing: Browsing, controller: InProcess, url: str, dark: bool) -> None:
     topic = controller.create(1, prefix="small")
     visit = browsing.visit(url, size=PHONE, dark=dark)
