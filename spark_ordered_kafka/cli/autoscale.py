@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -52,8 +51,8 @@ def status(
         if not found.topics:
             typer.echo(f"error: topic {topic} is not under management, or may not be described", err=True)
             raise typer.Exit(common.REFUSED)
-    if output is common.OutputFormat.JSON:
-        common.print_body(found)
+    if output.is_data:
+        common.print_body(found, output)
         return
     rows = found.topics if topic is not None else [row for row in found.topics if row.mode != "off"]
     if not rows:
@@ -145,8 +144,8 @@ def simulate(
     found = simulation.simulate(
         rules, [simulation.LoadPoint(*point) for point in points], initial, count, settings.interval
     )
-    if output is common.OutputFormat.JSON:
-        typer.echo(json.dumps(_body(found), indent=2))
+    if output.is_data:
+        common.print_data(_body(found), output)
         return
     common.print_table(("TIME (UTC)", "MB/s", "COUNT", "PEAK", "DECISION"), list(_timeline(found)))
     typer.echo(

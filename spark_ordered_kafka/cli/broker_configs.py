@@ -30,8 +30,8 @@ def describe(
 
         found = ClusterAdmin(broker_conf(bootstrap_server, command_config)).broker_configs(broker)
     shown = [one for one in found if every or one.is_dynamic]
-    if output is common.OutputFormat.JSON:
-        common.print_data({"broker": broker, "configs": [asdict(one) for one in shown]})
+    if output.is_data:
+        common.print_data({"broker": broker, "configs": [asdict(one) for one in shown]}, output)
     elif not shown:
         typer.echo(f"broker {broker} has no dynamic configuration; --all shows the rest")
     else:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from spark_ordered_kafka.cli.profile_store import COMMAND_CONFIG, chosen_profile, warn_of_variable
 from spark_ordered_kafka.credentials import NAMES, URL, ControllerCredentials, controller_credentials
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.parsing import HIDDEN, urls
 
 _OPTION = "--command-config"
+_SERVERS = "bootstrap.servers"
 # Without the value, which may be a secret.
 _FORM = "lines of the form name=value are needed"
 
@@ -23,18 +26,13 @@ def connection(controller: str | None, path: Path | None) -> tuple[str, Controll
     Raises:
         ConfigError: a value is wrong, or there is no URL.
     """
-    given = {} if path is None else read_properties(path)
+    given, _ = given_properties(path, controller, None)
     in_file = given.pop(URL, None)
     option, value = ("--controller", controller) if controller else (URL, in_file)
     if value is None:
-        raise ConfigError("--controller", None, f"give it, or {URL} in the file of {_OPTION}")
+        raise ConfigError("--controller", None, f"give it, or {URL} in the file of {_OPTION} or in a profile")
     found = urls(option, value)
     return found, controller_credentials(given, found)
-
-
-def read_properties(path: Path) -> dict[str, str]:
-    """Those of the connection to a controller of :func:`read_all`, which says what it raises."""
-    return read_all(path)[0]
 
 
 def read_all(path: Path) -> tuple[dict[str, str], dict[str, str]]:
@@ -63,13 +61,52 @@ def read_all(path: Path) -> tuple[dict[str, str], dict[str, str]]:
             problem = "twice" if pair.key in found else "without = or :"
             raise ConfigError(_OPTION, str(path), f"{_FORM} (property {number} is there {problem})")
         found[pair.key] = pair.value
+    return check_properties(_OPTION, found)
+
+
+def check_properties(source: str, found: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Those of the connection to a controller, and those of Kafka's clients.
+
+    Raises ConfigError, which names ``source``, for a property that is neither.
+    """
     own = {name: value for name, value in found.items() if name == URL or name in NAMES}
     kafka = {name: value for name, value in found.items() if name not in own}
     for name in kafka:
         if not _is_kafkas(name):
             # Without its value: it may be a misspelt password.
-            hint = f"the file may have {URL}, {', '.join(NAMES)}, and properties of Kafka's clients"
-            raise ConfigError(f"{_OPTION}: property {name}", HIDDEN, hint)
+            hint = f"it may have {URL}, {', '.join(NAMES)}, and properties of Kafka's clients"
+            raise ConfigError(f"{source}: property {name}", HIDDEN, hint)
+    return own, kafka
+
+
+def given_properties(
+    path: Path | None, controller: str | None, servers: str | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """As :func:`read_all`: of the file, which stands in the place of a profile, or else of the profile in use.
+
+    Args:
+        path: ``--command-config``.
+        controller: ``--controller``; where the profile has another one, its login at the controllers is left out.
+        servers: ``--bootstrap-server``; as for ``controller``, with the login at the brokers.
+    """
+    if path is not None:
+        return read_all(path)
+    profile = chosen_profile()
+    if profile is None:
+        return {}, {}
+    name, properties = profile
+    given = dict(properties)
+    file = given.pop(COMMAND_CONFIG, None)
+    own, kafka = check_properties(f"profile {name}", given)
+    if file is not None:
+        of_file = read_all(Path(file).expanduser())
+        own, kafka = of_file[0] | own, of_file[1] | kafka
+    if controller and controller != own.get(URL):
+        warn_of_variable(name, "ORDERED_KAFKA_CONTROLLER", controller, own.get(URL))
+        own = {}
+    if servers and servers != kafka.get(_SERVERS):
+        warn_of_variable(name, "BOOTSTRAP_SERVERS", servers, kafka.get(_SERVERS))
+        kafka = {}
     return own, kafka
 
 

@@ -30,6 +30,12 @@ class OutputFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def is_data(self) -> bool:
+        """Whether programs read it."""
+        return self is not OutputFormat.TABLE
 
 
 ControllerOption = Annotated[
@@ -106,22 +112,34 @@ def raise_if_refused(result: Result) -> None:
         raise refusal(result.error_code, result.error, result.error_message)
 
 
-def print_body(body: BaseModel) -> None:
-    """The API's answer as it is."""
-    typer.echo(body.model_dump_json(indent=2))
+def print_body(body: BaseModel, output: OutputFormat) -> None:
+    """The API's answer as it is, as JSON or YAML."""
+    if output is OutputFormat.YAML:
+        print_data(body.model_dump(mode="json"), output)
+    else:
+        typer.echo(body.model_dump_json(indent=2))
 
 
-def print_data(data: object) -> None:
-    """Lists and mappings of plain values, as JSON."""
-    import json
+def print_data(data: object, output: OutputFormat) -> None:
+    """Lists and mappings of plain values, as JSON or YAML."""
+    if output is OutputFormat.YAML:
+        import yaml  # type: ignore[import-untyped]
+        from pydantic_core import to_jsonable_python
 
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        # The safe dumper knows no subclasses of str.
+        plain = to_jsonable_python(data)
+        text = yaml.safe_dump(plain, default_flow_style=False, sort_keys=False, allow_unicode=True)
+        typer.echo(text, nl=False)
+    else:
+        import json
+
+        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def report(body: BaseModel, line: str, output: OutputFormat) -> None:
     """The API's answer, or ``line`` about it."""
-    if output is OutputFormat.JSON:
-        print_body(body)
+    if output.is_data:
+        print_body(body, output)
     else:
         typer.echo(line)
 
@@ -130,8 +148,8 @@ def print_rows(
     body: BaseModel, columns: Sequence[str], rows: Iterable[Sequence[object]], output: OutputFormat
 ) -> None:
     """The API's answer, or ``rows`` of it in a table."""
-    if output is OutputFormat.JSON:
-        print_body(body)
+    if output.is_data:
+        print_body(body, output)
     else:
         print_table(columns, rows)
 

@@ -45,6 +45,7 @@ def complete_group(context: typer.Context, incomplete: str) -> list[str]:
     """Consumer groups, without ledgers."""
 
     def names() -> list[str]:
+        _choose_profile(context)
         from spark_ordered_kafka.cli.kafka_connection import broker_conf
         from spark_ordered_kafka.client.group_admin import GroupAdmin
 
@@ -62,11 +63,19 @@ def _controller(context: typer.Context) -> Iterator[ControllerClient]:
     from spark_ordered_kafka.cli.command_config import connection
     from spark_ordered_kafka.client.controller import ControllerClient
 
+    _choose_profile(context)
     given: dict[str, Any] = context.params
     path: Path | None = given.get("command_config")
     urls, credentials = connection(given.get("controller"), path)
     with ControllerClient(urls, timeout=_PATIENCE, retry_for=0.0, credentials=credentials) as client:
         yield client
+
+
+def _choose_profile(context: typer.Context) -> None:
+    # The command itself, which would choose it, is not called.
+    from spark_ordered_kafka.cli.profile_store import VARIABLE, choose
+
+    choose(context.params.get("profile") or os.environ.get(VARIABLE))
 
 
 def _beginning(names: Callable[[], list[str]], incomplete: str) -> list[str]:

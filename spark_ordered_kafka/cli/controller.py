@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -121,8 +120,8 @@ def hash_token(
         token = sys.stdin.readline().strip() if from_stdin else new_token()
         entry = hashed(token, principal)
     shown = {"entry": str(entry)} if from_stdin else {"token": token, "entry": str(entry)}
-    if output is common.OutputFormat.JSON:
-        typer.echo(json.dumps(shown, indent=2))
+    if output.is_data:
+        common.print_data(shown, output)
     else:
         for name, value in shown.items():
             typer.echo(f"{name}: {value}")

@@ -35,8 +35,8 @@ def delete(
         answer = client.delete_topics(DeleteTopicsRequest(topics=topic, validate_only=validate_only))
     rows = [row for row in answer.topics if row.topic not in absent]
     failed = common.print_errors(rows, lambda row: f"topic {row.topic}: ")
-    if output is common.OutputFormat.JSON:
-        common.print_body(answer)
+    if output.is_data:
+        common.print_body(answer, output)
     else:
         for row in answer.topics:
             if row not in rows:

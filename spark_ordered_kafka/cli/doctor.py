@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 app = command_group("doctor")
 _CONNECT = 5.0
 _MOST_GROUPS = 200
+# Seconds for all topics, and for all groups: servers that answer slowly must not keep the rest from being told.
+_PATIENCE = 60.0
 T = TypeVar("T")
 
 
@@ -52,8 +54,8 @@ def doctor(
         connection = consumer_options(conf).connection
         with ControllerClient.of(connection) as client:
             findings = list(_findings(client, connection))
-    if output is common.OutputFormat.JSON:
-        common.print_data({"worst": worst(findings), "findings": [asdict(one) for one in findings]})
+    if output.is_data:
+        common.print_data({"worst": worst(findings), "findings": [asdict(one) for one in findings]}, output)
     else:
         for one in findings:
             typer.echo(_shown(one))
@@ -208,7 +210,11 @@ def _topics(client: ControllerClient) -> Iterator[Finding]:
     yield from of_partitions(everything.topics)
     managed = [one.topic for one in everything.topics if one.managed]
     findings: list[Finding] = []
-    for topic in managed:
+    deadline = time.monotonic() + _PATIENCE
+    for index, topic in enumerate(managed):
+        if time.monotonic() >= deadline:
+            findings.append(_unseen("topics", len(managed) - index, len(managed)))
+            break
         view, failure = _asked("topics", partial(client.topic, topic, details=True), advice)
         findings += failure
         foreign, failure = _asked("writers", partial(client.foreign_producers, topic), advice)
@@ -221,6 +227,15 @@ def _topics(client: ControllerClient) -> Iterator[Finding]:
         )
 
 
+def _unseen(what: str, missing: int, count: int) -> Finding:
+    return Finding(
+        what,
+        "warning",
+        f"{missing} of {count} were not looked at within {_PATIENCE:g} s",
+        f"the servers are slow, or far away: ordered-kafka {what} describe shows one of them",
+    )
+
+
 def _groups(client: ControllerClient, connection: Connection) -> Iterator[Finding]:
     from spark_ordered_kafka.cli.findings import of_group
     from spark_ordered_kafka.client.group_admin import GroupAdmin
@@ -231,7 +246,11 @@ def _groups(client: ControllerClient, connection: Connection) -> Iterator[Findin
     yield from failure
     groups = [one.group for one in listed or () if not one.is_ledger]
     findings: list[Finding] = []
-    for group in groups[:_MOST_GROUPS]:
+    deadline = time.monotonic() + _PATIENCE
+    for index, group in enumerate(asked := groups[:_MOST_GROUPS]):
+        if time.monotonic() >= deadline:
+            findings.append(_unseen("groups", len(asked) - index, len(asked)))
+            break
         positions, failure = _asked("groups", partial(client.group_positions, group), "see above")
         findings += failure
         findings += [] if positions is None else of_group(positions)

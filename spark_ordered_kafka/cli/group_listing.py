@@ -26,9 +26,9 @@ def list_groups(
 
         found = GroupAdmin(broker_conf(bootstrap_server, command_config)).groups()
     shown = [one for one in found if not one.is_ledger]
-    if output is common.OutputFormat.JSON:
+    if output.is_data:
         rows = [{"group": one.group, "state": one.state, "type": one.kind} for one in shown]
-        common.print_data({"groups": rows})
+        common.print_data({"groups": rows}, output)
         return
     common.print_table(("GROUP", "STATE", "TYPE"), [(one.group, one.state, one.kind) for one in shown])
     if len(shown) < len(found):
@@ -61,9 +61,9 @@ def delete(
         failed = admin.delete(groups)
     for one in (name for name in groups if name in failed):
         typer.echo(f"error: group {one}: {_said(failed[one])}", err=True)
-    if output is common.OutputFormat.JSON:
+    if output.is_data:
         rows = [{"group": one, "error": failed[one].name if one in failed else "NONE"} for one in groups]
-        common.print_data({"groups": rows})
+        common.print_data({"groups": rows}, output)
     else:
         for one in groups:
             if one not in failed:

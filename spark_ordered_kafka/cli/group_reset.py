@@ -140,7 +140,7 @@ def _scopes(topics: Sequence[str], all_topics: bool) -> dict[str, set[int] | Non
 
 
 def _print(group: str, rows: Sequence[NewOffset], execute: bool, output: common.OutputFormat) -> None:
-    if output is common.OutputFormat.JSON:
+    if output.is_data:
         shown = [
             {
                 "topic": one.topic,
@@ -151,7 +151,7 @@ def _print(group: str, rows: Sequence[NewOffset], execute: bool, output: common.
             }
             for one in rows
         ]
-        common.print_data({"group": group, "executed": execute, "partitions": shown})
+        common.print_data({"group": group, "executed": execute, "partitions": shown}, output)
         return
     common.print_table(_COLUMNS, [(group, one.topic, one.partition, one.current, one.new) for one in rows])
     for one in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +28,7 @@ _ABOUT = {
     "reviews": "Decide about requests that wait for a second principal (review.required).",
     "autoscale": "Show automatic partition counts, simulate them, and see them at work.",
     "healing": "Show what self-healing finds, proposes and has done.",
+    "profile": "Name the connections to several clusters, and choose one.",
     "migrate-checkpoint": "Continue a query of Spark's kafka format with the ordered one, or the other way round.",
     "local": "Run real ZooKeeper, Apache Kafka and a controller on this machine.",
     "demo": "Stream 500,000 records between two topics that grow and shrink meanwhile, and check every one.",
@@ -89,13 +90,30 @@ class _Root(_Commands):
         return list(_ABOUT.items())
 
 
+class _Typer(typer.Typer):
+    """Its commands that connect to servers have ``--profile``."""
+
+    def command(self, *args: Any, **settings: Any) -> Callable[[Any], Any]:
+        """As typer's."""
+        register = super().command(*args, **settings)
+
+        def registered(command: Any) -> Any:
+            # Here, since help of all commands needs none of it.
+            from spark_ordered_kafka.cli.profile_store import with_profile
+
+            register(with_profile(command))
+            return command
+
+        return registered
+
+
 def command_group(name: str) -> typer.Typer:
     """A group of commands, or one that is in none.
 
     Help is plain text: where the terminal is narrow, rich would cut the names of options and commands.
     """
     is_root = name == _ROOT
-    return typer.Typer(
+    return _Typer(
         name=name,
         cls=_Root if is_root else _Commands,
         help="Grow and shrink the partitions of Kafka topics while every key stays in order."

@@ -49,8 +49,8 @@ def describe(
     """Positions and lag of a group in topics under management, and what its blocked partitions wait for."""
     with common.connected(controller, command_config=command_config) as client:
         answer = client.group_positions(group, topic)
-    if output is common.OutputFormat.JSON:
-        common.print_body(answer)
+    if output.is_data:
+        common.print_body(answer, output)
     elif not answer.topics:
         typer.echo(f"group {group} has committed nothing in topics under management")
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spark_ordered_kafka.cli.command_config import read_all
+from spark_ordered_kafka.cli.command_config import given_properties
 from spark_ordered_kafka.credentials import URL
 from spark_ordered_kafka.errors import ConfigError
 
@@ -46,11 +46,13 @@ def client_conf(servers: str | None, controller: str | None, path: Path | None) 
     Raises:
         ConfigError: the file cannot be read, or an address is missing.
     """
-    own, kafka = ({}, {}) if path is None else read_all(path)
+    own, kafka = given_properties(path, controller, servers)
     conf = kafka | own | broker_address(servers, kafka)
     url = controller or own.get(URL)
     if url is None:
-        raise ConfigError("--controller", None, f"give it, or {URL} in the file of --command-config")
+        raise ConfigError(
+            "--controller", None, f"give it, or {URL} in the file of --command-config or in a profile"
+        )
     return conf | {URL: url}
 
 
@@ -62,7 +64,7 @@ def broker_conf(servers: str | None, path: Path | None) -> dict[str, str]:
     """
     from spark_ordered_kafka.client.options import broker_properties
 
-    _, kafka = ({}, {}) if path is None else read_all(path)
+    _, kafka = given_properties(path, None, servers)
     return broker_properties(kafka | broker_address(servers, kafka))
 
 
@@ -73,6 +75,8 @@ def broker_address(servers: str | None, kafka: dict[str, str]) -> dict[str, str]
     option, value = ("--bootstrap-server", servers) if servers else (_SERVERS, kafka.get(_SERVERS))
     if value is None:
         raise ConfigError(
-            "--bootstrap-server", None, f"give it, or {_SERVERS} in the file of --command-config"
+            "--bootstrap-server",
+            None,
+            f"give it, or {_SERVERS} in the file of --command-config or in a profile",
         )
     return {_SERVERS: parsed(option, value)}

@@ -116,7 +116,7 @@ def _read(path: Path) -> list[PartitionId]:
 def _print(found: Elections, kind: ElectionKind, output: common.OutputFormat) -> None:
     for (topic, partition), error in sorted(found.failed.items()):
         typer.echo(f"error: {topic}-{partition}: {error}", err=True)
-    if output is common.OutputFormat.JSON:
+    if output.is_data:
         rows = (
             [(place, "elected", None) for place in found.elected]
             + [(place, "not needed", None) for place in found.unneeded]
@@ -126,7 +126,7 @@ def _print(found: Elections, kind: ElectionKind, output: common.OutputFormat) ->
             {"topic": topic, "partition": partition, "result": result, "error": error}
             for (topic, partition), result, error in sorted(rows, key=lambda row: row[0])
         ]
-        common.print_data({"partitions": shown})
+        common.print_data({"partitions": shown}, output)
         return
     if found.elected:
         typer.echo(f"elected ({kind.value}): {_names(found.elected)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,8 +85,8 @@ def up(
         exports = _exports(description)
         environment = cluster.directory / _ENVIRONMENT
         environment.write_text("".join(f"{line}\n" for line in exports))
-        if output is common.OutputFormat.JSON:
-            typer.echo(json.dumps(description))
+        if output.is_data:
+            common.print_data(description, output)
             return
         _print_addresses(description, cluster.kafka_version)
         typer.echo(f"\nFor your shell (or: . {shlex.quote(str(environment))}):")
@@ -134,7 +133,7 @@ def status(
             "running": all(server.status == "running" for server in servers),
             "servers": [dataclasses.asdict(server) for server in servers],
         }
-        typer.echo(json.dumps(shown))
+        common.print_data(shown, output)
 
 
 def _check_exists(cluster: LocalCluster) -> None:

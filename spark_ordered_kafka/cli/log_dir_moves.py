@@ -84,8 +84,8 @@ def move(
         failed = _report_refused(answer)
         if failed or validate_only or no_wait:
             done = "could be moved" if validate_only else "is being moved"
-            if output is common.OutputFormat.JSON:
-                common.print_body(answer)
+            if output.is_data:
+                common.print_body(answer, output)
             else:
                 for row, outcome in zip(rows, answer.replicas, strict=True):
                     if outcome.error_code == ErrorCode.NONE:
@@ -164,14 +164,12 @@ def _report_refused(answer: ReplicaLogDirsResult) -> bool:
 def _report(placements: Sequence[Placement], output: common.OutputFormat) -> None:
     """Print where the replicas are; exit with 1 unless all are where they are to be."""
     complete = all(one.status == "completed" for one in placements)
-    if output is common.OutputFormat.JSON:
-        from pydantic_core import to_json
-
+    if output.is_data:
         rows: list[dict[str, Any]] = [
-            {**one.view.model_dump(), "log_dir": one.wanted.log_dir, "status": one.status}
+            {**one.view.model_dump(mode="json"), "log_dir": one.wanted.log_dir, "status": one.status}
             for one in placements
         ]
-        typer.echo(to_json({"complete": complete, "replicas": rows}, indent=2))
+        common.print_data({"complete": complete, "replicas": rows}, output)
     else:
         common.print_table(
             _COLUMNS,

@@ -32,6 +32,7 @@ class LogDirsOutput(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
     KAFKA = "kafka"
 
 
@@ -80,8 +81,8 @@ def describe(
             _print_as_kafka(client, brokers, paths, topics)
             return
         found = client.log_dirs(brokers=brokers, log_dirs=paths, topics=topics)
-    if output is LogDirsOutput.JSON:
-        _print_json(found, single=len(brokers) == 1)
+    if output is not LogDirsOutput.TABLE:
+        _print_data(found, common.OutputFormat(output.value), single=len(brokers) == 1)
     else:
         _print_tables(found)
     _end_if_failed(found.brokers)
@@ -110,14 +111,12 @@ def _print_as_kafka(
                 typer.echo(f"warning: these brokers have nothing of {kind} {value!r}", err=True)
 
 
-def _print_json(found: LogDirList, *, single: bool) -> None:
+def _print_data(found: LogDirList, output: common.OutputFormat, *, single: bool) -> None:
     if not single:
-        common.print_body(found)
+        common.print_body(found, output)
         return
-    from pydantic_core import to_json
-
     (broker,) = found.brokers
-    typer.echo(to_json({"version": found.version, **broker.model_dump()}, indent=2))
+    common.print_data({"version": found.version, **broker.model_dump(mode="json")}, output)
 
 
 def _print_tables(found: LogDirList) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spark_ordered_kafka.cli import common
-from spark_ordered_kafka.cli.command_config import read_properties
+from spark_ordered_kafka.cli.command_config import given_properties
 from spark_ordered_kafka.cli.grouping import command_group
+from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, broker_address
 from spark_ordered_kafka.credentials import URL
 from spark_ordered_kafka.errors import ConfigError
 
@@ -33,12 +34,7 @@ def migrate_checkpoint(
     new: Annotated[
         str, typer.Option(_TO, metavar="DIR", help="Directory of the new checkpoint, absent or empty.")
     ],
-    bootstrap_server: Annotated[
-        str,
-        typer.Option(
-            "--bootstrap-server", envvar="BOOTSTRAP_SERVERS", metavar="HOST:PORT,...", help="Brokers."
-        ),
-    ],
+    bootstrap_server: BootstrapServerOption = None,
     controller: common.ControllerOption = None,
     command_config: common.CommandConfigOption = None,
     option: Annotated[
@@ -102,17 +98,20 @@ def migrate_checkpoint(
 
 
 def _source_options(
-    servers: str, controller: str | None, path: Path | None, pairs: list[str], topics: list[str]
+    servers: str | None, controller: str | None, path: Path | None, pairs: list[str], topics: list[str]
 ) -> SourceOptions:
     from spark_ordered_kafka.spark.options import stream_options
 
-    given = {} if path is None else read_properties(path)
-    given |= common.parse_options("--option", pairs, "kafka.security.protocol=SASL_SSL")
+    own, kafka = given_properties(path, controller, servers)
+    address = broker_address(servers, kafka)["bootstrap.servers"]
+    given = own | common.parse_options("--option", pairs, "kafka.security.protocol=SASL_SSL")
     if controller is not None:
         given[URL] = controller
     if URL not in given:
-        raise ConfigError("--controller", None, f"give it, or {URL} in the file of --command-config")
-    return stream_options(given | {"kafka.bootstrap.servers": servers, "subscribe": ",".join(topics)})
+        raise ConfigError(
+            "--controller", None, f"give it, or {URL} in the file of --command-config or in a profile"
+        )
+    return stream_options(given | {"kafka.bootstrap.servers": address, "subscribe": ",".join(topics)})
 
 
 def _is_done(checkpoint: Checkpoint, target: Path, to_format: str) -> bool:

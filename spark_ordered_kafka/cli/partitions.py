@@ -39,8 +39,8 @@ def delete_records(
         request = DeleteRecordsRequest(partitions=partition, force=force, validate_only=validate_only)
         answer = client.delete_records(topic, request)
     failed = common.print_errors(answer.partitions, lambda row: "")
-    if output is common.OutputFormat.JSON:
-        common.print_body(answer)
+    if output.is_data:
+        common.print_body(answer, output)
     elif not answer.partitions:
         typer.echo(f"topic {topic} has no removed partitions")
     else:

@@ -110,8 +110,8 @@ def execute(
             common.report(answer, f"{count} partition{'' if count == 1 else 's'} could be reassigned", output)
             return
         answer = _begin(client, request, output)
-        if no_wait and output is common.OutputFormat.JSON:
-            common.print_body(answer)
+        if no_wait and output.is_data:
+            common.print_body(answer, output)
         elif not no_wait and answer.request_id is not None:
             follow_to_end(client, answer.request_id, output)
 
@@ -142,7 +142,7 @@ def _begin(
     """Start it, and print what kafka-reassign-partitions does; on stderr if stdout is for JSON."""
     from spark_ordered_kafka.cli.reassign_texts import current_assignment, started
 
-    to_stderr = output is common.OutputFormat.JSON
+    to_stderr = output.is_data
     before = current_assignment(_as_it_is(client, request, output))
     try:
         answer = _asked(client, request, output)

@@ -54,8 +54,8 @@ def _raise_if_ended(answer: ReassignmentResult, output: common.OutputFormat) -> 
     """End the command if there is nothing to cancel; else what has ended stays as it is, which is no error."""
     if any(row.error_code == ErrorCode.NONE for row in answer.partitions):
         return
-    if output is common.OutputFormat.JSON:
-        common.print_body(answer)
+    if output.is_data:
+        common.print_body(answer, output)
     for line in refusals(answer.partitions):
         typer.echo(f"error: {line}", err=True)
     raise typer.Exit(common.REFUSED)
@@ -72,8 +72,8 @@ def _outcome(row: ReplicaProgress) -> str:
 def _report_each(
     body: BaseModel, outcomes: Mapping[tuple[str, int], str], output: common.OutputFormat
 ) -> None:
-    if output is common.OutputFormat.JSON:
-        common.print_body(body)
+    if output.is_data:
+        common.print_body(body, output)
         return
     for (topic, partition), message in outcomes.items():
         typer.echo(f"{topic}-{partition}: {message}")

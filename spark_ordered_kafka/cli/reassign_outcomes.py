@@ -24,8 +24,8 @@ def raise_unless_accepted(answer: ReassignmentResult, output: common.OutputForma
     lines = refusals(answer.partitions)
     if not lines:
         return
-    if output is common.OutputFormat.JSON:
-        common.print_body(answer)
+    if output.is_data:
+        common.print_body(answer, output)
     for line in lines:
         typer.echo(f"error: {line}", err=True)
     raise typer.Exit(common.REFUSED)
@@ -75,8 +75,8 @@ def _report_end(view: ReassignmentView, output: common.OutputFormat) -> None:
 
     for line in failures(view):
         typer.echo(f"error: {line}", err=True)
-    if output is common.OutputFormat.JSON:
-        common.print_body(view)
+    if output.is_data:
+        common.print_body(view, output)
         return
     took = "" if view.ended_at is None else f" in {shown_seconds(view.ended_at - view.created_at)}"
     typer.echo(f"request {view.request_id} {view.state}: {counts(view)}; {overall(view)}{took}")

@@ -164,17 +164,21 @@ def _log_dirs(values: list[str]) -> _Fields | None:
 
 
 def _show(found: ReassignmentPlan, output: common.OutputFormat) -> None:
+    import json
+
     from spark_ordered_kafka.cli.reassign_texts import assignment
 
     for warning in found.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    if output is common.OutputFormat.JSON:
+    if output is common.OutputFormat.YAML:
+        common.print_data(json.loads(assignment(found.partitions)), output)
+    elif output.is_data:
         typer.echo(assignment(found.partitions))
     elif found.partitions:
         typer.echo(f"Current partition replica assignment\n{assignment(found.current.partitions)}\n")
         typer.echo(f"Proposed partition reassignment configuration\n{assignment(found.partitions)}")
     if not found.partitions:
-        typer.echo("Nothing is to be done: all is as asked.", err=output is common.OutputFormat.JSON)
+        typer.echo("Nothing is to be done: all is as asked.", err=output.is_data)
         return
     size = "an unknown number of bytes" if found.bytes_to_move < 0 else shown_bytes(found.bytes_to_move)
     typer.echo(

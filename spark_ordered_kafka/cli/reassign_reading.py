@@ -36,8 +36,8 @@ def status(
             follow_to_end(client, request, output)
             return
         view = client.reassignment("latest" if request is None else request)
-    if output is common.OutputFormat.JSON:
-        common.print_body(view)
+    if output.is_data:
+        common.print_body(view, output)
     elif progress:
         _print_replicas(view)
     else:
@@ -65,8 +65,8 @@ def verify(
 
     with common.connected(controller, command_config=command_config) as client:
         found = client.verify_reassignment(VerifyRequest(partitions=partitions))
-    if output is common.OutputFormat.JSON:
-        common.print_body(found)
+    if output.is_data:
+        common.print_body(found, output)
     else:
         typer.echo(verification(found))
     if not found.complete:
@@ -86,8 +86,8 @@ def list_reassignments(
 
     with common.connected(controller, command_config=command_config) as client:
         found = client.reassignments()
-    if output is common.OutputFormat.JSON:
-        common.print_body(found)
+    if output.is_data:
+        common.print_body(found, output)
     elif requests:
         _print_requests(found.requests)
     else:

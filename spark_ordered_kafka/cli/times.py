@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from spark_ordered_kafka.errors import ConfigError
 
+# Pydantic's timedelta takes more: P1M for 30 days, 12:00, units in any order and twice.
 _DURATION = re.compile(
     r"P(?=[\dT])(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?", re.ASCII
 )

@@ -95,8 +95,8 @@ def _print_filtered(topics: Sequence[KafkaTopicView], name: str, output: common.
         updated(one, partitions=[row for row in one.partitions if FILTERS[name](one, row)]) for one in topics
     ]
     body = KafkaTopicList(topics=[one for one in left if one.partitions])
-    if output is common.OutputFormat.JSON:
-        common.print_body(body)
+    if output.is_data:
+        common.print_body(body, output)
     elif body.topics:
         print_partitions(body.topics)
     else:
@@ -109,11 +109,11 @@ def _print(
     from spark_ordered_kafka.cli.topic_views import print_managed, print_unmanaged
     from spark_ordered_kafka.client.schemas import TopicView
 
-    if output is common.OutputFormat.JSON:
+    if output.is_data:
         if is_single:
-            common.print_body(views[0])
+            common.print_body(views[0], output)
         else:
-            common.print_data({"topics": [one.model_dump(mode="json") for one in views]})
+            common.print_data({"topics": [one.model_dump(mode="json") for one in views]}, output)
         return
     for number, one in enumerate(views):
         if number:

@@ -50,7 +50,7 @@ def list_topics(
     body = {"topics": [one.model_dump(mode="json") for one in ours]}
     if not managed:
         body["unmanaged"] = [one.model_dump(mode="json") for one in others]
-    common.print_data(body)
+    common.print_data(body, output)
 
 
 def _ours(topics: Iterable[TopicSummary]) -> Iterable[tuple[object, ...]]:

@@ -49,6 +49,38 @@ def test_growing_and_shrinking_record_every_layout(controller: InProcess) -> Non
     assert controller.http.get(f"/v1/topics/{topic}/layout", params={"from_epoch": 6}).json()["layouts"] == []
 
 
+def test_a_change_of_a_layout_that_is_gone_is_refused(controller: InProcess) -> None:
+    """What was to be growth from 2 to 3 would be a shrink meanwhile; the same request sent again is no second one."""
+    topic = controller.create(2)
+
+    def asked(count: int, epoch: int, *, key: str = "", validate_only: bool = False) -> dict[str, str | None]:
+        row = {"topic": topic, "partition_count": count, "layout_epoch": epoch}
+        headers = {"Idempotency-Key": key} if key else {}
+        answer = controller.http.post(
+            "/v1/partition-counts",
+            json={"topics": [row], "validate_only": validate_only},
+            headers=headers,
+            params={} if validate_only else {"wait": TIMEOUT},
+        )
+        assert answer.status_code == 200, answer.text
+        (found,) = answer.json()["topics"]
+        return dict(found)
+
+    key = unique_name("key")
+    first = asked(4, 0, key=key)
+    assert first["error"] == "NONE"
+    assert asked(4, 0, key=key)["change_id"] == first["change_id"]
+    for validate_only in (True, False):
+        found = asked(3, 0, validate_only=validate_only)
+        assert (found["error"], found["change_id"]) == ("INVALID_REQUEST", None)
+        assert "was changed meanwhile: it has layout epoch 1 and 4 partitions now" in str(
+            found["error_message"]
+        )
+    assert controller.topic(topic).undeleted_partition_count == 4
+    assert asked(3, 1)["error"] == "NONE"
+    assert controller.topic(topic).undeleted_partition_count == 3
+
+
 def test_removed_partitions_are_marked_and_taken_up_again(kafka_cluster: LocalCluster) -> None:
     # Empty ones are deleted as soon as the controller looks.
     with in_process(kafka_cluster, retire_interval=600.0) as controller:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from typer.testing import CliRunner
 
+from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.local import LocalCluster
 from tests.servers import TIMEOUT, commit_offsets
 from tests.streams import create
@@ -56,3 +59,29 @@ def test_names_of_topics_groups_and_brokers(cluster: LocalCluster, topic_name: s
     assert completed(cluster, shell, "ordered-kafka brokers guard-rails --broker ") == ["1"]
     away = {"ORDERED_KAFKA_CONTROLLER": "http://127.0.0.1:1"}
     assert completed(cluster, shell, f"ordered-kafka topics alter --topic {topic_name}", **away) == []
+
+
+def test_a_profile_names_the_servers(
+    cluster: LocalCluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of commands and of completion; nothing of the environment says where they are."""
+    create(cluster, topic_name, 1)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    runner = CliRunner(env={"BOOTSTRAP_SERVERS": "", "ORDERED_KAFKA_CONTROLLER": ""})
+    away, here = (
+        ("--controller", "http://127.0.0.1:1", "--bootstrap-server", "127.0.0.1:1"),
+        ("--controller", cluster.controller_url, "--bootstrap-server", cluster.bootstrap_servers),
+    )
+    for name, words in (("here", here), ("away", away)):
+        assert runner.invoke(app, ["profile", "create", name, *words]).exit_code == 0
+    for command in (("topics", "list"), ("groups", "list"), ("brokers", "describe", "--broker", "1")):
+        done = runner.invoke(app, [*command, "--profile", "here", "--output", "json"])
+        assert done.exit_code == 0, done.output
+    unset = {"BOOTSTRAP_SERVERS": "", "ORDERED_KAFKA_CONTROLLER": ""}
+    line = f"ordered-kafka topics alter --profile here --topic {topic_name[:-1]}"
+    assert completed(cluster, "bash", line, **unset) == [topic_name]
+    line = f"ordered-kafka topics alter --topic {topic_name[:-1]}"
+    assert completed(cluster, "bash", line, ORDERED_KAFKA_PROFILE="here", **unset) == [topic_name]
+    assert completed(cluster, "bash", line, **unset) == []
+    assert completed(cluster, "bash", "ordered-kafka topics list --profile h", **unset) == ["here"]
+    assert completed(cluster, "bash", "ordered-kafka profile use a", **unset) == ["away"]

@@ -63,6 +63,18 @@ def test_what_is_well_is_said(doctor: Doctor, cluster: LocalCluster, topic_name:
     assert [one for one in found if one["check"] == "zookeeper" and one["status"] == "error"] == []
 
 
+def test_slow_servers_do_not_keep_it(
+    doctor: Doctor, cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, topic_name, 1)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"of-{topic_name}"})
+    commit_offsets(consumer, [TopicPartition(topic_name, 0, 0)])
+    consumer.close()
+    monkeypatch.setattr("spark_ordered_kafka.cli.doctor._PATIENCE", 0.0)
+    unseen = [one["check"] for one in about(doctor(), "were not looked at within 0 s")]
+    assert unseen == ["topics", "groups"]
+
+
 def test_it_fits_80_columns(doctor: Doctor) -> None:
     done = doctor.runner.invoke(app, ["doctor"])
     assert done.stdout.startswith("ok      versions: spark-ordered-kafka ")

@@ -92,6 +92,33 @@ def test_a_partition_is_moved_by_hand_and_wrong_brokers_are_refused(
     await_true(lambda: client.topic(topic).partitions[0].replicas == [then], "the replica has moved")
 
 
+def limit_while_it_runs(visit: Visit, client: ControllerClient) -> None:
+    """Change its limits by the form; another operator's limits are not overwritten."""
+    running = client.reassignment("latest").request_id
+    visit.button("Change limit").click()
+    assert visit.field("Between brokers").input_value() == "0.1"
+    visit.field("Between brokers").fill("0.2")
+    visit.field("Between log directories").fill("")
+    visit.preview()
+    visit.picture("throttle")
+    assert "100 kB/s" in visit.text("dialog .plan")
+    assert visit.violations() == []
+    visit.button("Set the limits").click()
+    visit.await_text("are set", "#toast")
+    now = client.reassignment("latest")
+    assert (now.throttle, now.replica_alter_log_dirs_throttle) == (200_000, None)
+    visit.go(f"reassignments/{running}")
+    visit.await_text("200 kB/s, between log directories none", ".facts")
+    visit.button("Change limit").click()
+    visit.field("Between brokers").fill("9")
+    visit.preview()
+    client.alter_reassignment_throttle(running, schemas.ReassignmentThrottleRequest(throttle=300_000))
+    visit.button("Set the limits").click()
+    visit.await_text("has changed since the form was opened", "dialog .error[role=alert]")
+    assert client.reassignment("latest").throttle == 300_000
+    visit.button("Close").click()
+
+
 @pytest.mark.long
 def test_a_reassignment_is_seen_in_progress_and_cancelled(
     browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
@@ -108,6 +135,7 @@ def test_a_reassignment_is_seen_in_progress_and_cancelled(
     visit.go("")
     visit.page.locator("[role=progressbar]").wait_for()
     visit.picture("reassignment-in-progress")
+    limit_while_it_runs(visit, client)
     visit.button("Cancel").click()
     visit.await_text("stay where they were", "dialog")
     visit.button("Cancel the reassignment").click()

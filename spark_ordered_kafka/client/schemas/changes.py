@@ -31,12 +31,14 @@ class TopicResults(Answer):
 class TopicPartitionCount(Request):
     """One topic of ``POST /v1/partition-counts``; ``partition_count`` is the new undeleted partition count.
 
-    ``assignments`` has the replicas of each partition that Kafka does not have yet.
+    ``assignments`` has the replicas of each partition that Kafka does not have yet. ``layout_epoch``: refuse the request unless
+    the topic still has this layout.
     """
 
     topic: str
     partition_count: int
     assignments: Assignments | None = None
+    layout_epoch: int | None = None
 
 
 class PartitionCountsRequest(Request):

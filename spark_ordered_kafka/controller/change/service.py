@@ -95,7 +95,16 @@ class Changes:
             )
 
         change_id = new_id(topic, "partition_count", target, item.assignments, force, validate_only)
-        plan = partial(self._plan_count, topic, change_id, target, force)
+
+        def plan(record: TopicRecord, existing: int) -> Change:
+            if item.layout_epoch not in (None, record.layout_epoch):
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"topic {topic!r} was changed meanwhile: it has layout epoch {record.layout_epoch} and "
+                    f"{record.undeleted_partition_count} partitions now, and layout_epoch has the value {item.layout_epoch}",
+                )
+            return self._plan_count(topic, change_id, target, force, record, existing)
+
         job = self._begun(topic, change_id) or self._start(topic, plan, vet, validate_only, item.assignments)
         if job is None:
             return schemas.TopicResult(topic=topic), None

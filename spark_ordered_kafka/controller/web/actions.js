@@ -25,7 +25,7 @@ export function positive(text) {
 export function changeCount(topic) {
   /** @param {Record<string, string>} values @param {boolean} validateOnly */
   const body = (values, validateOnly) => ({
-    topics: [{ topic: topic.topic, partition_count: Number(values.partition_count) }],
+    topics: [{ topic: topic.topic, partition_count: Number(values.partition_count), layout_epoch: topic.layout_epoch }],
     force: values.force === "yes",
     validate_only: validateOnly,
   });

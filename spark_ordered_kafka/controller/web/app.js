@@ -9,6 +9,7 @@ import { group, groups } from "./groups.js";
 import { healing } from "./healing.js";
 import { loginForm } from "./login.js";
 import { overview } from "./overview.js";
+import { leaderLink } from "./parts.js";
 import { reassignment, reassignments } from "./reassignments.js";
 import { reviews } from "./reviews.js";
 import { login, setLogin } from "./session.js";
@@ -98,12 +99,6 @@ function showConnection() {
       : ["This controller follows. Changes are made on the page of the leader: ", leaderLink(leader)]));
   } else replace(banner);
   if (state.connection === "login" || shown === "login") show();
-}
-
-/** @param {string} leader */
-function leaderLink(leader) {
-  // Only what is a page: the address comes from a configuration.
-  return /^https?:\/\//.test(leader) ? h("a", { href: `${leader.replace(/\/$/, "")}/${window.location.hash}` }, leader) : leader;
 }
 
 function showCaller() {

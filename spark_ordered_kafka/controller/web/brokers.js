@@ -4,13 +4,11 @@ import { blocked } from "./actions.js";
 import { get } from "./api.js";
 import { h, replace } from "./dom.js";
 import { bytes, count, counted } from "./format.js";
+import { UNLIMITED, limitBroker } from "./limits.js";
 import { drainButton, plan } from "./moves.js";
 import { badge, button, heading, meter, panel, polled, problem } from "./parts.js";
 import { state } from "./store.js";
 import { Table } from "./table.js";
-
-/** The value of max_partitions that stands for no limit. */
-const UNLIMITED = 2 ** 31 - 1;
 
 /** @param {HTMLElement} root @returns {() => void} */
 export function brokers(root) {
@@ -24,7 +22,8 @@ export function brokers(root) {
     { label: "Limit", width: "minmax(9rem, 2fr)", wide: true, cell: (row) => row.max_partitions >= UNLIMITED ? "none" : [
       meter(row.hosted, row.max_partitions, `Replicas of broker ${row.id}`),
       ` ${count(row.max_partitions)}, ${row.excess > 0 ? `${count(row.excess)} beyond it` : `${count(row.capacity)} left`}`] },
-    { label: "", width: "6rem", end: true, cell: (row) => drainButton(row.id) },
+    { label: "", width: "10rem", end: true, cell: (row) => [
+      button("Limit", () => limitBroker(row), { kind: "small", key: `limit-${row.id}`, disabled: blocked() }), drainButton(row.id)] },
   ], "Not known yet.");
   const dirs = new Table("Log directories", [
     { label: "Broker", width: "5rem", cell: (row) => row.broker },

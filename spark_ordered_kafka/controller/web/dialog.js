@@ -6,8 +6,10 @@
  * @property {string} label
  * @property {string} [hint]
  * @property {string} [value]
- * @property {"text" | "number"} [type]
+ * @property {"text" | "number" | "lines"} [type]
  * @property {[string, string][]} [choices] value and text
+ * @property {Promise<string[]>} [suggestions] what may be chosen, besides any other text
+ * @property {boolean} [wide] as wide as the dialog
  * @property {boolean} [optional]
  * @property {string[]} [api] how the messages of errors of the API name it
  * @property {string[]} [codes] errors of the API that are about it
@@ -18,6 +20,7 @@
  * @property {string} title
  * @property {import("./dom.js").Child} [intro]
  * @property {Field[]} [fields]
+ * @property {() => Promise<unknown>} [basis] the state that the form was filled in for, as it is now: after a change of it nothing is done
  * @property {string} [previewLabel]
  * @property {(values: Record<string, string>) => Promise<Node>} preview checks with the controller, and shows the outcome
  * @property {string} confirm text of the button; empty: there is nothing to do
@@ -25,11 +28,12 @@
  * @property {boolean} [reviewed] false: it is done without a review even where changes need one
  * @property {(values: Record<string, string>, sent: { query: Record<string, string>, key: string }) => Promise<any>} act
  * @property {(answer: any) => string} done what to say afterwards
+ * @property {() => string} [leave] the view to open afterwards, where the present one shows what is gone then
  */
 
 import { ApiError, newKey } from "./api.js";
 import { h, replace, toast } from "./dom.js";
-import { badge } from "./parts.js";
+import { badge, leaderLink } from "./parts.js";
 import { state } from "./store.js";
 
 const MAX_REASON = 1000;
@@ -68,6 +72,20 @@ export function open(action) {
   let previewed = null;
   let key = newKey();
   let attempt = 0;
+  let sent = false;
+  /** What the form was filled in for. @type {Promise<string> | null} */
+  let basis = null;
+  const readBasis = async () => JSON.stringify(await action.basis?.());
+  const checkBasis = async () => {
+    basis ??= readBasis();
+    // Of a reading that failed nothing is kept.
+    basis.catch(() => { basis = null; });
+    const [then, now] = await Promise.all([basis, readBasis()]);
+    if (then !== now) {
+      throw new ApiError(409, "STALE", "Not sent: what this is about has changed since the form was opened. Close it, look at the present "
+        + "state, and open it again.");
+    }
+  };
 
   const values = () => Object.fromEntries(fields.map((field) => [field.field.name, field.value]));
   const showFields = () => fields.forEach((field) => field.show(values()));
@@ -85,7 +103,8 @@ export function open(action) {
     if (!(error instanceof ApiError)) throw error;
     const named = among.filter((field) => !field.element.hidden && field.isNamedBy(error));
     for (const field of named) field.complain(error.message);
-    general.textContent = named.length === 0 ? error.message : "";
+    const leader = error.error === "NOT_CONTROLLER" ? state.controller?.leader ?? null : null;
+    replace(general, named.length === 0 ? error.message : null, leader === null ? null : [" ", leaderLink(leader)]);
     named[0]?.control.focus();
   };
   const clear = () => {
@@ -107,11 +126,13 @@ export function open(action) {
     replace(preview, h("p", { class: "muted" }, "The controller checks this"));
     check.disabled = true;
     try {
+      await checkBasis();
       const node = await action.preview(given);
       if (mine !== attempt) return;
       replace(preview, node);
       previewed = JSON.stringify(given);
       key = newKey();
+      sent = false;
       allow();
       if (fields.length > 0) confirm.focus();
     } catch (error) {
@@ -134,9 +155,14 @@ export function open(action) {
     try {
       /** @type {Record<string, string>} */
       const query = why.value === "" ? {} : { reason: why.value };
+      // What is sent again has the same key, and may have made the difference itself.
+      if (!sent) await checkBasis();
+      sent = true;
       const answer = await action.act(values(), { query, key });
       dialog.close();
-      toast(answer?.review_id === undefined ? action.done(answer) : `Review ${answer.review_id} waits for a second principal.`);
+      const waits = answer?.review_id !== undefined;
+      if (!waits && action.leave !== undefined) window.location.hash = action.leave();
+      toast(waits ? `Review ${answer.review_id} waits for a second principal.` : action.done(answer));
     } catch (error) {
       fail(error, [...fields, why]);
       confirm.disabled = false;
@@ -150,6 +176,11 @@ export function open(action) {
   document.body.append(dialog);
   showFields();
   allow();
+  if (action.basis !== undefined) {
+    basis = readBasis();
+    // The preview says what is wrong.
+    basis.catch(() => { basis = null; });
+  }
   dialog.showModal();
   if (fields.length === 0) void look();
 }
@@ -160,12 +191,19 @@ class Input {
   constructor(field, id) {
     this.field = field;
     const common = { id, name: field.name, "aria-describedby": `${id}-hint ${id}-error`, autocomplete: "off" };
-    this.control = /** @type {HTMLInputElement | HTMLSelectElement} */ (field.choices === undefined
-      ? h("input", { ...common, type: "text", inputmode: field.type === "number" ? "numeric" : null, spellcheck: "false", value: field.value ?? "" })
-      : h("select", common, field.choices.map(([value, text]) => h("option", { value, selected: value === field.value }, text))));
+    this.control = control(field, common);
     this.error = h("p", { class: "error", id: `${id}-error` });
-    this.element = h("div", { class: "field" }, h("label", { for: id }, field.label), this.control,
+    this.element = h("div", { class: field.type === "lines" || field.wide ? "field whole" : "field" }, h("label", { for: id }, field.label), this.control,
       h("p", { class: "hint", id: `${id}-hint` }, field.hint ?? ""), this.error);
+    if (field.suggestions !== undefined) void this.suggest(field.suggestions, `${id}-list`);
+  }
+
+  /** @param {Promise<string[]>} texts @param {string} id */
+  async suggest(texts, id) {
+    // Any text may be entered, so without suggestions nothing is lost.
+    const known = await texts.catch(() => []);
+    this.element.append(h("datalist", { id }, known.map((text) => h("option", { value: text }))));
+    this.control.setAttribute("list", id);
   }
 
   get value() {
@@ -199,4 +237,17 @@ class Input {
     return (this.field.codes ?? []).includes(error.error)
       || (this.field.api ?? []).some((name) => new RegExp(`(^|[^a-z_])${name}([^a-z_]|$)`).test(error.message));
   }
+}
+
+/**
+ * @param {Field} field
+ * @param {Record<string, any>} common properties
+ */
+function control(field, common) {
+  const plain = { ...common, spellcheck: "false" };
+  const made = field.choices !== undefined
+    ? h("select", common, field.choices.map(([value, text]) => h("option", { value, selected: value === field.value }, text)))
+    : field.type === "lines" ? h("textarea", { ...plain, rows: 5 }, field.value ?? "")
+      : h("input", { ...plain, type: "text", inputmode: field.type === "number" ? "numeric" : null, value: field.value ?? "" });
+  return /** @type {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} */ (made);
 }

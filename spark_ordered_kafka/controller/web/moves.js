@@ -5,11 +5,11 @@ import { ApiError, checked, request } from "./api.js";
 import { open } from "./dialog.js";
 import { h } from "./dom.js";
 import { bytes, counted } from "./format.js";
+import { MB, megabytes } from "./limits.js";
 import { button } from "./parts.js";
 import { brokers as brokersPicture } from "./picture.js";
 import { Table } from "./table.js";
 
-const MB = 1_000_000;
 /** Goals of plans: value, text, and the fields that they need. @type {[string, string, string[]][]} */
 const GOALS = [
   ["drain", "Drain brokers: move everything off them", ["brokers"]],
@@ -29,9 +29,6 @@ const brokerIds = (text) => listed(text).every((one) => /^[0-9]{1,10}$/.test(one
 /** @param {string} text */
 const paths = (text) => listed(text).every((one) => one.startsWith("/"))
   ? null : `has the value '${text}': absolute paths with commas between them are needed`;
-/** @param {string} text */
-const megabytes = (text) => /^[0-9]+(\.[0-9]+)?$/.test(text) && Number(text) * MB >= 1
-  ? null : `has the value '${text}': a number above 0 is needed`;
 
 /** @type {import("./dialog.js").Field[]} */
 const HOW = [
@@ -180,7 +177,7 @@ export function rollBack(one) {
 
 /** @param {number} broker */
 export function drainButton(broker) {
-  return button("Drain", () => plan({ goal: "drain", brokers: String(broker) }), { key: `drain-${broker}`, disabled: blocked() });
+  return button("Drain", () => plan({ goal: "drain", brokers: String(broker) }), { kind: "small", key: `drain-${broker}`, disabled: blocked() });
 }
 
 /**

@@ -82,6 +82,17 @@ export function facts(pairs) {
 }
 
 /**
+ * Values now and then.
+ * @param {string} caption
+ * @param {[string, string, string][]} rows name, now, then
+ */
+export function beforeAfter(caption, rows) {
+  return h("table", { class: "before-after-table" }, h("caption", {}, caption),
+    h("thead", {}, h("tr", {}, ["", "Now", "Then"].map((label) => label === "" ? h("td", {}) : h("th", { scope: "col" }, label)))),
+    h("tbody", {}, rows.map(([name, now, then]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "muted" }, now), h("td", {}, h("strong", {}, then))))));
+}
+
+/**
  * What a view shows in the place of what it could not read.
  * @param {unknown} error
  */
@@ -91,6 +102,15 @@ export function problem(error) {
   }
   const text = error instanceof Error ? error.message : String(error);
   return h("p", { class: "note bad", role: "alert" }, text);
+}
+
+/**
+ * A link to the same view of the leader's page.
+ * @param {string} leader its URL
+ */
+export function leaderLink(leader) {
+  // Only what is a page: the address comes from a configuration.
+  return /^https?:\/\//.test(leader) ? h("a", { href: `${leader.replace(/\/$/, "")}/${window.location.hash}` }, leader) : leader;
 }
 
 /**

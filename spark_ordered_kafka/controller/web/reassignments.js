@@ -4,6 +4,7 @@ import { blocked } from "./actions.js";
 import { get } from "./api.js";
 import { h, replace } from "./dom.js";
 import { bytes, count, counted, duration, share, time } from "./format.js";
+import { changeThrottle } from "./limits.js";
 import { cancel, plan, rollBack } from "./moves.js";
 import { badge, button, facts, heading, panel, polled, problem, progress } from "./parts.js";
 import { state } from "./store.js";
@@ -22,12 +23,18 @@ export function reassignmentProgress(one) {
       ` ${bytes(one.numerator)} of ${bytes(one.denominator)}, ${bytes(one.rate)}/s, ${one.eta_seconds === null ? "" : `${duration(one.eta_seconds)} left, `}`
       + `${count(one.done)} of ${counted(one.waiting + one.moving + one.done + one.failed + one.cancelled, "partition")}`),
     progress(done, `Reassignment ${one.request_id}`),
-    h("p", { class: "buttons" }, cancelButton(one)));
+    h("p", { class: "buttons" }, throttleButton(one), cancelButton(one)));
 }
 
 /** @param {any} one */
 function cancelButton(one) {
   return one.complete ? null : button("Cancel", () => cancel(one), { key: `cancel-${one.request_id}`,
+    disabled: one.state === "cancelling" ? "It is being cancelled." : blocked() });
+}
+
+/** @param {any} one */
+function throttleButton(one) {
+  return one.complete ? null : button("Change limit", () => changeThrottle(one), { key: `limit-${one.request_id}`,
     disabled: one.state === "cancelling" ? "It is being cancelled." : blocked() });
 }
 
@@ -95,13 +102,13 @@ export function reassignment(root, name) {
   ], "Not known yet.");
   /** @param {any} view */
   const show = (view) => {
-    replace(actions, cancelButton(view), rollbackButton(view));
+    replace(actions, throttleButton(view), cancelButton(view), rollbackButton(view));
     replace(head, facts([
       ["State", stateBadge(view)],
       ["Progress", view.denominator < 0 ? "–" : `${bytes(view.numerator)} of ${bytes(view.denominator)}`],
       ["Speed", `${bytes(view.rate)}/s`],
       ["Left", duration(view.eta_seconds)],
-      ["Limit", view.throttle === null ? "none" : rateOf(view.throttle)],
+      ["Limit", limitsOf(view)],
       ["Partitions", `${count(view.done)} done, ${count(view.moving)} moving, ${count(view.waiting)} waiting, ${count(view.failed)} failed`],
       ["By", view.principal.replace(/^User:/, "")],
       ["Begun", time(view.created_at)],
@@ -125,5 +132,11 @@ export function reassignment(root, name) {
   return () => ends.forEach((one) => one());
 }
 
-/** @param {number} perSecond */
-const rateOf = (perSecond) => `${bytes(perSecond)}/s`;
+/** @param {any} view ReassignmentView */
+function limitsOf(view) {
+  const [brokers, dirs] = [view.throttle, view.replica_alter_log_dirs_throttle];
+  if (brokers === null && dirs === null) return "none";
+  /** @param {number | null} one */
+  const shown = (one) => one === null ? "none" : `${bytes(one)}/s`;
+  return brokers === dirs ? shown(brokers) : `${shown(brokers)}, between log directories ${shown(dirs)}`;
+}

@@ -3,8 +3,10 @@
 import { blocked, cancelChange, changeCount } from "./actions.js";
 import { get, segment } from "./api.js";
 import { changeProgress, lastChange } from "./changes.js";
+import { alterTopic, configTable } from "./configs.js";
 import { h, replace } from "./dom.js";
 import { bytes, count, counted, rate, time } from "./format.js";
+import { deleteTopic, releaseTopic } from "./leave.js";
 import { movePartition, plan } from "./moves.js";
 import { badge, button, facts, heading, panel, polled, problem } from "./parts.js";
 import { MAX_PARTS, layouts as layoutsPicture } from "./picture.js";
@@ -22,11 +24,14 @@ export function topic(root, name) {
   const summary = h("div", {});
   const change = h("div", {});
   const history = h("div", {});
+  const configs = h("div", {});
   const note = h("p", { class: "muted", role: "status" });
   const find = /** @type {HTMLInputElement} */ (h("input", { type: "search", inputmode: "numeric", "aria-label": "Go to partition", placeholder: "Go to partition" }));
   const failed = h("div", {});
   /** @type {any} The last answer. */
   let view = null;
+  /** Whether it has logs and configuration. */
+  let detailed = false;
   /** Offsets and sizes of the reading before: partition -> [log end, seconds]. @type {Map<number, [number, number]>} */
   let earlier = new Map();
   /** @type {Map<number, number>} */
@@ -54,7 +59,10 @@ export function topic(root, name) {
     const own = state.topics?.get(name) ?? view;
     const busy = own?.change ? "A change is in progress." : blocked();
     replace(actions, button("Change partition count", () => changeCount(own), { kind: "primary", disabled: own === null ? "Not known yet." : busy }),
-      button("Move replicas", () => plan({ topics: name }), { disabled: blocked() }));
+      button("Move replicas", () => plan({ topics: name }), { disabled: blocked() }),
+      button("Configure", () => alterTopic(view), { disabled: detailed ? blocked() : "Not known yet." }),
+      button("Release", () => releaseTopic(name), { disabled: own === null ? "Not known yet." : busy }),
+      button("Delete", () => deleteTopic(name), { disabled: own === null ? "Not known yet." : busy }));
     if (own?.change) replace(change, changeProgress(own, () => cancelChange(own)));
     else replace(change, h("p", { class: "empty" }, "None in progress."), view === null ? null : h("h3", {}, "The last one"), view === null ? null : lastChange(view.last_change));
   };
@@ -111,6 +119,8 @@ export function topic(root, name) {
         await showHistory(signal);
       }
       view = await get(path, { details: true }, signal);
+      detailed = true;
+      replace(configs, configTable(view.configs));
       measure(view);
       showTable();
       showHead();
@@ -135,7 +145,7 @@ export function topic(root, name) {
     if (index >= 0) table.reveal(index);
   });
   replace(root, h("p", { class: "crumbs" }, h("a", { href: "#/topics" }, "Topics")), heading(name, actions), failed, summary,
-    panel("Layouts", history), panel("Partition change", change), panel("Partitions", h("div", { class: "bar-line" }, note, find), table.whole));
+    panel("Layouts", history), panel("Partition change", change), panel("Partitions", h("div", { class: "bar-line" }, note, find), table.whole), panel("Configuration", configs));
   showHead();
   const ends = [state.listen(["topics"], onTopics), state.listen(["controller", "connection"], showHead), polling.close];
   return () => ends.forEach((one) => one());

@@ -1,6 +1,7 @@
 /** The topics under management. */
 
 import { changeCount, blocked } from "./actions.js";
+import { adoptTopic, createTopic } from "./create.js";
 import { h, replace } from "./dom.js";
 import { count, counted } from "./format.js";
 import { badge, button, heading } from "./parts.js";
@@ -23,19 +24,22 @@ export function topics(root) {
     { label: "", width: "7rem", end: true, wide: true, cell: (row) => button("Change", () => changeCount(row),
       { key: `change-${row.topic}`, kind: "small", disabled: row.change !== null ? "A change is in progress." : blocked() }) },
   ], "Not known yet.");
+  const actions = h("div", { class: "actions" });
   const show = () => {
+    replace(actions, button("Create topic", createTopic, { kind: "primary", disabled: blocked() }),
+      button("Adopt topic", adoptTopic, { disabled: blocked() }));
     if (state.topics === null) return;
     const wanted = filter.value.trim().toLowerCase();
     const rows = [...state.topics.values()].filter((one) => one.topic.toLowerCase().includes(wanted))
       .sort((one, other) => (one.topic < other.topic ? -1 : 1));
     table.explain(state.topics.size === 0
-      ? "No topic that you may describe is under management. Create one, or adopt one: ordered-kafka topics create | adopt."
+      ? "No topic that you may describe is under management. Create one, or adopt one that Kafka has."
       : `No topic has “${filter.value.trim()}” in its name.`);
     table.set(rows);
     total.textContent = counted(rows.length, "topic");
   };
   filter.addEventListener("input", show);
-  replace(root, heading("Topics", total, filter), table.whole);
+  replace(root, heading("Topics", total, filter, actions), table.whole);
   show();
   return state.listen(["topics", "controller", "connection"], show);
 }

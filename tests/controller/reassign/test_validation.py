@@ -176,6 +176,22 @@ class TestTogether:
         assert "t-1 is being reassigned: adding [3], removing []" in found.refused[1].message
         assert [move.place for move in found.moves] == [("t", 0)]
 
+    def test_a_move_between_log_directories_names_them(self) -> None:
+        ongoing = {
+            ("t", 0): Reassignment((1, 2), (), ()),
+            ("t", 1): Reassignment((1, 2, 3), (3,), (1,)),
+        }
+        directories = {("t", 0): {2: "/a", 1: "/b"}, ("t", 1): {3: "/c"}}
+        found = validate(
+            [row(0, [1, 3]), row(1, [1, 3])],
+            known(ongoing=ongoing, requests=dict.fromkeys(ongoing, 7), directories=directories),
+            additional=True,
+        )
+        assert [error.message.partition("reassigned: ")[2] for error in found.refused.values()] == [
+            "moving to /b on broker 1, moving to /a on broker 2, request 7",
+            "adding [3], removing [1], moving to /c on broker 3, request 7",
+        ]
+
     def test_a_partition_change_holds_up_other_numbers_of_replicas_alone(self) -> None:
         rows = [row(0, [1, 3]), row(1, [1, 2, 3])]
         found = validate(rows, known(changing={"t": BUSY}), allow_factor_change=True)

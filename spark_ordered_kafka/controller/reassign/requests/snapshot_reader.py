@@ -71,17 +71,19 @@ class SnapshotReader:
     def known(self, rows: Rows) -> Known:
         """Input of :func:`~spark_ordered_kafka.controller.reassign.requests.validation.validate`."""
         # Before and after the topics: a reassignment that ends in between may be missing in both otherwise.
-        ongoing, requests = self._ongoing()
+        ongoing, pending = self._ongoing()
         topics = describe(self._admin, (row.topic for row in rows))
         log_dirs: LogDirAnswers = {}
         if names_log_dirs(rows):
             log_dirs = self.dirs([(r.topic, r.partition) for r in rows], [r.replicas for r in rows], topics)
         later = self._ongoing()
+        pending |= later[1]
         return Known(
             topics=topics,
             alive={broker.id for broker in self._admin.brokers()},
             ongoing=ongoing | later[0],
-            requests=requests | later[1],
+            requests={place: request_id for place, (request_id, _) in pending.items()},
+            directories={place: _directories(move) for place, (_, move) in pending.items()},
             log_dirs=log_dirs,
             changing=self.changing(refactored(rows, topics)),
         )
@@ -125,13 +127,16 @@ class SnapshotReader:
         alive = {broker.id for broker in self._admin.brokers()}
         return self.log_dirs.describe(brokers & alive, by_topic(there))
 
-    def _ongoing(self) -> tuple[dict[PartitionId, Reassignment], dict[PartitionId, int]]:
-        """The reassignments in progress or waiting, and which of them are of requests: their ids."""
+    def _ongoing(self) -> tuple[dict[PartitionId, Reassignment], dict[PartitionId, tuple[int, Move]]]:
+        """The reassignments in progress or waiting, and which of them are of requests: id and move."""
         in_progress, pending = self.reassignments.all_ongoing(), self._store.pending()
-        return (
-            in_progress | {place: move.reassignment for place, (_, move) in pending.items()},
-            {place: request_id for place, (request_id, _) in pending.items()},
-        )
+        return in_progress | {place: move.reassignment for place, (_, move) in pending.items()}, pending
+
+
+def _directories(move: Move) -> dict[int, str]:
+    """The log directories that the request names: broker -> path."""
+    named = zip(move.after, move.after_log_dirs or (), strict=False)
+    return {broker: path for broker, path in named if path is not None}
 
 
 def _replicas(move: Move, topics: Mapping[str, TopicDescription]) -> tuple[int, ...]:

@@ -41,6 +41,7 @@ class Known:
         alive: ids of the brokers that are up.
         ongoing: the reassignments of the whole cluster, in progress or waiting.
         requests: which of them are ours: partition -> id of the request.
+        directories: of these, the log directories that replicas are to be in: partition -> broker -> path.
         log_dirs: log directories; empty for a request that names none.
         changing: topic -> PARTITION_CHANGE_IN_PROGRESS, where the number of replicas must not change now.
     """
@@ -49,6 +50,7 @@ class Known:
     alive: Collection[int]
     ongoing: Mapping[PartitionId, Reassignment] = field(default_factory=dict)
     requests: Mapping[PartitionId, int] = field(default_factory=dict)
+    directories: Mapping[PartitionId, Mapping[int, str]] = field(default_factory=dict)
     log_dirs: LogDirAnswers = field(default_factory=dict)
     changing: Mapping[str, RequestError] = field(default_factory=dict)
 
@@ -58,10 +60,14 @@ class Known:
         return local_replicas(self.log_dirs)
 
     def shown(self, place: PartitionId) -> str:
-        """The reassignment of a partition, as ``adding [2], removing [1], request 7``."""
-        one = self.ongoing[place]
-        request = f", request {self.requests[place]}" if place in self.requests else ""
-        return f"adding {_listed(one.adding)}, removing {_listed(one.removing)}{request}"
+        """The reassignment of a partition, as ``adding [2], removing [1], request 7`` or ``moving to /b on broker 1``."""
+        one, directories = self.ongoing[place], self.directories.get(place, {})
+        found = [f"moving to {path} on broker {broker}" for broker, path in sorted(directories.items())]
+        if one.adding or one.removing or not directories:
+            found.insert(0, f"adding {_listed(one.adding)}, removing {_listed(one.removing)}")
+        if place in self.requests:
+            found.append(f"request {self.requests[place]}")
+        return ", ".join(found)
 
 
 class StaleMetadataError(RequestError):

@@ -1,0 +1,99 @@
+"""A controller whose clock is wrong: the doctor names it, order holds, and one with the right clock takes over."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from spark_ordered_kafka.cli import app
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import free_port
+from tests.servers import TIMEOUT, await_true, unique_name
+from tests.streams import NumberedWriter, change, create, judged, records_in_order
+
+AHEAD = 600.0
+# Of the process alone: clocks that only count, which timeouts go by, are right, as on a machine with a wrong clock.
+SKEWED = f"""
+import time
+right = time.time
+time.time = lambda: right() + {AHEAD}
+from spark_ordered_kafka.cli import main
+main()
+"""
+
+
+@contextmanager
+def running(cluster: LocalCluster, chroot: str, program: list[str], port: int) -> Iterator[None]:
+    """A controller process on the port; SIGTERM at the end."""
+    where = ["--bootstrap-server", cluster.bootstrap_servers, "--zookeeper", f"{cluster.zookeeper}/{chroot}"]
+    command = [sys.executable, *program, "controller", "run", *where, "--port", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        await_true(lambda: process.poll() is None and ready(port), "the controller serves", 2 * TIMEOUT)
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        # The server ends in order, and then by the signal itself.
+        assert process.wait(2 * TIMEOUT) in (0, -signal.SIGTERM)
+
+
+def ready(port: int) -> bool:
+    try:
+        return httpx2.get(f"http://127.0.0.1:{port}/readyz", timeout=TIMEOUT).status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+def clocks(servers: str, url: str) -> list[dict[str, Any]]:
+    """What the doctor says of clocks."""
+    words = ["doctor", "--output", "json", "--bootstrap-server", servers, "--controller", url]
+    found = json.loads(CliRunner().invoke(app, words).stdout)["findings"]
+    return [one for one in found if one["check"] == "clocks"]
+
+
+@pytest.mark.long
+def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster) -> None:
+    """As docs/controllers.md says: look, take the one out of service, let the other lead."""
+    chroot, topic = unique_name("clock"), unique_name("timed")
+    wrong, right = free_port(), free_port()
+    urls = [f"http://127.0.0.1:{port}" for port in (wrong, right)]
+    servers = kafka_cluster.bootstrap_servers
+    cluster = cast("LocalCluster", SimpleNamespace(bootstrap_servers=servers, controller_url=",".join(urls)))
+    with running(kafka_cluster, chroot, ["-c", SKEWED], wrong):
+        (found,) = clocks(servers, urls[0])
+        assert found["status"] == "error"
+        assert f"the clock of {urls[0]} is " in found["message"]
+        assert "s ahead of this machine's" in found["message"]
+        assert "chronyc tracking" in found["advice"]
+        create(cluster, topic, 2)
+        writer = NumberedWriter(cluster, topic)
+        writer.write()
+        change(cluster, topic, 3)
+        writer.write()
+        with running(kafka_cluster, chroot, ["-m", "spark_ordered_kafka.cli"], right):
+            found_both = {one["status"] for one in clocks(servers, urls[1])}
+            assert found_both == {"ok", "error"}
+    # Both have ended; the right one comes back alone.
+    with running(kafka_cluster, chroot, ["-m", "spark_ordered_kafka.cli"], right):
+        writer.write()
+        change(cluster, topic, 5)
+        writer.write()
+        change(cluster, topic, 2)
+        writer.write()
+        (found,) = clocks(servers, urls[1])
+        assert found["status"] == "ok"
+        layouts = httpx2.get(f"{urls[1]}/v1/topics/{topic}/layout", timeout=TIMEOUT).json()["layouts"]
+        times = [one["committed_at"] for one in layouts]
+        assert times != sorted(times), "the first layouts are of the clock that was ahead"
+        report = judged(records_in_order(cluster, topic), writer.written)
+        assert report.violations == 0, report
