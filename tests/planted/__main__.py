@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -31,18 +33,21 @@ def planted(
         for fault in chosen:
             outcomes[fault.name] = outcome = try_with(fault)
             _show(outcome)
+            # Each at once: a run may be ended.
+            update(outcomes, known)
     except PlantingError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
-    finally:
-        if outcomes:
-            update(outcomes, known)
-            typer.echo(f"{PAGE.relative_to(ROOT)} is up to date")
+    typer.echo(f"{PAGE.relative_to(ROOT)} is up to date")
     missed = [name for name, outcome in outcomes.items() if not outcome.found]
     typer.echo(f"{len(outcomes) - len(missed)} of {len(outcomes)} faults are found")
     if missed:
         typer.echo(f"not found: {', '.join(missed)}", err=True)
         raise typer.Exit(1)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _show(outcome: Outcome) -> None:
@@ -54,4 +59,6 @@ def _show(outcome: Outcome) -> None:
 
 
 if __name__ == "__main__":
+    # As ctrl-C, upon which the servers of the tests are taken down.
+    signal.signal(signal.SIGTERM, _interrupt)
     typer.run(planted)

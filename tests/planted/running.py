@@ -23,7 +23,7 @@ LIMIT = 600.0
 _ENDING = 60.0
 _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "node_modules")
 _JUDGED = re.compile(
-    r"builtins\.AssertionError|_pytest\.outcomes\.Failed|spark_ordered_kafka\.errors\.OrderedKafkaError"
+    r"builtins\.AssertionError|builtins\.Failed|spark_ordered_kafka\.errors\.OrderedKafkaError"
 )
 # pytest-timeout says it by pytest.fail().
 _TIMED_OUT = re.compile(r"Timeout \(?>")

@@ -10,10 +10,20 @@ import os
 import time
 from collections.abc import Generator
 
+import hypothesis
 import pytest
 
 FILE = "PLANTED_WITNESS"
 _BEGAN = time.monotonic()
+
+
+def pytest_configure() -> None:
+    """The first failing example of Hypothesis will do: looking for a small one may take minutes."""
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile(
+        "planted", parent=hypothesis.settings(), phases=phases, report_multiple_bugs=False, database=None
+    )
+    hypothesis.settings.load_profile("planted")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -23,9 +33,6 @@ def pytest_runtest_makereport(
     """Add a line for each test that was called, and for each setup and teardown that failed."""
     report = yield
     error = None if call.excinfo is None else call.excinfo.value
-    # Hypothesis groups failures of several kinds.
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
     if error is not None or call.when == "call":
         line = {
             "test": item.nodeid,
