@@ -16,7 +16,7 @@ _HEAD = """# Planted faults
 
 Do the tests find what they are there for? `make planted` answers that: for each row below it copies the project, plants one fault by a patch (`tests/planted/faults/`), and runs the tests that `tests/planted/faults.toml` names for it, on real servers where the promise is about servers. The fault counts as found only when each of these tests fails in its own assertion, or with an error of this package, of the words that the table expects; an import that fails or a time-out does not count. Before that, all these tests pass without a fault. `PLANTED=<name> make planted` runs one. What each promise is held by: [reliability.md](reliability.md).
 
-Seconds count from the start of pytest, servers included, on two busy cores.
+Seconds count from the start of pytest, servers included; where they are many, the machine was busy. The commit is the last one that had changed the package by then.
 
 | fault | what the patch does | what that breaks | found by | after | run |
 |---|---|---|---|---|---|
@@ -52,6 +52,7 @@ def short(test: str) -> str:
 
 
 def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
+    """The last one that has changed the package."""
+    command = ["git", "log", "-1", "--format=%h", "--", "spark_ordered_kafka"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return f"`{done.stdout.strip()}`" if done.returncode == 0 else "no commit"
