@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # How long `make soak` and `make programs` go on.
 MINUTES ?= 10
+# The planted faults of `make planted`, by name; by default all.
+PLANTED ?=
 # How much `make bench` measures (quick: a quarter of an hour, full: an hour), and which parts, by default all.
 SCALE ?= full
 BENCH ?=
@@ -23,7 +25,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean
+.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -135,6 +137,10 @@ soak: venv
 
 programs: venv
 	$(BIN)/python -m tests.programs --minutes $(MINUTES)
+
+# Whether the tests find faults that are planted in copies of the project: docs/planted-faults.md.
+planted: kernel
+	$(BIN)/python -m tests.planted $(PLANTED)
 
 clean:
 	rm -rf $(VENV) $(KERNEL) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

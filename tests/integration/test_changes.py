@@ -138,7 +138,8 @@ def test_writers_wait_only_while_a_change_is_closing(controller: InProcess) -> N
         creating.release()
         closing.await_reached()
         answer = controller.http.get(layout, params={"writer": "true"})
-        assert (answer.status_code, answer.json()["error_code"]) == (503, 1001)
+        assert answer.status_code == 503, answer.text
+        assert answer.json()["error_code"] == 1001
         assert answer.headers["retry-after"] == "1"
         assert controller.http.get(layout).json()["changing"] is True
         change = controller.change(topic).change

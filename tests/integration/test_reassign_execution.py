@@ -159,6 +159,8 @@ def test_a_request_that_has_ended_is_forgotten_after_its_retention(
             return (answer.status_code, answer.json().get("error")) == (400, "INVALID_REQUEST")
 
         await_true(gone, "the end of the retention", TIMEOUT)
+        # Who knows the id of the first one must not see another under it.
+        assert mover.submit(Row(topic, 0, [1, 2])) > request
 
 
 def test_the_end_is_audited_and_counted(mover: Mover, judge: Judge, caplog: pytest.LogCaptureFixture) -> None:

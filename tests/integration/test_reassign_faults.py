@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from spark_ordered_kafka.controller.settings import ReassignSettings
+from spark_ordered_kafka.controller.zk.session import CONTROLLER_EPOCH
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import session_of
 from tests.integration.controllers import in_process
 from tests.integration.reassigning import PACE, SIZE, Judge, Mover, Row, cleaned, outcomes
 from tests.servers import TIMEOUT, await_true, unique_name
@@ -191,6 +193,33 @@ def test_a_controller_dies_at_every_step_and_the_next_one_goes_on(
     judge.await_replicas(topic, [(3, 2), (3, 1)])
     assert judge.where(topic, 0, 3) == (path, None)
     assert judge.throttles(topic) == {}
+
+
+def test_a_deposed_controller_asks_kafka_for_nothing(three_brokers: LocalCluster, judge: Judge) -> None:
+    topic = judge.create([1, 2], size=SIZE)
+    steps: list[str] = []
+    due = threading.Event()
+
+    def before(step: str) -> None:
+        steps.append(step)
+        if step == "load" and due.is_set():
+            due.clear()
+            steps.append("deposed")
+            # As the claim of another controller does.
+            session_of(controller.service).client.set(CONTROLLER_EPOCH, b"1000")
+
+    with in_process(three_brokers, reassign=SETTINGS, before_step=before) as controller:
+        mover = Mover(controller)
+        request = mover.submit(Row(topic, 0, [3, 2]), throttle=PACE)
+        mover.moving(request)
+        due.set()
+        mover.cancel(request)
+        # It is elected again, and then cancels the move in Kafka.
+        assert mover.ended(request).state == "cancelled"
+    later = steps[steps.index("deposed") + 1 :]
+    assert later[0] == "load", later
+    assert "withdraw" in later
+    judge.await_replicas(topic, [(1, 2)])
 
 
 @pytest.mark.long
