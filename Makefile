@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# How long `make soak` goes on.
+# How long `make soak` and `make fuzz` go on.
 MINUTES ?= 10
 # How much `make bench` measures (quick: a quarter of an hour, full: an hour), and which parts, by default all.
 SCALE ?= full
@@ -23,7 +23,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
+.PHONY: audit fuzz chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -132,6 +132,17 @@ chaos: venv
 
 soak: venv
 	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
+
+# Led by coverage where atheris can be had, else by chance.
+fuzz: kernel
+	-$(BIN)/python -m pip install --quiet 'atheris>=3,<4'
+	$(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
+
+# Known vulnerabilities, and a bill of materials in build/audit; its tools are in an environment of their own.
+audit: venv
+	@test -x build/audit/tools/bin/pip-audit || { $(PYTHON) -m venv build/audit/tools && \
+	  build/audit/tools/bin/python -m pip install --quiet pip-audit cyclonedx-bom; }
+	build/audit/tools/bin/python tests/audit.py $(abspath $(BIN))/python build/audit
 
 clean:
 	rm -rf $(VENV) $(KERNEL) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
+import pytest
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ from tests.integration.controllers import InProcess
 from tests.seeds import examples
 from tests.servers import TIMEOUT
 
+# The controller's own threads use it meanwhile.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 # None creates a topic.
 BODIES: list[Any] = [
     {"topics": [{"topic": "no-such-topic", "partition_count": 3}], "validate_only": True},
