@@ -42,7 +42,15 @@ def by_atheris(module: str, name: str, seconds: int) -> None:
     with atheris.instrument_imports(include=["spark_ordered_kafka"]):
         run = fuzz_one(module, name)
     atheris.Setup(
-        [name, f"-max_total_time={seconds}", f"-max_len={_LONGEST}", "-timeout=30", "-rss_limit_mb=2048"], run
+        [
+            name,
+            f"-max_total_time={seconds}",
+            f"-max_len={_LONGEST}",
+            "-len_control=0",
+            "-timeout=30",
+            "-rss_limit_mb=2048",
+        ],
+        run,
     )
     atheris.Fuzz()
 
