@@ -100,7 +100,7 @@ def test_credentials_are_accepted_or_refused(header: bytes) -> None:
 
 @pytest.mark.parametrize("header", ["Basic \xe9", "Basic \xff\xfe", "Basic ====", "Basic /w==", "Basic Og=="])
 def test_credentials_that_are_no_base64(header: str) -> None:
-    """Nobody who is not known may fill the log with errors."""
+    """A caller without credentials cannot fill the log with errors."""
     authenticator = Authenticator(AuthenticationSettings(required=True), None, {}, 1.0)
     authenticator._passwords = PasswordProver(lambda _, __: True)
     try:

@@ -55,21 +55,19 @@ def main() -> None:
     query.explain(True)
     print(query.lastProgress, query.status, query.exception())
     for wrong in given["wrong"]:
-        for attempt in (
-            lambda wrong=wrong: (
-                session.read.format(FORMAT).options(**(right | wrong), subscribe=topic).load().count()
-            ),
-            lambda wrong=wrong: (
-                rows.write.format(FORMAT).options(**(right | wrong), topic=topic).mode("append").save()
-            ),
-        ):
-            try:
-                attempt()
-                print("this was to fail:", sorted(wrong))
-            except (PySparkException, OrderedKafkaError) as error:
-                print(f"{error}\n{error!r}")
-            except Exception as error:  # noqa: BLE001 - py4j's own
-                print(f"{type(error)}: {error}")
+        try:
+            session.read.format(FORMAT).options(**(right | wrong), subscribe=topic).load().count()
+            print("this was to fail:", sorted(wrong))
+        except (PySparkException, OrderedKafkaError) as error:
+            print(f"{error}\n{error!r}")
+        except Exception as error:  # noqa: BLE001 - py4j's own
+            print(f"{type(error)}: {error}")
+    try:
+        wrong = right | given["wrong"][0]
+        rows.write.format(FORMAT).options(**wrong, topic=topic).mode("append").save()
+        print("this was to fail: a write")
+    except PySparkException as error:
+        print(f"{error}\n{error!r}")
     clients(given["clients"], topic)
     session.stop()
 

@@ -19,8 +19,8 @@ _COMPRESSED_FROM = 4096
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP = 16 + zlib.MAX_WBITS
 """What zlib calls gzip's format."""
-_LARGEST = 64 * 1024 * 1024
-"""Bytes of a record. The largest, moves of 100,000 partitions, have 30 MB; 1 MB of gzip may say 1 GB."""
+_LARGEST = 256 * 1024 * 1024
+"""Bytes of a record, a multiple of what a controller writes into 1 MB of gzip, which may hold 1 GB."""
 # What pydantic may take for a number that is infinite or none, and would write again as null.
 _INFINITE = re.compile(rb"NaN|Infinity|[eE]\+?[0-9]{3}|[0-9]{300}")
 _NUMBER = re.compile(rb"0|[1-9][0-9]{0,17}")
