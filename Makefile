@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# How long `make soak` and `make programs` go on.
+# How long `make soak`, `make programs` and `make fuzz` go on.
 MINUTES ?= 10
 # The planted faults of `make planted`, by name; by default all.
 PLANTED ?=
@@ -25,7 +25,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted
+.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted audit fuzz
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -141,6 +141,17 @@ programs: venv
 # Whether the tests find faults that are planted in copies of the project: docs/planted-faults.md.
 planted: kernel
 	$(BIN)/python -m tests.planted $(PLANTED)
+
+# Led by coverage where atheris can be had, else by chance.
+fuzz: kernel
+	-$(BIN)/python -m pip install --quiet 'atheris>=3,<4'
+	$(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
+
+# Known vulnerabilities, and a bill of materials in build/audit; its tools are in an environment of their own.
+audit: venv
+	@test -x build/audit/tools/bin/pip-audit || { $(PYTHON) -m venv build/audit/tools && \
+	  build/audit/tools/bin/python -m pip install --quiet pip-audit cyclonedx-bom; }
+	build/audit/tools/bin/python tests/audit.py $(abspath $(BIN))/python build/audit
 
 clean:
 	rm -rf $(VENV) $(KERNEL) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

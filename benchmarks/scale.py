@@ -16,7 +16,8 @@ class Scale:
 
     ``cluster_brokers``, ``cluster_partitions``: of the made-up cluster that replicas are placed and moved in.
     ``moved_partitions``, ``moved_mb``: what is moved between real brokers; ``status_replicas``: replicas of a request whose
-    status is asked, an even number.
+    status is asked, an even number. ``polling_clients``: clients that ask one controller for layouts; ``crowd``: producers at a
+    change.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Scale:
     moved_partitions: int
     moved_mb: int
     status_replicas: int
+    polling_clients: int
+    crowd: int
 
 
 FULL = Scale(
@@ -50,6 +53,8 @@ FULL = Scale(
     moved_partitions=100,
     moved_mb=1_000,
     status_replicas=10_000,
+    polling_clients=200,
+    crowd=500,
 )
 QUICK = replace(
     FULL,
@@ -76,5 +81,7 @@ TINY = Scale(
     moved_partitions=3,
     moved_mb=3,
     status_replicas=200,
+    polling_clients=5,
+    crowd=3,
 )
 """For a test of the benchmark itself."""

@@ -36,7 +36,8 @@ NAMES: Final[tuple[str, ...]] = (USERNAME, PASSWORD, TOKEN, *_SSL)
 """Options of every client of the controllers, besides :data:`URL`."""
 
 _LONGEST_SHOWN: Final = 40
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+# Half a surrogate pair has no bytes to send.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 # What a header can hold (RFC 6750, section 2.1).
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 

@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.json_texts import json_value
 
 _Partition = Annotated[int, Field(ge=0, lt=2**31)]
 _PartitionName = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")]
@@ -28,8 +29,12 @@ def partitions(option: str, value: str, expected: str) -> dict[str, frozenset[in
 
 def _parsed(adapter: TypeAdapter[_ParsedT], option: str, value: str, expected: str) -> _ParsedT:
     try:
-        return adapter.validate_json(value, strict=True)
+        parsed = adapter.validate_json(value, strict=True)
+        json_value(value)  # pydantic takes the last of two members with one name
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         at = ".".join(map(str, first["loc"]))
         raise ConfigError(option, value, f"{expected}; {at + ': ' if at else ''}{first['msg']}") from error
+    except ValueError as error:
+        raise ConfigError(option, value, f"{expected}; {error}") from error
+    return parsed

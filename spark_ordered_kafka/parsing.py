@@ -38,6 +38,10 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _DIGITS = re.compile(r"[0-9]{1,18}")
 # org.apache.spark.network.util.JavaUtils.timeStringAs; a number without a unit counts milliseconds.
 _DURATION = re.compile(r"([0-9]{1,18})(us|ms|s|m|min|h|d)?")
+_LONGEST = (2**31 - 1) / 1000
+"""Seconds: librdkafka counts what it waits for in milliseconds of 32 bits."""
+# C ends a text at NUL, and half of a surrogate pair has no bytes in UTF-8.
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 _NameT = TypeVar("_NameT", bound=str)
@@ -51,9 +55,9 @@ class Given:
     label: str = ""
 
     def text(self, name: str) -> str | None:
-        """The value as text; None: it is not given."""
+        """The value as text; None: it is not given. Raises ConfigError for one that :func:`checked_text` refuses."""
         value = self.options.get(name)
-        return None if value is None else text(value)
+        return None if value is None else checked_text(f"{self.label}{name}", text(value))
 
     def take(
         self, name: str, parse: Callable[[str, str], Any], default: Any = None, alias: str | None = None
@@ -115,6 +119,15 @@ def check_together(given: Mapping[str, object], *pairs: tuple[str, str], label: 
 def text(value: object) -> str:
     """A value in the notation of Kafka's property files."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def checked_text(option: str, value: str) -> str:
+    """``value``, which has bytes in UTF-8 and no NUL, so that no library cuts it off; raises ConfigError for another one."""
+    if _NO_TEXT.search(value) is not None:
+        raise ConfigError(
+            option, shown(option, value), "text without NUL and without half a surrogate pair is needed"
+        )
+    return value
 
 
 def topic_name(option: str, value: str) -> str:
@@ -222,11 +235,18 @@ def pattern(option: str, value: str) -> str:
         raise ConfigError(
             option, value, "a regular expression that matches whole topic names, such as orders-.*"
         )
-    try:
-        re.compile(stripped)
-    except re.error as error:
-        raise ConfigError(option, value, f"not a regular expression of Python's re: {error}") from error
+    compiled(option, stripped)
     return stripped
+
+
+def compiled(
+    option: str, value: str, hint: str = "not a regular expression of Python's re"
+) -> re.Pattern[str]:
+    """A regular expression; raises ConfigError with ``hint`` for a text that is none."""
+    try:
+        return re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ConfigError(option, value, f"{hint}: {error}") from error
 
 
 def assignment(option: str, value: str) -> dict[str, frozenset[int]]:
@@ -259,10 +279,7 @@ def ending_offsets(option: str, value: str) -> int | Positions:
 
 def timestamp(option: str, value: str) -> int:
     """A time in milliseconds since 1970-01-01 UTC."""
-    stripped = value.strip()
-    if _DIGITS.fullmatch(stripped) is None:
-        raise ConfigError(option, value, "a whole number of milliseconds since 1970-01-01 UTC, 0 or greater")
-    return int(stripped)
+    return natural(option, value, "a whole number of milliseconds since 1970-01-01 UTC, 0 or greater")
 
 
 def timestamps(option: str, value: str) -> Positions:
@@ -278,21 +295,34 @@ def boolean(option: str, value: str) -> bool:
     return one_of(option, value.strip().lower(), ("true", "false")) == "true"
 
 
-def positive(option: str, value: str) -> int:
-    """A whole number of at least 1."""
+def natural(option: str, value: str, expected: str = "a whole number, 0 or greater") -> int:
+    """A number of at most 18 digits; raises ConfigError, saying what was ``expected``, for another text."""
     stripped = value.strip()
-    if _DIGITS.fullmatch(stripped) is None or int(stripped) == 0:
-        raise ConfigError(option, value, "a whole number of at least 1")
+    # int() takes the digits of every script and underscores, and raises ValueError for thousands of digits.
+    if _DIGITS.fullmatch(stripped) is None:
+        raise ConfigError(option, value, expected)
     return int(stripped)
 
 
+def positive(option: str, value: str) -> int:
+    """A whole number of at least 1."""
+    expected = "a whole number of at least 1"
+    number = natural(option, value, expected)
+    if number == 0:
+        raise ConfigError(option, value, expected)
+    return number
+
+
 def duration(option: str, value: str) -> float:
-    """A time in Spark's syntax (``15m``, ``90s``, ``250ms``; no unit: milliseconds), in seconds."""
+    """A time in Spark's syntax (``15m``, ``90s``, ``250ms``; no unit: milliseconds), in seconds; at most 24 days."""
     match = _DURATION.fullmatch(value.strip().lower())
     if match is None:
         raise ConfigError(option, value, "a time such as 15m, 90s or 250ms (units: us, ms, s, m, min, h, d)")
     number, unit = match.groups()
-    return int(number) * _SECONDS[unit or "ms"]
+    seconds = int(number) * _SECONDS[unit or "ms"]
+    if seconds > _LONGEST:
+        raise ConfigError(option, value, "a time of at most 24d")
+    return seconds
 
 
 def writer(option: str, value: str) -> str:
@@ -305,9 +335,13 @@ def writer(option: str, value: str) -> str:
 def writer_and_batch(option: str, value: str) -> tuple[str, int]:
     """A batch of a writer, as ``job:17``."""
     name, _, batch = value.strip().rpartition(":")
-    if not name or ":" in name or not batch.isdecimal():
-        raise ConfigError(option, value, "WRITER:BATCH as the error of the replay names them, such as job:17")
-    return name, int(batch)
+    expected = "WRITER:BATCH as the error of the replay names them, such as job:17"
+    if not name or ":" in name:
+        raise ConfigError(option, value, expected)
+    try:
+        return name, natural(option, batch, expected)
+    except ConfigError as error:
+        raise ConfigError(option, value, expected) from error
 
 
 def one_of(option: str, value: str, names: tuple[_NameT, ...]) -> _NameT:

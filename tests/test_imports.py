@@ -16,6 +16,7 @@ LAYERS = (
     "version",
     "errors",
     "extras",
+    "json_texts",
     "json_options",
     "parsing",
     "updates",

@@ -13,6 +13,7 @@ from benchmarks.parts import (
     gate,
     growth,
     limits,
+    load,
     micro,
     moves,
     pauses,
@@ -71,4 +72,5 @@ PARTS = (
     Part("pauses", pauses.pauses, quick=False),
     Part("planning", planning.planning, quick=False),
     Part("reassign", reassign.reassign, quick=False),
+    Part("load", load.load, quick=False),
 )

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.json_texts import json_value
 
 _SHOWN = 60
 """Characters of a wrong value that an error shows."""
@@ -21,13 +22,18 @@ def read_json(kind: type[_ModelT], file: BinaryIO, option: str) -> _ModelT:
     Raises:
         ConfigError: it is not JSON (names the line), or a field is missing, unknown or of a wrong type (names the field).
     """
+    content = file.read()
     try:
-        return kind.model_validate_json(file.read())
+        model = kind.model_validate_json(content)
+        json_value(content)  # pydantic takes the last of two members with one name
     except ValidationError as error:
         wrong = error.errors(include_url=False)
         more = f"; and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
         name = getattr(file, "name", "<stdin>")
         raise ConfigError(option, name, f"{_described(wrong[0])}{more}") from None
+    except ValueError as error:
+        raise ConfigError(option, getattr(file, "name", "<stdin>"), f"Invalid JSON: {error}") from None
+    return model
 
 
 def _described(error: ErrorDetails) -> str:

@@ -95,11 +95,11 @@ def _places(
 
 
 def _read(path: Path) -> list[PartitionId]:
-    import json
+    from spark_ordered_kafka.json_texts import json_value
 
     form = '{"partitions": [{"topic": "orders", "partition": 1}]} is needed'
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = json_value(path.read_bytes())
         places = [(row["topic"], row["partition"]) for row in body["partitions"]]
     except OSError as error:
         raise ConfigError("--path-to-json-file", str(path), f"it cannot be read: {error.strerror}") from error

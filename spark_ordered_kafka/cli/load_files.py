@@ -21,6 +21,9 @@ _POINT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?):([0-9]+(?:\.[0-9]+)?)(B|kB|
 _SHAPE_HINT = "points TIME:RATE in order of time are needed, with s, m, h or d and with B, kB, MB or GB per second, as in 0:1MB,1h:20MB"
 # A Monday, 00:00 UTC, since quiet hours go by the day of the week.
 _BEGIN = datetime(2024, 1, 1, tzinfo=UTC).timestamp()
+_LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+_MOST = 1e18
+_SHOWN = 60
 
 Point = tuple[float, float, float, float]
 """Seconds since the epoch, bytes and records per second, and the hot key's share."""
@@ -35,6 +38,8 @@ def from_shape(text: str, record_size: int) -> list[Point]:
             raise ConfigError("--shape", part, _SHAPE_HINT)
         at = _BEGIN + float(found[1]) * _UNITS[found[2]]
         rate = float(found[3]) * _SIZES[found[4]]
+        if at > _LATEST or rate >= _MOST:
+            raise ConfigError("--shape", part[:_SHOWN], f"it is too large; {_SHAPE_HINT}")
         points.append((at, rate, rate / record_size, 0.0))
     return _in_order("--shape", text, points)
 
@@ -46,8 +51,9 @@ def from_csv(path: Path, record_size: int) -> list[Point]:
             reader = csv.DictReader(file)
             names = reader.fieldnames or []
             unknown = [name for name in names if name not in COLUMNS]
-            if unknown or not {"time", "bytes_per_second"} <= set(names):
-                hint = f"its first line must have time and bytes_per_second, and may have {' and '.join(COLUMNS[2:])}"
+            repeated = len(set(names)) < len(names)
+            if unknown or repeated or not {"time", "bytes_per_second"} <= set(names):
+                hint = f"its first line must have time and bytes_per_second, and may have {' and '.join(COLUMNS[2:])}, each once"
                 raise ConfigError("--load", str(path), hint)
             rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -79,13 +85,13 @@ def _number(place: str, name: str, row: Mapping[str, Any], default: float | None
         number = float(text or "")
     except ValueError:
         number = -1.0
-    if not 0 <= number < 1e18:
+    if not 0 <= number < _MOST:
         raise ConfigError(f"{place}: {name}", text, "a number, 0 or greater, is needed")
     return number
 
 
 def _time(place: str, text: str) -> float:
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+    if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text):
         return float(text)
     try:
         return epoch_seconds(text)

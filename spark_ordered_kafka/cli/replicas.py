@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ from spark_ordered_kafka.errors import ConfigError
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.schemas import PartitionView, ReplicationFactorsRequest, TopicView
+
+_BROKER = re.compile("[0-9]{1,10}")
 
 ReplicaAssignmentOption = Annotated[
     str | None,
@@ -26,17 +29,14 @@ ReplicaAssignmentOption = Annotated[
 
 def parse_assignment(value: str) -> dict[int, list[int]]:
     """Partition -> broker ids; raises ConfigError when it is not of the form ``1:2,2:3``."""
-    try:
-        return {
-            partition: [int(broker) for broker in replicas.split(":")]
-            for partition, replicas in enumerate(value.split(","))
-        }
-    except ValueError:
+    rows = [replicas.split(":") for replicas in value.split(",")]
+    if not all(_BROKER.fullmatch(broker) and int(broker) < 2**31 for row in rows for broker in row):
         raise ConfigError(
             "--replica-assignment",
             value,
             "broker ids are needed, those of one partition with : between them, partitions with , between them",
-        ) from None
+        )
+    return {partition: list(map(int, row)) for partition, row in enumerate(rows)}
 
 
 def change_replicas(

@@ -9,7 +9,8 @@ from spark_ordered_kafka.errors import ConfigError
 
 # Pydantic's timedelta takes more: P1M for 30 days, 12:00, units in any order and twice.
 _DURATION = re.compile(
-    r"P(?=[\dT])(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?", re.ASCII
+    r"P(?=[\dT])(?:(\d{1,18})D)?(?:T(?=\d)(?:(\d{1,18})H)?(?:(\d{1,18})M)?(?:(\d{1,18}(?:\.\d{1,3})?)S)?)?",
+    re.ASCII,
 )
 _LONGEST = 10**15
 
@@ -21,7 +22,7 @@ def parse_datetime(option: str, value: str) -> int:
     """
     try:
         millis = round(1000 * epoch_seconds(value))
-    except (ValueError, OverflowError):
+    except ValueError:
         millis = -1
     if millis < 0:
         raise ConfigError(
@@ -33,7 +34,10 @@ def parse_datetime(option: str, value: str) -> int:
 def epoch_seconds(value: str) -> float:
     """A time of ISO 8601 in seconds since 1970-01-01 UTC; one without an offset is of UTC. Raises ValueError for none."""
     found = datetime.fromisoformat(value)
-    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    try:
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    except OverflowError as error:  # its offset leads out of the years 1 to 9999
+        raise ValueError(f"not a time: {value!r}") from error
 
 
 def parse_duration(option: str, value: str) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.parsing import compiled
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import KafkaPartitionView, KafkaTopicView
@@ -42,9 +41,6 @@ def chosen(names: Iterable[str], wanted: Sequence[str]) -> list[str]:
         if one in known:
             found.add(one)
             continue
-        try:
-            pattern = re.compile(one)
-        except re.error as error:
-            raise ConfigError("--topic", one, f"no such topic, and no regular expression ({error})") from None
+        pattern = compiled("--topic", one, "no such topic, and no regular expression")
         found |= {name for name in known if pattern.fullmatch(name)}
     return sorted(found)

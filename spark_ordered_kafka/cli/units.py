@@ -25,9 +25,15 @@ def shown_rate(rate: float | None) -> str:
 
 def shown_seconds(seconds: float) -> str:
     """``90`` as ``0:01:30``."""
-    return str(timedelta(seconds=round(seconds)))
+    try:
+        return str(timedelta(seconds=round(seconds)))
+    except (ValueError, OverflowError):  # more than a billion days
+        return f"{seconds:g} s"
 
 
 def shown_time(seconds: float) -> str:
     """Seconds since the epoch as a date and time of day."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):  # before the year 1, or after 9999
+        return f"{seconds:g} s since 1970"

@@ -239,6 +239,7 @@ class _Read:
     def _check_name(self, name: Any, value: Any) -> None:
         if not isinstance(name, str):
             raise ConfigError("conf", name, "configuration names are strings")
+        parsing.checked_text("conf", name)
         if (reason := self._names.refused.get(name)) is not None:
             raise ConfigError(name, shown(name, value), reason)
         if name in self._names.callbacks and not callable(value):
@@ -266,9 +267,7 @@ def _translate(properties: Mapping[str, str], names: ClientNames) -> dict[str, s
 
 
 def _natural(option: str, value: str) -> int:
-    if not value.strip().isdecimal():
-        raise ConfigError(option, value, "a whole number, 0 or greater")
-    return int(value)
+    return parsing.natural(option, value)
 
 
 def _reset(option: str, value: str) -> Reset:

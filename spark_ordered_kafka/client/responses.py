@@ -98,6 +98,8 @@ def redirected(response: Response) -> Request:
     if location is None:
         raise NoAnswerError(f"answered {response.status}: {response.text[:_SHOWN]}", in_doubt=False)
     try:
+        if not location.isascii():
+            raise ValueError("the characters of a URL are needed")
         target = urlsplit(urljoin(str(request), location))
         url = httpcore.URL(
             scheme=target.scheme,

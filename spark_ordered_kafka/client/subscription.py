@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.parsing import raise_all, topic_name
+from spark_ordered_kafka.parsing import compiled, raise_all, topic_name
 
 _LOG = logging.getLogger(__name__)
 _EXPECTED = "a list of topic names and patterns, such as ['orders', '^payments-.*']"
@@ -106,11 +106,9 @@ def _parsed(topics: Any) -> tuple[list[str], list[re.Pattern[str]]]:
         try:
             # As in librdkafka: a caret makes a pattern, which need not match to a name's end.
             if name.startswith("^"):
-                patterns.append(re.compile(name))
+                patterns.append(compiled("topics", name))
             else:
                 names.append(topic_name("topics", name))
-        except re.error as error:
-            errors.append(ConfigError("topics", name, f"not a regular expression of Python's re: {error}"))
         except ConfigError as error:
             errors.append(error)
     raise_all(errors)

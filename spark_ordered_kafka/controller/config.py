@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from spark_ordered_kafka.controller.access.files import toml_tables
 from spark_ordered_kafka.controller.autoscale import configuration as autoscale
 from spark_ordered_kafka.controller.healing import configuration as healing
 from spark_ordered_kafka.controller.settings import (
@@ -37,6 +37,7 @@ from spark_ordered_kafka.parsing import (
     HIDDEN,
     KAFKA_PREFIX,
     check_together,
+    checked_text,
     is_http_url,
     is_loopback,
     shown,
@@ -46,7 +47,16 @@ from spark_ordered_kafka.parsing import (
 
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
 
-_Text = Annotated[str, Field(min_length=1)]
+
+def _plain(value: str) -> str:
+    try:
+        return checked_text("", value)
+    except ConfigError:
+        # The key's name, and perhaps the value, are added where this is explained.
+        raise ValueError("text without NUL is needed") from None
+
+
+_Text = Annotated[str, Field(min_length=1), AfterValidator(_plain)]
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _Millis = Annotated[int, Field(ge=1, le=24 * 3600 * 1000)]
 _Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -142,12 +152,18 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     Raises ConfigError: the file cannot be read, is not TOML, or refers to a missing variable or file.
     """
     try:
-        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+        parsed = toml_tables(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError("--config", str(path), f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError("--config", str(path), f"is not TOML: {error}") from error
-    return {name: _resolved(name, value, environment) for name, value in _flat("", parsed)}
+    found: dict[str, Any] = {}
+    for name, value in _flat("", parsed):
+        if name in found:
+            hint = "it is there twice: once as a table and once as a name in quotes"
+            raise ConfigError(name, shown(name, value), hint)
+        found[name] = _resolved(name, value, environment)
+    return found
 
 
 def controller_config(entries: Mapping[str, Any], *, default_host: str) -> ControllerConfig:
@@ -235,7 +251,7 @@ def _resolved(name: str, value: Any, environment: Mapping[str, str]) -> Any:
             return environment[key]
         try:
             return Path(key).read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # or is no text, or no name of a file
             raise ConfigError(name, shown(name, value), f"{key} cannot be read: {error}") from error
 
     return _REFERENCE.sub(replacement, value)

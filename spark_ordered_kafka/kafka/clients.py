@@ -24,7 +24,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.codes import KINDS, Kind, kind_of
-from spark_ordered_kafka.parsing import raise_all, shown
+from spark_ordered_kafka.parsing import checked_text, raise_all, shown
 
 _LOG = logging.getLogger("spark_ordered_kafka.librdkafka")
 _FENCE_FACILITIES = frozenset({"TXNERR", "FATAL", "ADDPARTS", "ADDOFFSETS", "GETPID", "PRODUCE", "TERMINATE"})
@@ -143,6 +143,11 @@ def check_properties(
 
     ``complete`` adds those that are not the user's; ``label`` stands before names in messages.
     """
+    for name, value in kafka.items():
+        # confluent-kafka's C code ends the process for text that is none in UTF-8, and cuts one off at NUL.
+        checked_text(label, name)
+        if isinstance(value, str):
+            checked_text(f"{label}{name}", value)
     left, errors = dict(kafka), []
     while (said := _refusal(client, complete(left))) is not None:
         # librdkafka stops at the first, and names an alias by the name it stands for.

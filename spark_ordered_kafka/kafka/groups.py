@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import struct
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -21,6 +23,7 @@ from spark_ordered_kafka.kafka.clients import client_properties, translate
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
 
+_LOG = logging.getLogger(__name__)
 OFFSETS_TOPIC = "__consumer_offsets"
 
 # Groups in one OffsetFetch request: each answers with all it has committed.
@@ -275,11 +278,20 @@ def _members(group: Any) -> tuple[str, dict[tuple[str, int], GroupMember]]:
     members: dict[tuple[str, int], GroupMember] = {}
     for row in group.members if group.protocol_type == ConsumerProtocolType else ():
         member = GroupMember(row.member_id, row.client_id, row.client_host)
-        # Without an assignment while the group rebalances.
-        assigned = (
-            ConsumerProtocolAssignment.decode(row.member_assignment).assigned_partitions
-            if row.member_assignment
-            else ()
-        )
-        members |= {(topic.topic, partition): member for topic in assigned for partition in topic.partitions}
+        members |= dict.fromkeys(assigned_partitions(row.member_assignment), member)
     return str(group.group_state), members
+
+
+def assigned_partitions(assignment: bytes) -> list[tuple[str, int]]:
+    """Topics and partitions of a member's assignment; none while the group rebalances.
+
+    The group's leader, any client that may join, has written it: one that cannot be read counts as empty.
+    """
+    if not assignment:
+        return []
+    try:
+        topics = ConsumerProtocolAssignment.decode(assignment).assigned_partitions
+        return [(str(topic.topic), int(number)) for topic in topics for number in topic.partitions]
+    except (ValueError, TypeError, IndexError, struct.error) as error:
+        _LOG.warning("a member's assignment of %d bytes cannot be read: %s", len(assignment), error)
+        return []

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
+
+from spark_ordered_kafka.parsing import is_topic_name
 
 LEDGERS = "ordered:"
 """How the transactional ids of all topics' writers begin, and the groups of their ledgers."""
+
+
+# As Python writes a number: anybody may make groups with other names.
+_TASK = re.compile("0|[1-9][0-9]{0,9}")
 
 
 def id_prefix(topic: str) -> str:
@@ -34,6 +41,8 @@ class WriterTask(NamedTuple):
     def of(cls, name: str) -> WriterTask | None:
         """The place that has this name; None: of no ordered writer."""
         match name.split(":"):
-            case ["ordered", topic, writer, task] if task.isdecimal():
+            case ["ordered", topic, writer, task] if (
+                writer and is_topic_name(topic) and _TASK.fullmatch(task)
+            ):
                 return cls(topic, writer, int(task))
         return None

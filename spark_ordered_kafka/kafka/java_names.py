@@ -13,7 +13,7 @@ from functools import partial
 
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka import java_security
-from spark_ordered_kafka.parsing import shown, together
+from spark_ordered_kafka.parsing import checked_text, natural, shown, together
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,7 @@ def _buffer(option: str, value: str) -> str:
 
 
 def _bytes(option: str, value: str) -> int:
-    if not value.strip().isdecimal():
-        raise ConfigError(option, value, "a whole number of bytes")
-    return int(value)
+    return natural(option, value, "a whole number of bytes")
 
 
 _LAYOUT = "the layout decides the partition of a key; leave it out"
@@ -235,6 +233,8 @@ def translated(
 
     Raises ConfigError for all that are refused at once, logins and stores included.
     """
+    texts = ((name, one) for name, value in properties.items() for one in (name, value))
+    together({}, *(partial(checked_text, f"{label}{name}", one) for name, one in texts))
     plain = {name: value for name, value in properties.items() if name not in java_security.MEANING}
     calls = {name: partial(_translated, name, value, label, refused, fixed) for name, value in plain.items()}
     parts = together({**calls, "security": partial(java_security.translated, properties, label)})

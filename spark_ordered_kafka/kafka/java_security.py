@@ -198,6 +198,7 @@ def _kind(option: str, location: str, content: bytes, given: str | None, label: 
 def _certificates(option: str, location: str, content: bytes, password: str | None) -> str:
     # Not needed by those who have no such store, and installed with the extra `spark` for it.
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.serialization import Encoding
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError as error:
@@ -206,7 +207,7 @@ def _certificates(option: str, location: str, content: bytes, password: str | No
 
     try:
         store = load_pkcs12(content, None if password is None else password.encode())
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         hint = f"its PKCS#12 does not open with ssl.truststore.password: {error}"
         raise ConfigError(option, location, hint) from error
     own = [] if store.cert is None else [store.cert]

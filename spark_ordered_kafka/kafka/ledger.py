@@ -7,6 +7,7 @@ was committed. The entry expires with the brokers' ``offsets.retention.minutes``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from spark_ordered_kafka.native.contents import Contents, Headers
 from spark_ordered_kafka.native.fingerprints import fingerprint
 
 _MASK = (1 << 64) - 1
+_ROWS, _TOTAL = re.compile("[0-9]{1,18}"), re.compile("[0-9a-f]{16}")
 _READERS = 8
 # Seconds for one listing: a broker that has just died answers none, and is gone from the metadata a little later.
 _LISTING = 5.0
@@ -82,9 +84,11 @@ class LedgerEntry:
     def parse(cls, sequence: int, metadata: str | None) -> LedgerEntry:
         """The inverse of :meth:`metadata`; raises ConfigError when something else committed to the group."""
         match (metadata or "").split(":"):
-            case ["1", rows, total] if rows.isdigit():
+            case ["1", rows, total] if _ROWS.fullmatch(rows) and _TOTAL.fullmatch(total):
                 return cls(sequence, Fingerprint(int(rows), int(total, 16)), version=1)
-            case ["2", rows, total, query, run, execution, column] if rows.isdigit():
+            case ["2", rows, total, query, run, execution, ("" | "column") as column] if _ROWS.fullmatch(
+                rows
+            ) and _TOTAL.fullmatch(total):
                 origin = Origin(query, run, execution, column == "column")
                 return cls(sequence, Fingerprint(int(rows), int(total, 16)), origin)
         raise ConfigError(

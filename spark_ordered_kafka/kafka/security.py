@@ -63,6 +63,8 @@ def checked(properties: Mapping[str, str] | str) -> dict[str, str]:
         if name not in _NAMES:
             hint = f"the controller knows {', '.join(_NAMES)}"
             raise _wrong(name, parsing.shown(name, given[name], _NAMES), hint)
+    for name, value in given.items():
+        parsing.checked_text(f"{PREFIX}{name}", value)
     servers = given.get("bootstrap.servers")
     if servers is None:
         raise _wrong("bootstrap.servers", None, parsing.SERVERS_HINT)

@@ -11,11 +11,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spark_ordered_kafka.ordering.layout import LayoutHistory
+from spark_ordered_kafka.json_texts import json_value
+from spark_ordered_kafka.ordering.layout import OPEN_END, LayoutHistory
 from spark_ordered_kafka.ordering.tombstones import vacated
 
 UNKNOWN_EPOCH = -1
@@ -53,10 +55,16 @@ class Release:
     def parse(cls, offset: int, metadata: str | None) -> Release:
         """The inverse of :meth:`metadata`; of anything else the layout epoch is unknown."""
         try:
-            said = json.loads(metadata or "")
-            return cls(offset, int(said["layout_epoch"]), int(said["since"]), int(said.get("lost_to", 0)))
-        except (ValueError, TypeError, KeyError):
+            said = json_value(metadata or "")
+        except ValueError:
             return cls(offset)
+        if not isinstance(said, dict):
+            return cls(offset)
+        numbers: tuple[Any, Any, Any] = (said.get("layout_epoch"), said.get("since"), said.get("lost_to", 0))
+        # Anybody who may commit for the group may have written it.
+        if not all(type(one) is int and UNKNOWN_EPOCH <= one <= OPEN_END for one in numbers):
+            return cls(offset)
+        return cls(offset, *numbers)
 
     def level(self, history: LayoutHistory, partition: int) -> int:
         """The epoch whose keys the committer holds at most: those of all earlier ones were let go."""

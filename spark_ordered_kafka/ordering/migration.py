@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_ordered_kafka.ordering.layout import LayoutHistory
+from spark_ordered_kafka.json_texts import json_value
+from spark_ordered_kafka.ordering.layout import OPEN_END, LayoutHistory
 from spark_ordered_kafka.ordering.linear import buckets, split_base
 from spark_ordered_kafka.ordering.routing import NO_PARTITION, Routing
 
@@ -31,7 +32,7 @@ def read_kafka_offset(text: str) -> dict[str, dict[int, int]] | None:
     for topic, positions in value.items():
         if not isinstance(positions, dict) or not all(map(_PARTITION.fullmatch, positions)):
             return None
-        if not all(isinstance(at, int) and not isinstance(at, bool) and at >= 0 for at in positions.values()):
+        if not all(type(at) is int and 0 <= at <= OPEN_END for at in positions.values()):
             return None
         found[topic] = {int(partition): at for partition, at in positions.items()}
     return found
@@ -55,7 +56,7 @@ def read_ordered_offset(text: str) -> dict[str, Any] | None:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json_value(text)
     except ValueError:
         return None
 

@@ -6,14 +6,20 @@ topics are sorted, positions are a list by partition without trailing zeros (D-0
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.ordering.layout import OPEN_END
 
 VERSION = 1
+_PARTITION = re.compile("0|[1-9][0-9]{0,9}")
+_SHOWN = 100
+_ReadT = TypeVar("_ReadT")
+_KindT = TypeVar("_KindT")
 
 
 @dataclass(frozen=True)
@@ -115,27 +121,69 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SourceOffset:
-        """The inverse of :meth:`to_json`; raises ConfigError for another version or another format's offset."""
-        if value.get("version") != VERSION:
+        """The inverse of :meth:`to_json`; raises ConfigError for another version or another format's offset.
+
+        Positions are not guessed: any member that is missing or of another type is an error, too.
+        """
+        version = value.get("version") if isinstance(value, dict) else None
+        if type(version) is not int or version != VERSION:
             raise ConfigError(
                 "checkpoint offset version",
-                value.get("version"),
+                version,
                 f"this release reads version {VERSION}; use a checkpoint written by format('ordered-kafka')",
             )
+        topics = _member("checkpoint offset", value, "topics", dict)
         return cls(
-            {
-                name: TopicOffset(
-                    topic["topic_id"],
-                    topic["layout_epoch"],
-                    tuple(topic["positions"]),
-                    tuple(topic["leader_epochs"]),
-                    {int(p): offset for p, offset in topic.get("resumed", {}).items()},
-                    {int(p): tuple(offsets) for p, offsets in topic.get("cuts", {}).items()},
-                )
-                for name, topic in value["topics"].items()
-            },
-            tuple(value.get("shared", ())),
+            {name: _topic_offset(f"checkpoint offset of {name}", topic) for name, topic in topics.items()},
+            _numbers("checkpoint offset", "shared", value.get("shared", []), 1),
         )
+
+
+def _topic_offset(what: str, value: Any) -> TopicOffset:
+    if not isinstance(value, dict):
+        raise ConfigError(what, value, "a JSON object is needed")
+    (epoch,) = _numbers(what, "layout_epoch", [value.get("layout_epoch")], -1)
+    return TopicOffset(
+        _member(what, value, "topic_id", str),
+        epoch,
+        _numbers(what, "positions", value.get("positions"), 0),
+        _numbers(what, "leader_epochs", value.get("leader_epochs"), -1),
+        _by_partition(what, "resumed", value, lambda name, offset: _numbers(what, name, [offset], 0)[0]),
+        _by_partition(what, "cuts", value, lambda name, offsets: _numbers(what, name, offsets, 0)),
+    )
+
+
+def _by_partition(
+    what: str, name: str, value: Mapping[str, Any], read: Callable[[str, Any], _ReadT]
+) -> dict[int, _ReadT]:
+    if name not in value:
+        return {}
+    found: dict[int, _ReadT] = {}
+    for partition, one in _member(what, value, name, dict).items():
+        if _PARTITION.fullmatch(partition) is None:
+            raise ConfigError(f"{what}: {name}", partition[:_SHOWN], "a partition is needed")
+        found[int(partition)] = read(f"{name}.{partition}", one)
+    return found
+
+
+def _member(what: str, value: Mapping[str, Any], name: str, kind: type[_KindT]) -> _KindT:
+    found = value.get(name)
+    if not isinstance(found, kind):
+        raise ConfigError(f"{what}: {name}", _short(found), f"a value of type {kind.__name__} is needed")
+    return found
+
+
+def _numbers(what: str, name: str, value: Any, least: int) -> tuple[int, ...]:
+    # Of thousands of partitions, in every micro-batch.
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+        raise ConfigError(f"{what}: {name}", _short(value), "whole numbers are needed")
+    if value and not least <= min(value) <= max(value) <= OPEN_END:
+        raise ConfigError(f"{what}: {name}", _short(value), f"numbers from {least} to {OPEN_END} are needed")
+    return tuple(value)
+
+
+def _short(value: Any) -> str | None:
+    return None if value is None else repr(value)[:_SHOWN]
 
 
 def _topic_json(topic: TopicOffset) -> dict[str, Any]:

@@ -8,6 +8,7 @@ by: so a copy keeps them, and the query's id in ``metadata``.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,14 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.json_texts import json_value
 
 NO_OFFSET = "-"
 """Of a source that has read nothing (``SERIALIZED_VOID_OFFSET``)."""
 NOTE = "ordered-kafka-migration.json"
 """Says in a new checkpoint what it was made of; Spark does not look at it."""
 _VERSION = "v1"
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,27 @@ class Checkpoint:
 
 def local_directory(option: str, value: str) -> Path:
     """The directory of a path or a ``file:`` URI, absolute; raises ConfigError for another URI."""
-    parts = urlsplit(value)
+    try:
+        parts = urlsplit(value)
+    except ValueError as error:  # of brackets in what stands for a host
+        raise ConfigError(option, value, f"a directory is needed ({error})") from error
     if parts.scheme == "file":
-        return Path(unquote(parts.path)).absolute()
+        return _reachable(option, value, Path(unquote(parts.path)))
     if len(parts.scheme) > 1:
         hint = "a directory of this machine is needed: copy the checkpoint here, and the new one back"
         raise ConfigError(option, value, f"{hint} (hdfs dfs -get, aws s3 cp --recursive)")
-    return Path(value).absolute()
+    return _reachable(option, value, Path(value))
+
+
+def _reachable(option: str, value: str, path: Path) -> Path:
+    try:
+        path.exists()
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # a name that is too long or no text, or a directory that may not be entered
+        raise ConfigError(option, value, f"it cannot be read: {error}") from error
+    return path.absolute()
 
 
 def read_checkpoint(option: str, directory: Path) -> Checkpoint:
@@ -68,7 +85,11 @@ def read_checkpoint(option: str, directory: Path) -> Checkpoint:
 
     Raises ConfigError: it is none, has no batch, or its last batch is not committed.
     """
-    if not (directory / "metadata").is_file() or not (directory / "offsets").is_dir():
+    try:
+        there = (directory / "metadata").is_file() and (directory / "offsets").is_dir()
+    except OSError as error:
+        raise ConfigError(option, str(directory), f"it cannot be read: {error}") from error
+    if not there:
         hint = (
             "it is no checkpoint of a streaming query, which has the file metadata and the directory offsets"
         )
@@ -94,7 +115,7 @@ def last_batch(directory: Path) -> int:
 
 def _numbers(directory: Path) -> list[int]:
     names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    return sorted(int(name) for name in names if name.isdecimal())
+    return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
 
 def _read_batch(option: str, directory: Path, number: int) -> Batch:
@@ -117,8 +138,11 @@ def read_note(directory: Path) -> dict[str, Any] | None:
     path = directory / NOTE
     if not path.is_file():
         return None
-    note: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return note
+    try:
+        note = json_value(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError("the checkpoint", str(directory), f"{path} cannot be read: {error}") from error
+    return note if isinstance(note, dict) else None
 
 
 def write_checkpoint(

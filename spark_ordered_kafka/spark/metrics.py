@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from prometheus_client.registry import Collector
 from pyspark.sql.streaming import StreamingQueryListener
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.json_texts import json_value
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -185,15 +185,19 @@ def _look(run: _Run, progress: StreamingQueryProgress) -> None:
 def _reported(latest: str | None) -> Mapping[str, Any]:
     """The report of a source of this package; nothing of any other."""
     try:
-        found = json.loads(latest or "null")
+        found = json_value(latest or "null")
     except ValueError:
         return {}
     topics = found.get("topics") if isinstance(found, dict) else None
-    if not isinstance(topics, dict) or not all(
-        isinstance(topic, dict) and "layoutEpoch" in topic for topic in topics.values()
-    ):
+    if not isinstance(topics, dict) or not all(map(_is_topics, topics.values())):
         return {}
     return dict(found)
+
+
+def _is_topics(topic: object) -> bool:
+    if not isinstance(topic, dict) or "layoutEpoch" not in topic:
+        return False
+    return all(type(topic.get(name, 0)) in (int, float) for name in _OF_TOPICS)
 
 
 def _of_queries(runs: list[_Run]) -> Iterator[Metric]:

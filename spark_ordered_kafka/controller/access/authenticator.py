@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import logging
 import re
 from collections.abc import Mapping
@@ -120,7 +119,7 @@ class Authenticator:
     async def _basic(self, passwords: PasswordProver, credentials: str, host: str) -> str:
         try:
             text = base64.b64decode(credentials, validate=True).decode("utf-8")
-        except (binascii.Error, UnicodeDecodeError) as error:
+        except ValueError as error:  # neither Base64 in ASCII nor UTF-8 in it
             raise CredentialsError from error
         username, colon, password = text.partition(":")
         # Control characters (RFC 7617 forbids them) could end a field of SASL PLAIN early.

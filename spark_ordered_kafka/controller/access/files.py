@@ -4,14 +4,36 @@ from __future__ import annotations
 
 import logging
 import threading
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from spark_ordered_kafka.errors import ConfigError, UnavailableError
 
 _log = logging.getLogger(__name__)
 _ParsedT = TypeVar("_ParsedT")
+_MOST_NESTED = 32
+
+
+def toml_tables(text: str) -> dict[str, Any]:
+    """The tables of a TOML text. Raises ValueError for what is none, and for one that is nested more than 32 times, which
+    Python's own functions could not follow."""
+    try:
+        tables = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    some: list[Any] = [tables]
+    for _ in range(_MOST_NESTED):
+        some = [
+            inner
+            for one in some
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, (dict, list))
+        ]
+        if not some:
+            return tables
+    raise ValueError("it is nested too deeply")
 
 
 class WatchedFile(Generic[_ParsedT]):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from spark_ordered_kafka.controller.access.acls import WILDCARD, Acl, AclTable, Operation, ResourceType
+from spark_ordered_kafka.controller.access.files import toml_tables
 from spark_ordered_kafka.errors import ConfigError
 
 KEY = "authorization.roles.file"
@@ -54,9 +54,11 @@ def role_table(text: str) -> AclTable:
         ConfigError: the text is not of this form; names the place.
     """
     try:
-        file = _File.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        tables = toml_tables(text)
+    except ValueError as error:
         raise ConfigError(KEY, "the file", f"it must be TOML: {error}") from error
+    try:
+        file = _File.model_validate(tables)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))

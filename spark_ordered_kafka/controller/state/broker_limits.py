@@ -9,7 +9,7 @@ from kazoo.client import TransactionRequest
 from pydantic import BaseModel, Field
 
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED
-from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, owned, parse
+from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, number, owned, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.updates import updated
 
@@ -65,7 +65,7 @@ class BrokerLimits:
         """The limits as they are now; a linearizable read."""
         self._session.sync()
         records = {
-            int(broker): parse(BrokerRecord, data, f"{BROKERS}/{broker}")
+            number(broker, f"{BROKERS}/{broker}"): parse(BrokerRecord, data, f"{BROKERS}/{broker}")
             for broker, data in self._session.children(BROKERS).items()
         }
         return Limits(self.default, records)

@@ -21,7 +21,7 @@ from spark_ordered_kafka.controller.state.reassignment_records import (
     MovesRecord,
     RequestRecord,
 )
-from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, owned, parse
+from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, number, owned, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, ConflictError, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.values import PartitionId
@@ -89,7 +89,8 @@ class ReassignmentStore:
     def ids(self) -> list[int]:
         """Ids of all stored requests, ascending; a linearizable read."""
         self._session.sync()
-        return sorted(map(int, self._session.wait(self._session.client.get_children_async(STATUS), STATUS)))
+        names = self._session.wait(self._session.client.get_children_async(STATUS), STATUS)
+        return sorted(number(name, f"{STATUS}/{name}") for name in names)
 
     def latest(self) -> int | None:
         """Id of the newest stored request."""

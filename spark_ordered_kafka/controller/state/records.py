@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, field_validator
 
 from spark_ordered_kafka.client.schemas import KINDS, HashName, Open
+from spark_ordered_kafka.client.schemas.base import Int32, Int64
 from spark_ordered_kafka.controller.change.protocol import STEPS, Change
 from spark_ordered_kafka.controller.state.change import AnyChange, FinishedChange, NewerChange, own_change
 from spark_ordered_kafka.controller.state.paths import topic_path
@@ -27,10 +28,10 @@ class TopicRecord(Record):
     """
 
     topic_id: str
-    initial_partition_count: int
-    undeleted_partition_count: int
-    layout_epoch: int
-    first_layout_epoch: int = 0
+    initial_partition_count: Int32
+    undeleted_partition_count: Int32
+    layout_epoch: Int32
+    first_layout_epoch: Int32 = 0
     hash: Open[HashName]
     ordered_delivery: bool
     change: AnyChange | None = None
@@ -86,9 +87,9 @@ class LayoutRecord(Record):
     was not created by a change and is covered by this layout (see ``foreign_partitions``).
     """
 
-    undeleted_partition_count: int
-    starts: list[int]
-    leader_epochs: list[int]
+    undeleted_partition_count: Int32
+    starts: list[Int64]
+    leader_epochs: list[Int32]
     committed_at: float
     ordered_delivery: bool = True
     stray_from: int | None = None

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from spark_ordered_kafka.client.schemas.base import Open
 from spark_ordered_kafka.client.schemas.reviews import ReviewList, ReviewStatus, ReviewView
-from spark_ordered_kafka.controller.zk.records import Record, dump, owned, parse
+from spark_ordered_kafka.controller.zk.records import Record, dump, number, owned, parse
 from spark_ordered_kafka.controller.zk.session import CONTROLLER_EPOCH, ROOT, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.updates import updated
@@ -218,11 +218,11 @@ class Reviews:
     def _epoch(self) -> int:
         """Epoch of the controller that leads now, or led last."""
         found = self._session.read(CONTROLLER_EPOCH)
-        return 0 if found is None else int(found[0])
+        return 0 if found is None else number(found[0], CONTROLLER_EPOCH)
 
     def _records(self) -> dict[int, ReviewRecord]:
         return {
-            int(name): parse(ReviewRecord, data, f"{REVIEWS}/{name}")
+            number(name, f"{REVIEWS}/{name}"): parse(ReviewRecord, data, f"{REVIEWS}/{name}")
             for name, data in self._session.children(REVIEWS).items()
         }
 

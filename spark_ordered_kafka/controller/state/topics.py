@@ -29,7 +29,7 @@ from spark_ordered_kafka.controller.state.records import (
     TopicRecord,
     owned_topic,
 )
-from spark_ordered_kafka.controller.zk.records import dump, owned, parse
+from spark_ordered_kafka.controller.zk.records import dump, number, owned, parse
 from spark_ordered_kafka.controller.zk.session import ConflictError, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.updates import updated
@@ -157,7 +157,7 @@ class Znodes:
         """Write the next layout, the topic's record and the marks of removed partitions in one transaction."""
         path = topic_path(topic)
         children = self._session.wait(self._session.client.get_children_async(f"{path}/partitions"), path)
-        there = {int(child) for child in children}
+        there = {number(child, f"{path}/partitions/{child}") for child in children}
         current = self.topic(topic)
         source = layout.undeleted_partition_count if current is None else current.undeleted_partition_count
         target = layout.undeleted_partition_count
@@ -225,7 +225,8 @@ class Znodes:
         """
         path = f"{topic_path(topic)}/layouts"
         children = self._session.wait(self._session.client.get_children_async(path), path)
-        doomed = [layout_path(topic, epoch) for epoch in sorted(map(int, children)) if epoch < first_epoch]
+        epochs = sorted(number(child, f"{path}/{child}") for child in children)
+        doomed = [layout_path(topic, epoch) for epoch in epochs if epoch < first_epoch]
 
         def transform(record: TopicRecord) -> TopicRecord:
             begins = range(record.first_layout_epoch + 1, record.layout_epoch + 1)
@@ -261,8 +262,8 @@ class Znodes:
         except NoNodeError:
             return {}  # the topic was deleted since its record was read
         return {
-            int(name): parse(PartitionRecord, marks[name], f"{path}/{name}").status
-            for name in sorted(marks, key=int)
+            partition: parse(PartitionRecord, data, f"{path}/{partition}").status
+            for partition, data in sorted((number(name, f"{path}/{name}"), marks[name]) for name in marks)
         }
 
     def set_partition_statuses(

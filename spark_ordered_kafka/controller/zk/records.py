@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.json_texts import json_value
 
 # Values that operators read stay plain text; gzip, so that "gunzip" shows the others.
 _COMPRESSED_FROM = 4096
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP = 16 + zlib.MAX_WBITS
+"""What zlib calls gzip's format."""
+_LARGEST = 256 * 1024 * 1024
+"""Bytes of a record, a multiple of what a controller writes into 1 MB of gzip, which may hold 1 GB."""
+# What pydantic may take for a number that is infinite or none, and would write again as null.
+_INFINITE = re.compile(rb"NaN|Infinity|[eE]\+?[0-9]{3}|[0-9]{300}")
+_NUMBER = re.compile(rb"0|[1-9][0-9]{0,17}")
 
 
 OPEN = ConfigDict(extra="allow", frozen=True)
@@ -77,11 +86,34 @@ _RecordT = TypeVar("_RecordT", bound=Record)
 def parse(kind: type[_RecordT], data: bytes, path: str) -> _RecordT:
     """The record in a znode's ``data``, compressed or not; raises UnreadableRecordError naming ``path`` when it is not one."""
     try:
-        return kind.model_validate_json(gzip.decompress(data) if data.startswith(_GZIP_MAGIC) else data)
-    except (ValidationError, OSError, EOFError, zlib.error) as error:
+        expanded = _expanded(data)
+        if _INFINITE.search(expanded) is not None:
+            json_value(expanded)
+        return kind.model_validate_json(expanded)
+    except (ValueError, zlib.error) as error:
         raise UnreadableRecordError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {path} does not hold a {kind.__name__}: {error}"
         ) from error
+
+
+def _expanded(data: bytes) -> bytes:
+    if not data.startswith(_GZIP_MAGIC):
+        return data
+    reader = zlib.decompressobj(_GZIP)
+    expanded = reader.decompress(data, _LARGEST)
+    if not reader.eof or reader.unused_data:
+        raise ValueError(f"it is not gzip, or has more than {_LARGEST} bytes")
+    return expanded
+
+
+def number(data: str | bytes, path: str) -> int:
+    """The number that a znode holds, or that is its name; raises UnreadableRecordError naming ``path`` for anything else."""
+    raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    if _NUMBER.fullmatch(raw) is None:
+        raise UnreadableRecordError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {path}: {data[:100]!r} is not a number: remove it"
+        )
+    return int(raw)
 
 
 def owned(record: _RecordT, path: str) -> _RecordT:

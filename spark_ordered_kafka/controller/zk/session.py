@@ -23,7 +23,7 @@ from kazoo.exceptions import (
 
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.controller.zk import connection as zookeeper
-from spark_ordered_kafka.controller.zk.records import LeaderRecord, dump, parse
+from spark_ordered_kafka.controller.zk.records import LeaderRecord, dump, number, parse
 from spark_ordered_kafka.controller.zk.single_flight import SingleFlight
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 
@@ -146,7 +146,7 @@ class Session:
         """
         while self._await_vacancy(stop):
             data, stat = self.wait(self.client.get_async(CONTROLLER_EPOCH), CONTROLLER_EPOCH)
-            record = LeaderRecord(id=controller_id, url=url, epoch=int(data) + 1)
+            record = LeaderRecord(id=controller_id, url=url, epoch=number(data, CONTROLLER_EPOCH) + 1)
             transaction = self.client.transaction()
             transaction.set_data(CONTROLLER_EPOCH, str(record.epoch).encode(), version=stat.version)
             transaction.create(CONTROLLER, dump(record), ephemeral=True)

@@ -9,7 +9,8 @@
 #include "librdkafka.h"
 
 /* The rd_kafka_t of a confluent-kafka Consumer or Producer, which is the first member behind the object's head: known for
- * the versions that native/kernel.py lets through. Returns NULL, with an exception set, where the client is closed. */
+ * the versions that native/kernel.py lets through. Returns NULL, with an exception set, where it is
+ * none of those, or closed. */
 rd_kafka_t *handle_of(PyObject *client);
 
 #endif

@@ -5,10 +5,37 @@
 #include "rows.h"
 #include "unanswered.h"
 
+#include <stdbool.h>
+
+/* confluent-kafka's, kept for good. */
+static PyTypeObject *consumer_type, *producer_type;
+
+static bool find_types(void)
+{
+    PyObject *module;
+
+    if (producer_type != NULL)
+        return true;
+    module = PyImport_ImportModule("confluent_kafka.cimpl");
+    if (module == NULL)
+        return false;
+    consumer_type = (PyTypeObject *)PyObject_GetAttrString(module, "Consumer");
+    producer_type = consumer_type == NULL ? NULL : (PyTypeObject *)PyObject_GetAttrString(module, "Producer");
+    Py_DECREF(module);
+    return producer_type != NULL;
+}
+
 rd_kafka_t *handle_of(PyObject *client)
 {
-    rd_kafka_t *handle = *(rd_kafka_t **)((char *)client + sizeof(PyObject));
+    rd_kafka_t *handle;
 
+    if (!find_types())
+        return NULL;
+    if (!PyType_IsSubtype(Py_TYPE(client), consumer_type) && !PyType_IsSubtype(Py_TYPE(client), producer_type)) {
+        PyErr_Format(PyExc_TypeError, "a Consumer or a Producer is needed, not %R", Py_TYPE(client));
+        return NULL;
+    }
+    handle = *(rd_kafka_t **)((char *)client + sizeof(PyObject));
     if (handle == NULL)
         PyErr_SetString(PyExc_RuntimeError, "the client has been closed");
     return handle;

@@ -18,6 +18,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.http.errors import ContentTypeError, described
 from spark_ordered_kafka.controller.api.http.thread_pools import BODIES
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.json_texts import finite
 
 _ResultT = TypeVar("_ResultT")
 _Params = ParamSpec("_Params")
@@ -100,8 +101,8 @@ def parsed_json(body: bytes) -> Any:
             )
     try:
         parsed = from_json(body, allow_inf_nan=False)
-        # The body is valid JSON of limited depth here. Numbers stay texts.
-        json.loads(body, object_pairs_hook=_members, parse_int=str, parse_float=str)
+        # The body is valid JSON of limited depth here, and pydantic takes 1e999 for infinity. Whole numbers stay texts.
+        json.loads(body, object_pairs_hook=_members, parse_int=str, parse_float=finite)
     except ValueError as error:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"the body is not JSON: {error}") from error
     return parsed

@@ -1,0 +1,87 @@
+"""Many clients and large topics at one controller and one broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from statistics import quantiles
+
+import psutil
+
+from benchmarks.bench import Bench
+from benchmarks.figures import OURS, Measurement, Sample
+from benchmarks.parts.pauses import at_changes
+from spark_ordered_kafka.client.layouts import Layouts
+
+_SECONDS = 20.0
+# Each client asks so often, as a query with a trigger of a second does.
+_EVERY = 1.0
+_GOAL_MS = 1_000.0
+_PARTITIONS = 4
+_MB = 1024 * 1024
+
+
+def load(bench: Bench) -> Iterator[Measurement]:
+    """Clients that poll one controller, producers through a change, and a large topic."""
+    yield from _polling(bench)
+    yield from _large_topic(bench)
+    yield from _crowd(bench)
+
+
+def _polling(bench: Bench) -> Iterator[Measurement]:
+    """Layouts as streaming queries ask for them, each client with a connection of its own."""
+    topic = bench.topic(_PARTITIONS)
+    clients = bench.scale.polling_clients
+    controller = psutil.Process(bench.cluster.description()["controllers"][0]["pid"])
+    spent = sum(controller.cpu_times()[:2])
+    begin, begun = threading.Barrier(clients), time.monotonic()
+
+    def poll(number: int) -> list[float]:
+        found = []
+        with Layouts(bench.connection) as layouts:
+            layouts.layout(topic)  # connects
+            begin.wait()
+            deadline = time.monotonic() + _SECONDS
+            next_at = time.monotonic() + _EVERY * number / clients
+            while next_at < deadline:
+                time.sleep(max(0.0, next_at - time.monotonic()))
+                asked = time.perf_counter()
+                layouts.layout(topic)
+                found.append(1000 * (time.perf_counter() - asked))
+                next_at += _EVERY
+        return found
+
+    with ThreadPoolExecutor(clients) as pool:
+        answers = [one for some in pool.map(poll, range(clients)) for one in some]
+    cores = (sum(controller.cpu_times()[:2]) - spent) / (time.monotonic() - begun)
+    memory = controller.memory_info().rss / _MB
+    p99 = quantiles(answers, n=100)[98]
+    note = f"{len(answers)} answers; the controller took {cores:.2f} cores and has {memory:.0f} MB."
+    title = f"layout, {clients} clients that ask every second, p99"
+    yield Measurement("load", title, "ms", "less", {OURS: [Sample(p99)]}, note=note)
+
+
+def _large_topic(bench: Bench) -> Iterator[Measurement]:
+    """A topic of many partitions on one broker: how long its creation takes, and the broker's memory."""
+    partitions = bench.scale.partitions // 2
+    broker = psutil.Process(bench.cluster.description()["brokers"][0]["pid"])
+    before, begun = broker.memory_info().rss, time.perf_counter()
+    bench.topic(partitions)
+    took = time.perf_counter() - begun
+    grown = (broker.memory_info().rss - before) / _MB
+    note = f"The broker has {grown:.0f} MB more."
+    title = f"creation of a topic, {partitions:,} partitions, one broker"
+    yield Measurement("load", title, "s", "less", {OURS: [Sample(took)]}, note=note)
+
+
+def _crowd(bench: Bench) -> Iterator[Measurement]:
+    """As the part pauses, with more producers than its largest step."""
+    producers = bench.scale.crowd
+    found = at_changes(bench, bench.topic(_PARTITIONS), producers, 2)
+    memory = psutil.Process().memory_info().rss / _MB
+    title = f"pause of a writer at a change, {producers} writers in one process"
+    samples = [Sample(1000 * seconds) for seconds in found]
+    note = f"The process of the producers has {memory:.0f} MB."
+    yield Measurement("load", title, "ms", "less", {OURS: samples}, _GOAL_MS, "value", note)
