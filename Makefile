@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# How long `make soak` goes on.
+# How long `make chaos` and `make soak` go on, and what `make chaos` does: a seed gives the same faults again.
 MINUTES ?= 10
+SEED ?=
 # How much `make bench` measures (quick: a quarter of an hour, full: an hour), and which parts, by default all.
 SCALE ?= full
 BENCH ?=
@@ -23,7 +24,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak lint kernel venv prerequisites clean
+.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos histories soak lint kernel venv prerequisites clean
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -126,7 +127,11 @@ bench: venv
 	-$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks run --scale $(SCALE) $(BENCH)
 
+# Faults of all kinds on a whole cluster, beside clients and operators; as root, or where users may make namespaces.
 chaos: venv
+	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+histories: venv
 	CHAOS_SEEDS=30 $(BIN)/python -m pytest tests/chaos
 
 soak: venv
