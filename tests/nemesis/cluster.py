@@ -132,6 +132,31 @@ class Cluster:
                 raise AssertionError(f"not within {seconds:g} s: {what}\n{logs}")
             time.sleep(0.1)
 
+    def await_in_sync(self, seconds: float) -> bool:
+        """Wait until all replicas are in sync and every broker is there; whether that was so in time."""
+        deadline = time.monotonic() + seconds
+        while not self._in_sync():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.5)
+        return True
+
+    def _in_sync(self) -> bool:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        try:
+            metadata = admin.list_topics(timeout=3)
+        except KafkaException:
+            return False
+        partitions = [one for topic in metadata.topics.values() for one in topic.partitions.values()]
+        return len(metadata.brokers) == len(self.names("broker")) and all(
+            one.leader >= 0 and len(one.isrs) == len(one.replicas) for one in partitions
+        )
+
+    def dropped_markers(self) -> int:
+        """How often Kafka has dropped the end of a transaction since a partition had no leader."""
+        logs = (self.nodes[name].log.read_text(errors="replace") for name in self.names("broker"))
+        return sum(text.count("Couldn't find leader endpoint for partitions") for text in logs)
+
     # -- what goes wrong with disks and clocks --------------------------------------------------------------------
 
     def log_dir(self, broker: str, number: int) -> Path:

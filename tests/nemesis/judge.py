@@ -48,6 +48,13 @@ class Bound(NamedTuple):
     more: float
 
 
+class _Claim(NamedTuple):
+    """A member that reads a key from a partition."""
+
+    member: str
+    partition: int
+
+
 BOUNDS = {
     "rss": Bound(1.25, 64 * 2**20),
     "threads": Bound(1.25, 6),
@@ -105,40 +112,40 @@ def check_holding(events: Iterable[Event]) -> list[str]:
     let it know. So does its death, after a fault: it had no time to notice. Whatever else it holds while another reads the
     key is a violation.
     """
-    open_claims: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
-    doubts: dict[tuple[str, str, int], tuple[str, int]] = {}
+    claims: dict[str, set[_Claim]] = defaultdict(set)
+    doubts: dict[tuple[str, _Claim], _Claim] = {}
     found: list[str] = []
     disturbed = -_UNNOTICED
     for event in events:
         member, action = event["process"], event["action"]
         if action == "fault":
             disturbed = event["at"]
-        elif action in {"killed", "ended", "stopped"}:
-            member = f"{event['node']}.{event['number']}"
-            open_claims.pop(member, None)
-            for doubt in [one for one in doubts if one[0] == member]:
-                by = doubts.pop(doubt)
-                if event["at"] - disturbed > _UNNOTICED:
-                    found.append(_held_twice(member, doubt[1:], by))
         elif action == "hold":
             for key, partition in event["places"]:
-                for other, claims in open_claims.items():
-                    for claim in claims if other != member else ():
-                        if claim[0] == key:
-                            doubts.setdefault((other, *claim), (member, partition))
-                open_claims[member][key, partition] = event["at"]
-        elif action in {"give up", "lost"}:
-            for claim in [one for one in open_claims[member] if one[1] in event["partitions"]]:
-                del open_claims[member][claim]
-                doubt = doubts.pop((member, *claim), None)
-                if doubt is not None and action == "give up":
-                    found.append(_held_twice(member, claim, doubt))
-    found += [_held_twice(other, (key, partition), by) for (other, key, partition), by in doubts.items()]
-    return found
+                own = _Claim(member, partition)
+                for other in claims[key]:
+                    if other.member != member:
+                        doubts.setdefault((key, other), own)
+                claims[key].add(own)
+        elif action in {"give up", "lost", "killed", "ended", "stopped"}:
+            if action in {"give up", "lost"}:
+                gone = {_Claim(member, partition) for partition in event["partitions"]}
+                excused = action == "lost"
+            else:
+                member = f"{event['node']}.{event['number']}"
+                gone = {one for of_key in claims.values() for one in of_key if one.member == member}
+                excused = event["at"] - disturbed <= _UNNOTICED
+            for key, of_key in claims.items():
+                for one in of_key & gone:
+                    of_key.discard(one)
+                    by = doubts.pop((key, one), None)
+                    if by is not None and not excused:
+                        found.append(_held_twice(key, one, by))
+    return found + [_held_twice(key, one, by) for (key, one), by in doubts.items()]
 
 
-def _held_twice(member: str, claim: Numbered, by: Numbered) -> str:
-    return f"{by[0]} read {claim[0]} from partition {by[1]} while {member} held it from {claim[1]}"
+def _held_twice(key: str, one: _Claim, by: _Claim) -> str:
+    return f"{by.member} read {key} from partition {by.partition} while {one.member} held it from {one.partition}"
 
 
 def check_layouts(events: Iterable[Event]) -> list[str]:

@@ -117,8 +117,9 @@ class Operator:
         return [topic, len(rows), answer.request_id], [one.error for one in answer.replicas]
 
     def _factor(self) -> tuple[object, list[str]]:
-        # Mostly back to 3: with two of two in sync needed, one broker that is away stops writers.
-        topic, factor = self._rng.choice(self._topics), self._rng.choice((2, 3, 3))
+        # Of a topic without records: where a partition has no leader for a moment, as one of two replicas may have, Kafka
+        # 4.3 drops the end of its transactions.
+        topic, factor = CHURN, self._rng.choice((1, 2, 3))
         request = schemas.TopicReplicationFactor(topic=topic, replication_factor=factor)
         answer = self._client.alter_replication_factors(schemas.ReplicationFactorsRequest(topics=[request]))
         return [topic, factor], [one.error for one in answer.topics]

@@ -229,6 +229,12 @@ class Run:
     def _overdue(self, what: str, state: str) -> None:
         self._journal.note("overdue", what=what, seconds=SETTLING, state=state)
 
+    def _open(self) -> str:
+        left = open_transactions(self._cluster.bootstrap_servers, SOURCE)
+        return (
+            f"{left}, {self._cluster.dropped_markers()} ends of transactions dropped by Kafka" if left else ""
+        )
+
     def _changing(self, client: ControllerClient) -> str:
         changes = [client.change(one.topic).change for one in client.topics().topics]
         return ", ".join(repr(one) for one in changes if one is not None)
