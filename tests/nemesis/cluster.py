@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import httpx2
@@ -156,6 +157,15 @@ class Cluster:
         """How often Kafka has dropped the end of a transaction since a partition had no leader."""
         logs = (self.nodes[name].log.read_text(errors="replace") for name in self.names("broker"))
         return sum(text.count("Couldn't find leader endpoint for partitions") for text in logs)
+
+    def expulsions(self, group: str) -> list[float]:
+        """When coordinators have taken members of a group for dead, by their own logs; seconds since the epoch."""
+        line = re.compile(
+            rf"^\[(.{{23}})\] .*Member \S+ in group {group} has failed, removing it", re.MULTILINE
+        )
+        logs = (self.nodes[name].log.read_text(errors="replace") for name in self.names("broker"))
+        times = (found[1] for text in logs for found in line.finditer(text))
+        return [datetime.strptime(one, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() for one in times]
 
     # -- what goes wrong with disks and clocks --------------------------------------------------------------------
 

@@ -32,7 +32,6 @@ _REFUSED = {
     "CORRUPT_MESSAGE",
     "LOG_TRUNCATED",
     "ACTIVE_FOREIGN_PRODUCERS",
-    "INVALID_REQUEST",
 }
 """Answers to an operator that no fault of a run explains."""
 
@@ -109,24 +108,27 @@ def check_holding(events: Iterable[Event]) -> list[str]:
 
     A member holds a key from its first record until it gives the partition up, loses it, is killed, or ends. What ends with
     ``lost`` excuses others: the group has taken the member for dead, while it stood still or was cut off, and had no way to
-    let it know. So does its death, after a fault: it had no time to notice. Whatever else it holds while another reads the
+    let it know. So does its death, after a fault: it had no time to notice; and what it has given up after the brokers' own
+    logs say that a member was expelled: it may have heard of the rebalance that others' expulsion began before its own. Whatever else it holds while another reads the
     key is a violation.
     """
-    claims: dict[str, set[_Claim]] = defaultdict(set)
+    claims: dict[str, dict[_Claim, float]] = defaultdict(dict)
     doubts: dict[tuple[str, _Claim], _Claim] = {}
     found: list[str] = []
-    disturbed = -_UNNOTICED
+    disturbed = expelled = -_UNNOTICED
     for event in events:
-        member, action = event["process"], event["action"]
+        member, action, at = event["process"], event["action"], event["at"]
         if action == "fault":
-            disturbed = event["at"]
+            disturbed = at
+        elif action == "expelled":
+            expelled = at
         elif action == "hold":
             for key, partition in event["places"]:
                 own = _Claim(member, partition)
-                for other in claims[key]:
-                    if other.member != member:
+                for other, since in claims[key].items():
+                    if other.member != member and not max(since, at - _UNNOTICED) <= expelled:
                         doubts.setdefault((key, other), own)
-                claims[key].add(own)
+                claims[key][own] = at
         elif action in {"give up", "lost", "killed", "ended", "stopped"}:
             if action in {"give up", "lost"}:
                 gone = {_Claim(member, partition) for partition in event["partitions"]}
@@ -134,10 +136,10 @@ def check_holding(events: Iterable[Event]) -> list[str]:
             else:
                 member = f"{event['node']}.{event['number']}"
                 gone = {one for of_key in claims.values() for one in of_key if one.member == member}
-                excused = event["at"] - disturbed <= _UNNOTICED
+                excused = at - disturbed <= _UNNOTICED
             for key, of_key in claims.items():
-                for one in of_key & gone:
-                    of_key.discard(one)
+                for one in of_key.keys() & gone:
+                    del of_key[one]
                     by = doubts.pop((key, one), None)
                     if by is not None and not excused:
                         found.append(_held_twice(key, one, by))

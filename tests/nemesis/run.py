@@ -31,6 +31,7 @@ from tests.nemesis.watch import Watch, await_quietly, throttles
 
 SOURCE, COPIED, QUERIED = "events", "copied", "queried"
 _WRITERS, _COPIERS, _KEYS = 2, 3, 12
+_GROUP = "copiers"
 SETTLING = 300.0
 """Seconds after the last fault in which every change must end, and every reader reach the end."""
 _FIRST = 180.0
@@ -80,7 +81,7 @@ class Run:
                 arguments += [SOURCE, str(_KEYS), json.dumps(servers | writes)]
             case "copier":
                 reads = {
-                    "group.id": "copiers",
+                    "group.id": _GROUP,
                     "auto.offset.reset": "earliest",
                     "enable.auto.commit": "false",
                     "session.timeout.ms": "6000",
@@ -127,7 +128,14 @@ class Run:
             self._disturb(watch, seconds)
             left = self._settle()
         events = self.events()
+        events = sorted([*events, *self._expulsions(events[-1])], key=lambda event: float(event["at"]))
         return [*left, *judge.check_history(events)]
+
+    def _expulsions(self, last: Event) -> list[Event]:
+        """What the brokers' logs say, on the clock of the history."""
+        ahead = last["time"] - last["at"]
+        times = self._cluster.expulsions(_GROUP)
+        return [{"at": one - ahead, "time": one, "process": "run", "action": "expelled"} for one in times]
 
     def events(self) -> list[Event]:
         """The history so far."""

@@ -164,5 +164,12 @@ def test_growth_is_found(what: str) -> None:
     assert violation.startswith(f"{what} of controller has grown")
 
 
+def test_who_was_expelled_may_give_up_late() -> None:
+    late = _with(event(8.5, "copier-2.1", "give up", partitions=[1]))(history())
+    assert len(judge.check_history(late)) == 1
+    assert judge.check_history(_with(event(7.5, "run", "expelled"))(late)) == []
+    assert len(judge.check_history(_with(event(3.5, "run", "expelled"))(late))) == 1, "it got the key later"
+
+
 def test_events_of_several_processes_are_put_in_order() -> None:
     assert [one["at"] for one in parse(['{"at": 2.5}', '{"at": 1}', '{"at": 2}'])] == [1, 2, 2.5]
