@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# How long `make soak`, `make programs` and `make fuzz` go on.
+# How long `make chaos`, `make soak`, `make programs` and `make fuzz` go on.
 MINUTES ?= 10
+# What `make chaos` does: a seed gives the same faults again.
+SEED ?=
 # The planted faults of `make planted`, by name; by default all.
 PLANTED ?=
 # How much `make bench` measures (quick: a quarter of an hour, full: an hour), and which parts, by default all.
@@ -25,7 +27,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted audit fuzz
+.PHONY: chromium lint-deploy site demo test test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted audit fuzz histories
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -129,7 +131,11 @@ bench: venv
 	-$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks run --scale $(SCALE) $(BENCH)
 
+# Faults of all kinds on a whole cluster, beside clients and operators; as root, or where users may make namespaces.
 chaos: venv
+	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+histories: venv
 	CHAOS_SEEDS=30 $(BIN)/python -m pytest tests/chaos
 
 soak: venv

@@ -1,0 +1,234 @@
+"""Three brokers and a KRaft controller, three ZooKeeper servers and three controllers, each on a host of its own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import httpx2
+import javaproperties
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka.local import servers
+from spark_ordered_kafka.local.jars import kafka_jars
+from spark_ordered_kafka.local.java import SMALL_JVM, find_java
+from spark_ordered_kafka.local.plan import Parameters, new_state, resize_controllers
+from spark_ordered_kafka.local.ports import HOST
+from spark_ordered_kafka.local.state import ClusterState, Server
+from tests.nemesis.journal import Journal
+from tests.nemesis.network import Network
+from tests.nemesis.nodes import Node
+
+SESSION = 4000
+"""Milliseconds of a controller's session."""
+START = 300.0
+"""Seconds for all to start."""
+_DISK = "300m"
+"""Size of each broker's second log directory, a file system of its own."""
+
+
+def plan_servers() -> ClusterState:
+    """The servers, without addresses."""
+    ports = itertools.count(20001)
+    state = new_state(Parameters(brokers=3, zookeepers=3, racks=("a", "b", "c")), ports)
+    resize_controllers(state, 3, ports)
+    state.broker_config |= {
+        "default.replication.factor": "3",
+        "min.insync.replicas": "2",
+        # Below that of a replica that was away for a moment, so that the ISR shrinks and grows.
+        "replica.lag.time.max.ms": "4000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    }
+    return state
+
+
+class Cluster:
+    """Real servers. ``nodes`` has them by name, as in :class:`~spark_ordered_kafka.local.LocalCluster`."""
+
+    def __init__(self, directory: Path, network: Network, journal: Journal, state: ClusterState) -> None:
+        self.directory = directory
+        self.state = state
+        self._network = network
+        self._hosts = {port: server.name for server in state.servers for port in server.ports}
+        java = find_java()
+        jars = kafka_jars(state.kafka_version, java=java, progress=lambda _: None)
+        self.nodes: dict[str, Node] = {}
+        for server in state.servers:
+            command = self._controller(server)
+            if server.kind == "zookeeper":
+                config = servers.write_zookeeper_config(directory, state, server)
+                command = servers.zookeeper_command(java, self._placed(config, server), login=False)
+            elif server.kind != "controller":
+                config = self._placed(servers.write_kafka_config(directory, state, server), server)
+                command = [java, *SMALL_JVM, *servers.kafka_command(java, jars, config)[1:]]
+                self._mount(server)
+                storage = servers.storage_tool_command(java, jars, config, state.cluster_id)
+                subprocess.run(storage, check=True, capture_output=True)
+            log = servers.server_log(directory, server)
+            self.nodes[server.name] = Node(server.name, network, journal, log, _always(command))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Kafka's ``bootstrap.servers``."""
+        return self._translated(self.state.bootstrap_servers)
+
+    @property
+    def zookeeper(self) -> str:
+        """ZooKeeper's connect string."""
+        return self._translated(self.state.zookeeper)
+
+    @property
+    def controller_url(self) -> str:
+        """The controllers' URLs, separated by commas."""
+        return ",".join(self.url(server.name) for server in self.state.of("controller"))
+
+    def url(self, controller: str) -> str:
+        """URL of a controller."""
+        (server,) = (one for one in self.state.servers if one.name == controller)
+        return self._translated(server.url)
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        """The nodes of a kind."""
+        return tuple(server.name for server in self.state.servers if server.kind == kind)
+
+    def start(self) -> None:
+        """Start all, and wait until a controller leads and every broker is there."""
+        for server in self.state.servers:
+            if server.kind != "controller":
+                self.nodes[server.name].start()
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        self.wait_for(lambda: len(_brokers(admin)) == len(self.names("broker")), "three brokers")
+        for name in self.names("controller"):
+            self.nodes[name].start()
+        self.wait_for(lambda: self.leader() is not None, "a controller that leads")
+
+    def stop(self) -> None:
+        """Kill all: nothing that they keep is needed any more."""
+        for node in self.nodes.values():
+            node.kill()
+
+    def leader(self) -> str | None:
+        """The controller that leads, if one says so."""
+        for name in self.names("controller"):
+            with suppress(httpx2.TransportError, ValueError):
+                answer = httpx2.get(f"{self.url(name)}/readyz", timeout=1.0, trust_env=False)
+                if answer.is_success and answer.json()["role"] == "leader":
+                    return name
+        return None
+
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = START) -> None:
+        """Wait; fails with the ends of all logs."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() >= deadline:
+                logs = "\n".join(f"{node.name}: {node.tail(600)}" for node in self.nodes.values())
+                raise AssertionError(f"not within {seconds:g} s: {what}\n{logs}")
+            time.sleep(0.1)
+
+    def await_in_sync(self, seconds: float) -> bool:
+        """Wait until all replicas are in sync and every broker is there; whether that was so in time."""
+        deadline = time.monotonic() + seconds
+        while not self._in_sync():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.5)
+        return True
+
+    def _in_sync(self) -> bool:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        try:
+            metadata = admin.list_topics(timeout=3)
+        except KafkaException:
+            return False
+        partitions = [one for topic in metadata.topics.values() for one in topic.partitions.values()]
+        return len(metadata.brokers) == len(self.names("broker")) and all(
+            one.leader >= 0 and len(one.isrs) == len(one.replicas) for one in partitions
+        )
+
+    def dropped_markers(self) -> int:
+        """How often Kafka has dropped the end of a transaction since a partition had no leader."""
+        logs = (self.nodes[name].log.read_text(errors="replace") for name in self.names("broker"))
+        return sum(text.count("Couldn't find leader endpoint for partitions") for text in logs)
+
+    def expulsions(self, group: str) -> list[float]:
+        """When coordinators have taken members of a group for dead, by their own logs; seconds since the epoch."""
+        line = re.compile(
+            rf"^\[(.{{23}})\] .*Member \S+ in group {group} has failed, removing it", re.MULTILINE
+        )
+        logs = (self.nodes[name].log.read_text(errors="replace") for name in self.names("broker"))
+        times = (found[1] for text in logs for found in line.finditer(text))
+        return [datetime.strptime(one, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() for one in times]
+
+    # -- what goes wrong with disks and clocks --------------------------------------------------------------------
+
+    def log_dir(self, broker: str, number: int) -> Path:
+        """One of a broker's log directories: 1, or 2, which is a file system of its own."""
+        (server,) = (one for one in self.state.servers if one.name == broker)
+        return servers.log_dirs(self.directory, server)[number - 1]
+
+    def set_clock(self, controller: str, seconds: float) -> None:
+        """Let a controller's clock be so far ahead from its next start on."""
+        self._clock(controller).write_text(str(seconds))
+
+    def _clock(self, controller: str) -> Path:
+        return self.directory / controller / "clock"
+
+    def _mount(self, server: Server) -> None:
+        if server.kind == "broker":
+            path = servers.log_dirs(self.directory, server)[1]
+            path.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "nemesis", str(path)], check=True)
+
+    # -- configuration ------------------------------------------------------------------------------------------------
+
+    def _controller(self, server: Server) -> list[str]:
+        if server.kind != "controller":
+            return []
+        home = servers.server_directory(self.directory, server)
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "controller.toml").write_text(
+            f'host = "{self._network.address(server.name)}"\n'
+            f"port = {server.port}\n"
+            f'kafka.bootstrap.servers = "{self.bootstrap_servers}"\n'
+            f'zookeeper.connect = "{self.zookeeper}"\n'
+            f"zookeeper.session.timeout.ms = {SESSION}\n"
+            "authentication.required = false\n"
+            f'audit.log.file = "{home / "audit.log"}"\n'
+        )
+        self.set_clock(server.name, 0)
+        command = [sys.executable, "-m", "tests.nemesis.controller", str(self._clock(server.name))]
+        return [*command, "controller", "run", "--config", str(home / "controller.toml")]
+
+    def _placed(self, config: Path, server: Server) -> Path:
+        """The configuration with each server's own address in the place of the loopback one."""
+        properties = javaproperties.loads(config.read_text())
+        placed = {name: self._translated(value) for name, value in properties.items()}
+        if "clientPortAddress" in placed:
+            placed["clientPortAddress"] = self._network.address(server.name)
+        config.write_text(javaproperties.dumps(placed, timestamp=False))
+        return config
+
+    def _translated(self, text: str) -> str:
+        def placed(found: re.Match[str]) -> str:
+            return f"{self._network.address(self._hosts[int(found[1])])}:{found[1]}"
+
+        return re.sub(rf"{re.escape(HOST)}:(\d+)", placed, text)
+
+
+def _always(command: list[str]) -> Callable[[int], list[str]]:
+    return lambda _: command
+
+
+def _brokers(admin: AdminClient) -> set[int]:
+    try:
+        return set(admin.list_topics(timeout=2).brokers)
+    except KafkaException:
+        return set()

@@ -1,0 +1,252 @@
+"""What a run must not show. Pure: it gets the history and what plain consumers have read at the end, and gives violations.
+
+It shares nothing with the code under test but the checker of order, loss and duplicates.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_ordered_kafka.checker import check
+from tests.nemesis.journal import Event
+
+Numbered = tuple[str, int]
+"""A record: its key, and its number among the records of the key."""
+_SHOWN = 5
+_BROKEN = (
+    "DataLossError",
+    "MisroutedRecordError",
+    "ReplayMismatchError",
+    "TransitionError",
+    "ConfigError",
+    "UNKNOWN_SERVER",
+)
+"""Errors that no fault of a run explains."""
+_REFUSED = {
+    "UNKNOWN_SERVER_ERROR",
+    "CORRUPT_MESSAGE",
+    "LOG_TRUNCATED",
+    "ACTIVE_FOREIGN_PRODUCERS",
+}
+"""Answers to an operator that no fault of a run explains."""
+
+
+_UNNOTICED = 60.0
+"""Seconds after a fault in which a member may not have noticed that it was taken for dead."""
+
+
+class Bound(NamedTuple):
+    """A figure may grow to ``factor`` times as much, and by ``more``."""
+
+    factor: float
+    more: float
+
+
+class _Claim(NamedTuple):
+    """A member that reads a key from a partition."""
+
+    member: str
+    partition: int
+
+
+BOUNDS = {
+    "rss": Bound(1.25, 64 * 2**20),
+    "threads": Bound(1.25, 6),
+    "files": Bound(1.25, 12),
+    "connections": Bound(1.25, 10),
+}
+"""How much more a process may have in the last third of a run than in the first: medians of quiet times."""
+SETTLED = 45.0
+"""Seconds after its start from which a process is measured."""
+
+
+def check_log(records: Sequence[Numbered], events: Iterable[Event]) -> list[str]:
+    """Every key's records in order, without gap and doubles, and all there that was acknowledged.
+
+    ``records``: all of the topic that writers write to, in the order of layouts and offsets.
+    """
+    found = _check_order("the log", records)
+    last: dict[str, int] = {}
+    for key, number in records:
+        last[key] = max(number, last.get(key, -1))
+    acknowledged: dict[str, int] = {}
+    for event in events:
+        if event["action"] == "acknowledged":
+            for key, number in event["last"].items():
+                acknowledged[key] = max(number, acknowledged.get(key, -1))
+    missing = [f"{key}:{number}" for key, number in acknowledged.items() if last.get(key, -1) < number]
+    return found + _some("acknowledged and not in the log", missing)
+
+
+def check_copy(name: str, records: Sequence[Numbered], copied: Sequence[Numbered]) -> list[str]:
+    """A copy has each record once, each key in order, and nothing that was never committed."""
+    there = set(records)
+    strange = [f"{key}:{number}" for key, number in copied if (key, number) not in there]
+    missing = [f"{key}:{number}" for key, number in there.difference(copied)]
+    return [
+        *_check_order(name, copied),
+        *_some(f"{name}: in no committed transaction of the source", strange),
+        *_some(f"{name}: not copied", missing),
+    ]
+
+
+def _check_order(name: str, records: Sequence[Numbered]) -> list[str]:
+    if not records:
+        return [f"{name} has no records"]
+    keys, numbers = zip(*records, strict=True)
+    report = check(np.array(keys), np.array(numbers))
+    return [f"{name}: {report}"] if report.violations else []
+
+
+def check_holding(events: Iterable[Event]) -> list[str]:
+    """No two members have a key at once.
+
+    A member holds a key from its first record until it gives the partition up, loses it, is killed, or ends. What ends with
+    ``lost`` excuses others: the group has taken the member for dead, while it stood still or was cut off, and had no way to
+    let it know. So does its death, after a fault: it had no time to notice; and what it has given up after the brokers' own
+    logs say that a member was expelled: it may have heard of the rebalance that others' expulsion began before its own. Whatever else it holds while another reads the
+    key is a violation.
+    """
+    claims: dict[str, dict[_Claim, float]] = defaultdict(dict)
+    doubts: dict[tuple[str, _Claim], _Claim] = {}
+    found: list[str] = []
+    disturbed = expelled = -_UNNOTICED
+    for event in events:
+        member, action, at = event["process"], event["action"], event["at"]
+        if action == "fault":
+            disturbed = at
+        elif action == "expelled":
+            expelled = at
+        elif action == "hold":
+            for key, partition in event["places"]:
+                own = _Claim(member, partition)
+                for other, since in claims[key].items():
+                    if other.member != member and not max(since, at - _UNNOTICED) <= expelled:
+                        doubts.setdefault((key, other), own)
+                claims[key][own] = at
+        elif action in {"give up", "lost", "killed", "ended", "stopped"}:
+            if action in {"give up", "lost"}:
+                gone = {_Claim(member, partition) for partition in event["partitions"]}
+                excused = action == "lost"
+            else:
+                member = f"{event['node']}.{event['number']}"
+                gone = {one for of_key in claims.values() for one in of_key if one.member == member}
+                excused = at - disturbed <= _UNNOTICED
+            for key, of_key in claims.items():
+                for one in of_key.keys() & gone:
+                    del of_key[one]
+                    by = doubts.pop((key, one), None)
+                    if by is not None and not excused:
+                        found.append(_held_twice(key, one, by))
+    return found + [_held_twice(key, one, by) for (key, one), by in doubts.items()]
+
+
+def _held_twice(key: str, one: _Claim, by: _Claim) -> str:
+    return f"{by.member} read {key} from partition {by.partition} while {one.member} held it from {one.partition}"
+
+
+def check_layouts(events: Iterable[Event]) -> list[str]:
+    """A layout never changes, and the epochs of a topic have no gap."""
+    layouts: dict[tuple[str, str, int], str] = {}
+    found = []
+    for event in events:
+        if event["action"] == "layout":
+            place = (event["topic"], event["topic_id"], event["epoch"])
+            before = layouts.setdefault(place, event["content"])
+            if before != event["content"]:
+                found.append(f"layout {place} was {before} and is {event['content']}")
+    for topic, topic_id in {place[:2] for place in layouts}:
+        epochs = sorted(epoch for name, its_id, epoch in layouts if (name, its_id) == (topic, topic_id))
+        if epochs != list(range(epochs[0], epochs[-1] + 1)):
+            found.append(f"{topic} has the layout epochs {epochs}")
+    return found
+
+
+def check_growing(events: Iterable[Event]) -> list[str]:
+    """Ids of requests and epochs of controllers only grow."""
+    last: dict[str, int] = {}
+    found = []
+    for event in events:
+        if event["action"] == "number":
+            before = last.get(event["what"], -1)
+            if event["value"] < before:
+                found.append(f"{event['what']} was {before} and is {event['value']}")
+            last[event["what"]] = event["value"]
+    return found
+
+
+def check_guard_rails(events: Iterable[Event]) -> list[str]:
+    """A broker gets no replica beyond its limit. What it had, and was planned to get, when the limit was set is tolerated."""
+    found = []
+    limits: dict[int, tuple[int, int]] = {}
+    for event in events:
+        if event["action"] != "hosted":
+            continue
+        broker, limit, hosted = event["broker"], event["limit"], event["hosted"]
+        known, most = limits.get(broker, (-1, 0))
+        if known != limit:
+            most = max(limit, hosted, event["planned"])
+        elif hosted > most:
+            found.append(f"broker {broker} hosts {hosted} replicas, its limit is {limit} and it had {most}")
+        limits[broker] = (limit, max(most, hosted))
+    return found
+
+
+def check_errors(events: Iterable[Event]) -> list[str]:
+    """No client ends with an error, and no operator gets one, that no fault explains; none had to be killed."""
+    found = []
+    for event in events:
+        process, action = event["process"], event["action"]
+        if action == "failed" and any(name in event["error"] for name in _BROKEN):
+            found.append(f"{process} failed: {event['error']}")
+        elif action == "operate" and _REFUSED.intersection(event["errors"]):
+            found.append(
+                f"{process}: {event['what']} {event.get('about')}: {event['errors']} {event.get('message', '')}"
+            )
+        elif action == "ended" and "Traceback" in event.get("tail", ""):
+            found.append(f"{event['node']} ended by itself: {event['tail']}")
+        elif action == "stuck":
+            found.append(f"{event['node']} did not end within a minute of SIGTERM")
+        elif action == "overdue":
+            found.append(
+                f"{event['what']}: not within {event['seconds']:g} s after the last fault: {event['state']}"
+            )
+        elif action == "throttle left":
+            found.append(f"{event['resource']} still has {event['name']}={event['value']}")
+    return found
+
+
+def check_usage(events: Sequence[Event], bounds: Mapping[str, Bound] = BOUNDS) -> list[str]:
+    """No kind of process of this package needs more and more: medians of its quiet samples, first and last third of the run."""
+    samples = [event for event in events if event["action"] == "usage" and event["age"] >= SETTLED]
+    if not samples:
+        return []
+    begin, end = samples[0]["at"], samples[-1]["at"]
+    third = (end - begin) / 3
+    found = []
+    for role in sorted({event["role"] for event in samples}):
+        for what, bound in bounds.items():
+            own = [one for one in samples if one["role"] == role and what in one]
+            early = [one[what] for one in own if one["at"] <= begin + third]
+            late = [one[what] for one in own if one["at"] >= end - third]
+            if not early or not late:
+                continue
+            before, after = statistics.median(early), statistics.median(late)
+            if after > before * bound.factor + bound.more:
+                found.append(f"{what} of {role} has grown from {before:.0f} to {after:.0f}")
+    return found
+
+
+def check_history(events: Sequence[Event]) -> list[str]:
+    """All that the history alone shows."""
+    checks = (check_holding, check_layouts, check_growing, check_guard_rails, check_errors, check_usage)
+    return [violation for one in checks for violation in one(events)]
+
+
+def _some(what: str, examples: Sequence[str]) -> list[str]:
+    return [f"{what}: {len(examples)}, such as {', '.join(sorted(examples)[:_SHOWN])}"] if examples else []

@@ -1,0 +1,206 @@
+"""Does to a cluster what :mod:`tests.nemesis.plan` says."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from tests.nemesis.cluster import Cluster
+from tests.nemesis.journal import Journal
+from tests.nemesis.network import Network, Rule
+from tests.nemesis.nodes import Node
+from tests.nemesis.plan import LEADER, Fault, Round
+
+Undo = Callable[[], None]
+_FILLER = "filler"
+_PATIENCE = 45.0
+"""Seconds for replicas to be in sync before a broker is taken away. Where a partition has no leader for a moment, Kafka 4.3
+takes it for deleted and drops the end of its transactions, which then hang for ever: no fault of this package."""
+_BLOCK = b"\0" * 2**20
+
+
+class Nemesis:
+    """Carries out rounds, one after another.
+
+    ``quietly(True)`` is called when a quiet rest begins, ``quietly(False)`` when it ends.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clients: Mapping[str, Node],
+        network: Network,
+        journal: Journal,
+        quietly: Callable[[bool], None],
+    ) -> None:
+        self._cluster = cluster
+        self._nodes = {**cluster.nodes, **clients}
+        self._clients = clients
+        self._network = network
+        self._journal = journal
+        self._quietly = quietly
+
+    def _awaits_replicas(self, fault: Fault) -> bool:
+        """Whether it may take a broker away from its followers."""
+        named = (fault.target, fault.other or "")
+        return any(name.startswith("broker") for name in named) and not (
+            fault.kind in {"cut", "one-way cut", "delay", "loss"}
+            and any(name in self._clients for name in named)
+        )
+
+    def run(self, rounds: Iterable[Round], deadline: float) -> int:
+        """Until then on the monotonic clock; the number of faults."""
+        count = 0
+        for one in rounds:
+            if time.monotonic() >= deadline:
+                break
+            self._round(one)
+            count += len(one.faults)
+            self._rest(min(one.rest, deadline - time.monotonic()), one.quiet)
+        return count
+
+    def _rest(self, seconds: float, quiet: bool) -> None:
+        if seconds <= 0:
+            return
+        if quiet:
+            self._quietly(True)
+        time.sleep(seconds)
+        if quiet:
+            self._quietly(False)
+
+    def _round(self, one: Round) -> None:
+        undone: list[tuple[Fault, str, Undo]] = []
+        for fault in one.faults:
+            if self._awaits_replicas(fault) and not self._cluster.await_in_sync(_PATIENCE):
+                self._journal.note(
+                    "skipped", kind=fault.kind, target=fault.target, why="replicas are out of sync"
+                )
+                continue
+            target = (
+                (self._cluster.leader() or self._cluster.names("controller")[0])
+                if fault.target == LEADER
+                else fault.target
+            )
+            undone.append((fault, target, self._do(fault, target)))
+        begun = time.monotonic()
+        for fault, target, undo in sorted(undone, key=lambda what: what[0].seconds):
+            time.sleep(max(0.0, begun + fault.seconds - time.monotonic()))
+            undo()
+            self._journal.note("healed", kind=fault.kind, target=target, other=fault.other)
+
+    def _do(self, fault: Fault, target: str) -> Undo:
+        self._journal.note(
+            "fault",
+            kind=fault.kind,
+            target=target,
+            other=fault.other,
+            seconds=fault.seconds,
+            amount=fault.amount,
+        )
+        match fault.kind:
+            case "kill":
+                self._nodes[target].kill()
+                return self._nodes[target].start
+            case "restart":
+                self._nodes[target].stop()
+                return self._nodes[target].start
+            case "pause":
+                self._nodes[target].pause()
+                return self._nodes[target].resume
+            case "roll":
+                self._roll(target)
+                return lambda: None
+            case "log dir":
+                return self._fail_directory(target)
+            case "full disk":
+                return self._fill_disk(target)
+            case "clock":
+                return self._set_clock(target, fault.amount)
+        self._network.disturb(fault, self._rules(fault, target))
+        return lambda: self._network.heal(fault)
+
+    def _rules(self, fault: Fault, target: str) -> list[Rule]:
+        match fault.kind:
+            case "one-way cut":
+                return [Rule(target, fault.other or "", loss=1.0)]
+            case "cut":
+                return _both(target, [fault.other or ""], loss=1.0)
+            case "loss":
+                return _both(target, [fault.other or ""], loss=fault.amount)
+            case "delay":
+                return _both(target, [fault.other or ""], delay=fault.amount)
+            case "expire":
+                return _both(target, self._cluster.names("zookeeper"), loss=1.0)
+            case "isolate":
+                return _both(target, {*self._nodes} - {target}, loss=1.0)
+        raise ValueError(fault.kind)
+
+    def _roll(self, kind: str) -> None:
+        """SIGTERM and start, one after another, each when the one before it serves again."""
+        for name in self._cluster.names(kind.removesuffix("s")):
+            if kind == "brokers" and not self._cluster.await_in_sync(_PATIENCE):
+                self._journal.note("skipped", kind="roll", target=name, why="replicas are out of sync")
+                return
+            self._nodes[name].stop()
+            self._nodes[name].start()
+            if kind == "controllers":
+                self._cluster.wait_for(
+                    lambda: self._cluster.leader() is not None, "a leader while controllers are restarted"
+                )
+            else:
+                time.sleep(4.0)
+
+    def _set_clock(self, controller: str, seconds: float) -> Undo:
+        """Start the controller again with a wrong clock; and again with the right one."""
+
+        def start(ahead: float) -> None:
+            self._nodes[controller].stop()
+            self._cluster.set_clock(controller, ahead)
+            self._nodes[controller].start()
+
+        start(seconds)
+        return lambda: start(0)
+
+    def _fail_directory(self, broker: str) -> Undo:
+        """What is to be made in the first log directory fails; the broker takes it for failed, until it is started again."""
+        path = self._cluster.log_dir(broker, 1)
+        aside = path.with_name("aside")
+        path.rename(aside)
+        path.touch()
+
+        def undo() -> None:
+            self._nodes[broker].stop()
+            path.unlink()
+            aside.rename(path)
+            self._nodes[broker].start()
+
+        return undo
+
+    def _fill_disk(self, broker: str) -> Undo:
+        """The file system of the second log directory is full."""
+        filler = self._cluster.log_dir(broker, 2) / _FILLER
+        _fill(filler)
+
+        def undo() -> None:
+            self._nodes[broker].stop()
+            filler.unlink()
+            self._nodes[broker].start()
+
+        return undo
+
+
+def _both(target: str, others: Iterable[str], loss: float = 0.0, delay: float = 0.0) -> list[Rule]:
+    pairs = [(target, other) for other in others]
+    return [Rule(*way, loss, delay) for one, other in pairs for way in ((one, other), (other, one))]
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(_BLOCK)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise

@@ -1,0 +1,179 @@
+"""What is done to a cluster, drawn from a seed. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "kill",
+    "pause",
+    "restart",
+    "roll",
+    "cut",
+    "one-way cut",
+    "isolate",
+    "delay",
+    "loss",
+    "expire",
+    "log dir",
+    "full disk",
+    "clock",
+]
+LEADER = "leader"
+"""Target: the controller that leads at that moment."""
+QUIET = 20.0
+"""Seconds of a rest in which processes are measured."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``target`` is a host, or a kind of hosts; ``other`` the second one of a link. ``amount``: part that is lost, seconds of
+    delay or of a jump of the clock."""
+
+    kind: Kind
+    target: str
+    seconds: float
+    other: str | None = None
+    amount: float = 0.0
+
+
+@dataclass(frozen=True)
+class Round:
+    """Faults at the same time, and a rest after they are taken back. ``quiet``: processes are measured in it."""
+
+    faults: tuple[Fault, ...]
+    rest: float
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Names by kind. ``kraft`` is the only KRaft controller."""
+
+    brokers: tuple[str, ...]
+    zookeepers: tuple[str, ...]
+    controllers: tuple[str, ...]
+    kraft: str
+    clients: tuple[str, ...]
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """All but clients."""
+        return (*self.brokers, *self.zookeepers, *self.controllers, self.kraft)
+
+
+_WEIGHTS: dict[Kind, int] = {
+    "kill": 20,
+    "pause": 14,
+    "restart": 6,
+    "roll": 4,
+    "cut": 10,
+    "one-way cut": 8,
+    "isolate": 6,
+    "delay": 6,
+    "loss": 6,
+    "expire": 6,
+    "log dir": 4,
+    "full disk": 3,
+    "clock": 4,
+}
+
+
+def rounds(seed: int, hosts: Hosts) -> Iterator[Round]:
+    """Without an end. The same seed and hosts give the same rounds. Every fifth rest is long and quiet."""
+    rng = random.Random(seed)
+    kinds: list[Kind] = []
+    number = 0
+    while True:
+        number += 1
+        if not kinds:
+            kinds = _deck(rng)
+        faults = [_fault(rng, kinds.pop(), hosts)]
+        if rng.random() < 0.25:
+            faults.append(_mild(rng, hosts))
+        quiet = number % 5 == 0
+        yield Round(tuple(faults), QUIET if quiet else round(rng.uniform(2.0, 8.0), 1), quiet)
+
+
+def _deck(rng: random.Random) -> list[Kind]:
+    """Kinds to come. A deck has about each kind once, so that a short run, too, has most of them."""
+    deck = [*_WEIGHTS, *rng.choices([*_WEIGHTS], [*_WEIGHTS.values()], k=len(_WEIGHTS))]
+    rng.shuffle(deck)
+    return deck
+
+
+def _mild(rng: random.Random, hosts: Hosts) -> Fault:
+    """A further fault, of a client."""
+    return Fault("kill", rng.choice(hosts.clients), round(rng.uniform(0.5, 3.0), 1))
+
+
+def _fault(rng: random.Random, kind: Kind, hosts: Hosts) -> Fault:
+    seconds = round(rng.uniform(3.0, 12.0), 1)
+    match kind:
+        case "kill" | "restart":
+            return Fault(kind, _any(rng, hosts), round(rng.uniform(0.2, 6.0), 1))
+        case "pause":
+            # Longer than sessions of brokers, controllers and members, and than the timeout of transactions.
+            return Fault(kind, _any(rng, hosts), round(rng.uniform(5.0, 16.0), 1))
+        case "roll":
+            return Fault(kind, rng.choice(("brokers", "controllers", "zookeepers")), 0.0)
+        case "cut" | "one-way cut":
+            target, other = _link(rng, hosts)
+            return Fault(kind, target, seconds, other)
+        case "isolate":
+            return Fault(kind, rng.choice((*hosts.brokers, *hosts.controllers, *hosts.zookeepers)), seconds)
+        case "delay":
+            target, other = _link(rng, hosts)
+            return Fault(kind, target, seconds, other, round(rng.uniform(0.05, 1.0), 2))
+        case "loss":
+            target, other = _link(rng, hosts)
+            return Fault(kind, target, seconds, other, round(rng.uniform(0.02, 0.3), 2))
+        case "expire":
+            return Fault(kind, _controller(rng, hosts), round(rng.uniform(6.0, 12.0), 1))
+        case "log dir" | "full disk":
+            return Fault(kind, rng.choice(hosts.brokers), round(rng.uniform(6.0, 15.0), 1))
+        case "clock":
+            return Fault(
+                kind,
+                _controller(rng, hosts),
+                seconds,
+                amount=float(rng.choice((-86400, -3600, 60, 3600, 86400))),
+            )
+    raise ValueError(kind)
+
+
+def _controller(rng: random.Random, hosts: Hosts) -> str:
+    return LEADER if rng.random() < 0.6 else rng.choice(hosts.controllers)
+
+
+def _any(rng: random.Random, hosts: Hosts) -> str:
+    groups: tuple[Sequence[str], ...] = (
+        hosts.brokers,
+        hosts.controllers,
+        hosts.zookeepers,
+        (hosts.kraft,),
+        hosts.clients,
+    )
+    group = rng.choices(groups, (30, 25, 15, 5, 25))[0]
+    return _controller(rng, hosts) if group is hosts.controllers else rng.choice(group)
+
+
+def _link(rng: random.Random, hosts: Hosts) -> tuple[str, str]:
+    """Two hosts that have something to say to each other, in any order."""
+    kinds: tuple[tuple[Sequence[str], Sequence[str]], ...] = (
+        (hosts.clients, hosts.brokers),
+        (hosts.clients, hosts.controllers),
+        (hosts.controllers, hosts.zookeepers),
+        (hosts.controllers, hosts.brokers),
+        (hosts.brokers, hosts.brokers),
+        (hosts.brokers, (hosts.kraft,)),
+        (hosts.zookeepers, hosts.zookeepers),
+    )
+    some, others = rng.choice(kinds)
+    target = rng.choice(some)
+    pair = [target, rng.choice([other for other in others if other != target])]
+    rng.shuffle(pair)
+    return pair[0], pair[1]

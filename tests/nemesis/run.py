@@ -1,0 +1,310 @@
+"""``make chaos``: a whole cluster under faults, operators and clients, and what the judge says of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.client.controller import ControllerClient
+from tests.nemesis import judge
+from tests.nemesis.cluster import Cluster, plan_servers
+from tests.nemesis.journal import Event, Journal, parse
+from tests.nemesis.nemesis import Nemesis
+from tests.nemesis.network import INSIDE, Network, enter_namespaces, why_not
+from tests.nemesis.nodes import Node, Supervisor
+from tests.nemesis.operator import CHURN
+from tests.nemesis.plan import Hosts, rounds
+from tests.nemesis.reading import TopicReader, open_transactions
+from tests.nemesis.watch import Watch, await_quietly, throttles
+
+SOURCE, COPIED, QUERIED = "events", "copied", "queried"
+_WRITERS, _COPIERS, _KEYS = 2, 3, 12
+_GROUP = "copiers"
+SETTLING = 300.0
+"""Seconds after the last fault in which every change must end, and every reader reach the end."""
+_FIRST = 180.0
+"""Seconds for the first records to be copied, before the first fault."""
+
+
+class Run:
+    """One run, from the start of its servers to the verdict."""
+
+    def __init__(self, directory: Path, seed: int, query: bool) -> None:
+        self.history = directory / "history.jsonl"
+        self._directory = directory
+        self._seed = seed
+        self._journal = Journal(self.history, "run")
+        state = plan_servers()
+        self._topics = [SOURCE, COPIED, *([QUERIED] if query else [])]
+        roles = [("writer", _WRITERS), ("copier", _COPIERS), ("operator", 1), ("query", 1 if query else 0)]
+        names = [f"{role}-{number}" for role, count in roles for number in range(1, count + 1)]
+        self._network = Network("watch", [server.name for server in state.servers] + names)
+        self._cluster = Cluster(directory, self._network, self._journal, state)
+        self.clients = {name: self._client(name) for name in names}
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.clients.values():
+            node.kill()
+        self._cluster.stop()
+
+    # -- clients ------------------------------------------------------------------------------------------------
+
+    def _client(self, name: str) -> Node:
+        log = self._directory / "clients" / f"{name}.log"
+        return Node(name, self._network, self._journal, log, lambda number: self._command(name, number))
+
+    def _command(self, name: str, number: int) -> list[str]:
+        """The command of a client's n-th start."""
+        servers = {
+            "bootstrap.servers": self._cluster.bootstrap_servers,
+            "controller.url": self._cluster.controller_url,
+        }
+        writes = {"transaction.timeout.ms": "10000"}
+        role, arguments = name.rpartition("-")[0], [str(self.history), f"{name}.{number}"]
+        match role:
+            case "writer":
+                arguments += [SOURCE, str(_KEYS), json.dumps(servers | writes)]
+            case "copier":
+                reads = {
+                    "group.id": _GROUP,
+                    "auto.offset.reset": "earliest",
+                    "enable.auto.commit": "false",
+                    "session.timeout.ms": "6000",
+                    "heartbeat.interval.ms": "1000",
+                }
+                copies = servers | writes | {"commit.interval.ms": "0"}
+                arguments += [SOURCE, COPIED, json.dumps(servers | reads), json.dumps(copies)]
+            case "operator":
+                brokers = self._cluster.names("broker")
+                log_dirs = {
+                    one.rpartition("-")[2]: [
+                        str(self._cluster.log_dir(one, directory)) for directory in (1, 2)
+                    ]
+                    for one in brokers
+                }
+                settings = {"topics": self._topics, "log_dirs": log_dirs}
+                arguments += [self._cluster.controller_url, f"{self._seed}/{number}", json.dumps(settings)]
+            case "query":
+                options = {
+                    f"kafka.{servers_name}": value
+                    for servers_name, value in servers.items()
+                    if "boot" in servers_name
+                }
+                options["controller.url"] = self._cluster.controller_url
+                checkpoint = self._directory / "query" / "checkpoint"
+                checkpoint.parent.mkdir(exist_ok=True)
+                arguments += [SOURCE, QUERIED, str(checkpoint), json.dumps(options)]
+        return [sys.executable, "-m", f"tests.nemesis.{role}", *arguments]
+
+    # -- the run ------------------------------------------------------------------------------------------------
+
+    def go(self, seconds: float) -> list[str]:
+        """Faults for so long, then the verdict: violations."""
+        self._cluster.start()
+        self._create_topics()
+        with ExitStack() as stack:
+            supervisor = Supervisor({**self._cluster.nodes, **self.clients})
+            stack.callback(supervisor.close)
+            watch = Watch(self._cluster, self.clients, self._journal)
+            stack.callback(watch.close)
+            for node in self.clients.values():
+                node.start()
+            self._await_first_records()
+            self._disturb(watch, seconds)
+            left = self._settle()
+        events = self.events()
+        events = sorted([*events, *self._expulsions(events[-1])], key=lambda event: float(event["at"]))
+        return [*left, *judge.check_history(events)]
+
+    def _expulsions(self, last: Event) -> list[Event]:
+        """What the brokers' logs say, on the clock of the history."""
+        ahead = last["time"] - last["at"]
+        times = self._cluster.expulsions(_GROUP)
+        return [{"at": one - ahead, "time": one, "process": "run", "action": "expelled"} for one in times]
+
+    def events(self) -> list[Event]:
+        """The history so far."""
+        with self.history.open() as file:
+            return parse(file)
+
+    def _create_topics(self) -> None:
+        with ControllerClient(self._cluster.controller_url, retry_for=60.0) as client:
+            for topic in (*self._topics, CHURN):
+                request = schemas.CreateTopicRequest(topic=topic, partitions=2, replication_factor=3)
+                assert client.create_topic(request).error == "NONE", topic
+
+    def _await_first_records(self) -> None:
+        """Of the group alone: Spark may take minutes to start on a busy machine."""
+        reader = TopicReader(self._cluster.bootstrap_servers, COPIED)
+        try:
+            logs = [node.tail(800) for node in self.clients.values()]
+            assert reader.read(1, _FIRST), f"nothing is copied to {COPIED}: {logs}"
+        finally:
+            reader.close()
+
+    def _disturb(self, watch: Watch, seconds: float) -> None:
+        hosts = Hosts(
+            self._cluster.names("broker"),
+            self._cluster.names("zookeeper"),
+            self._cluster.names("controller"),
+            self._cluster.names("kraft")[0],
+            tuple(self.clients),
+        )
+        quietly = {True: watch.quiet.set, False: watch.quiet.clear}
+        nemesis = Nemesis(
+            self._cluster, self.clients, self._network, self._journal, lambda quiet: quietly[quiet]()
+        )
+        self._journal.note("begin", seed=self._seed, seconds=seconds)
+        nemesis.run(rounds(self._seed, hosts), time.monotonic() + seconds)
+        self._journal.note("end")
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> list[str]:
+        """Let all come to its end, and read it."""
+        deadline = time.monotonic() + SETTLING
+        for node in self._cluster.nodes.values():
+            node.start()
+        for name in self._of("operator", "writer"):
+            self.clients[name].stop()
+        with ControllerClient(self._cluster.controller_url, retry_for=30.0) as client:
+            self._await(deadline, "changes of partition counts end", lambda: self._changing(client))
+            self._await(deadline, "reassignments end", lambda: self._moving(client))
+            servers = self._cluster.bootstrap_servers
+            self._await(
+                deadline, "open transactions end", lambda: str(open_transactions(servers, SOURCE) or "")
+            )
+            source = TopicReader(servers, SOURCE)
+            copies = {name: TopicReader(servers, name) for name in self._topics[1:]}
+            try:
+                assert source.read(0, SETTLING), f"{SOURCE} cannot be read to its end"
+                for name, reader in copies.items():
+                    if not reader.read(len(source.found), max(1.0, deadline - time.monotonic())):
+                        self._overdue(
+                            f"{name} has all records", f"{len(reader.found)} of {len(source.found)}"
+                        )
+                for name in self._of("copier", "query"):
+                    self.clients[name].stop()
+                for reader in copies.values():
+                    reader.read(0, 30.0)
+                written = source.in_order(client)
+                found = judge.check_log(written, self.events())
+                for name, reader in copies.items():
+                    found += judge.check_copy(name, written, reader.in_order(client))
+            finally:
+                for reader in (source, *copies.values()):
+                    reader.close()
+        for resource, name, value in throttles(self._cluster, self._topics):
+            self._journal.note("throttle left", resource=resource, name=name, value=value)
+        self._journal.note(
+            "read", records=len(written), **{name: len(one.found) for name, one in copies.items()}
+        )
+        return found
+
+    def _of(self, *roles: str) -> list[str]:
+        return [name for name in self.clients if name.rpartition("-")[0] in roles]
+
+    def _await(self, deadline: float, what: str, left: Callable[[], str]) -> None:
+        """Wait until nothing is left; else that is a violation."""
+        last = ""
+
+        def done() -> bool:
+            nonlocal last
+            last = "nothing is known"
+            last = left()
+            return not last
+
+        if not await_quietly(done, max(10.0, deadline - time.monotonic())):
+            self._overdue(what, last)
+
+    def _overdue(self, what: str, state: str) -> None:
+        self._journal.note("overdue", what=what, seconds=SETTLING, state=state)
+
+    def _open(self) -> str:
+        left = open_transactions(self._cluster.bootstrap_servers, SOURCE)
+        return (
+            f"{left}, {self._cluster.dropped_markers()} ends of transactions dropped by Kafka" if left else ""
+        )
+
+    def _changing(self, client: ControllerClient) -> str:
+        changes = [client.change(one.topic).change for one in client.topics().topics]
+        return ", ".join(repr(one) for one in changes if one is not None)
+
+    def _moving(self, client: ControllerClient) -> str:
+        listed = client.reassignments()
+        left = [repr(one) for one in listed.requests if not one.complete]
+        return ", ".join([*left, *map(repr, listed.ongoing)])
+
+
+def summary(events: list[Event], violations: list[str]) -> str:
+    """Figures of a run, for docs/reliability.md."""
+    times = {event["action"]: event["at"] for event in events if event["action"] in {"begin", "end"}}
+    faults = Counter(event["kind"] for event in events if event["action"] == "fault")
+    operations = [event for event in events if event["action"] == "operate"]
+    asked = Counter(event["what"] for event in operations)
+    taken = Counter(event["what"] for event in operations if not event["errors"])
+    refused = Counter(error for event in operations for error in event["errors"])
+    read = next((event for event in events if event["action"] == "read"), {})
+    layouts = {(one["topic"], one["topic_id"], one["epoch"]) for one in events if one["action"] == "layout"}
+    ended = Counter(event["node"].rpartition("-")[0] for event in events if event["action"] == "ended")
+    lines = [
+        f"{(times.get('end', 0) - times.get('begin', 0)) / 60:.1f} minutes, {sum(faults.values())} faults: {_listed(faults)}",
+        f"records: {', '.join(f'{read[name]} {name}' for name in ('records', COPIED, QUERIED) if name in read)}",
+        f"operator: {sum(asked.values())} requests, {sum(taken.values())} taken: {_listed(taken)}",
+        f"refused: {_listed(refused)}",
+        f"layouts: {len(layouts)}; ended by themselves: {_listed(ended) or 'none'}",
+        f"{len(violations)} violations",
+    ]
+    return "\n".join([*lines, *(f"  {violation}" for violation in violations)])
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in counts.most_common())
+
+
+def main(
+    minutes: Annotated[float, typer.Option(min=0.0, help="How long faults go on.")] = 10.0,
+    seed: Annotated[int | None, typer.Option(help="Of what is done; random if left out.")] = None,
+    query: Annotated[bool, typer.Option(help="Whether a Spark query copies the topic, too.")] = True,
+    directory: Annotated[
+        Path | None, typer.Option(help="Where all is kept: history.jsonl, logs, data.")
+    ] = None,
+) -> None:
+    """Ends with 1 if there is a violation, with 2 where the machine lacks what is needed."""
+    seed = random.SystemRandom().randrange(10**9) if seed is None else seed
+    chosen = Path(tempfile.mkdtemp(prefix="nemesis-")) if directory is None else directory.resolve()
+    if os.environ.get(INSIDE) is None:
+        reason = why_not()
+        if reason is not None:
+            typer.echo(f"error: network namespaces and TUN devices are needed: {reason}", err=True)
+            raise typer.Exit(2)
+        arguments = ["--minutes", str(minutes), "--seed", str(seed), "--directory", str(chosen)]
+        raise typer.Exit(
+            enter_namespaces(["tests.nemesis.run", *arguments, "--query" if query else "--no-query"])
+        )
+    chosen.mkdir(parents=True, exist_ok=True)
+    typer.echo(f"seed {seed}, {chosen}/history.jsonl")
+    with Run(chosen, seed, query) as run:
+        violations = run.go(60 * minutes)
+        typer.echo(summary(run.events(), violations))
+    if violations:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,43 @@
+"""What is drawn from a seed."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.nemesis.plan import LEADER, Hosts, Round, rounds
+
+HOSTS = Hosts(
+    ("broker-1", "broker-2", "broker-3"),
+    ("zookeeper-1", "zookeeper-2", "zookeeper-3"),
+    ("controller-1", "controller-2", "controller-3"),
+    "kraft-3000",
+    ("writer-1", "copier-1"),
+)
+
+
+def first(seed: int) -> list[Round]:
+    return list(islice(rounds(seed, HOSTS), 26))
+
+
+@given(st.integers())
+def test_a_seed_gives_the_same_rounds_again(seed: int) -> None:
+    assert first(seed) == first(seed)
+
+
+@given(st.integers())
+def test_every_fault_is_of_hosts_that_there_are(seed: int) -> None:
+    known = {*HOSTS.servers, *HOSTS.clients, LEADER, "brokers", "controllers", "zookeepers"}
+    for one in first(seed):
+        for fault in one.faults:
+            assert fault.target in known
+            assert fault.other is None or fault.other in known - {fault.target}
+            assert (fault.other is not None) == (fault.kind in {"cut", "one-way cut", "delay", "loss"})
+
+
+@given(st.integers())
+def test_a_short_run_has_every_kind(seed: int) -> None:
+    kinds = {fault.kind for one in first(seed) for fault in one.faults}
+    assert len(kinds) == 13
