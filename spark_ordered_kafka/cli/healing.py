@@ -32,8 +32,8 @@ def status(
     """Brokers, what is not as it should be, what is proposed, and the latest decisions."""
     with common.connected(controller, command_config=command_config) as client:
         found = client.healing()
-    if output is common.OutputFormat.JSON:
-        common.print_body(found)
+    if output.is_data:
+        common.print_body(found, output)
         return
     if found.mode == "off":
         typer.echo('self-healing is off: set healing.mode = "observe" in the controllers\' configuration')

@@ -331,6 +331,25 @@ def test_a_broker_that_returns_withdraws_the_review(
         (review,) = running.http.get("/v1/reviews", headers=headers).json()["reviews"]
         assert (review["status"], review["requested_by"]) == ("discarded", "User:healing")
 
+        def pending() -> list[int]:
+            rows = running.http.get("/v1/reviews", headers=headers).json()["reviews"]
+            return [row["review_id"] for row in rows if row["status"] == "pending"]
+
+        four_brokers.kill(f"broker-{DEAD}")
+        try:
+            await_true(lambda: bool(pending()), "another review is filed", LONG)
+            (second,) = pending()
+            running.http.post(f"/v1/reviews/{second}/discard", headers=headers)
+            until(running, "it is refused", lambda one: outcomes(one, "drain")[-1] == "refused", headers)
+            await_true(lambda: bool(pending()), "after the cool-down a third one is filed", LONG)
+            (third,) = pending()
+            done = running.http.post(f"/v1/reviews/{third}/approve", headers=headers).json()
+            assert done["status"] == "done", done
+            found = until(running, "it is done", lambda one: "done" in outcomes(one, "drain"), headers)
+            assert outcomes(found, "drain").count("withdrawn") == 1
+        finally:
+            four_brokers.start(f"broker-{DEAD}")
+
 
 @pytest.mark.long
 def test_replicas_of_a_failed_directory_are_moved(four_brokers: LocalCluster, admin: KafkaAdmin) -> None:

@@ -6,12 +6,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import from_json
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.client.schemas.healing import HealingOutcome
+from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingOutcome
 from spark_ordered_kafka.controller.automation.background import Background
 from spark_ordered_kafka.controller.automation.requests import (
     OwnRequest,
@@ -212,7 +212,10 @@ class Healer:
                 reason=reason,
                 request_id=request_id,
             )
-            record = self._note(record, entry)
+            record = self._stand(record, entry)
+            if not done:
+                # The cool-down begins anew, or a review that waited for long would be filed again at once.
+                self._state = self._state.in_vain(self._clock(), cast(HealingAction, last.action))
         return updated(record, review_id=None, request_id=request_id)
 
     def _under_way(self, record: HealingRecord, sample: Sample) -> str | None:

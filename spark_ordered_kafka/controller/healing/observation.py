@@ -51,7 +51,7 @@ class BrokerSeen:
 
     @property
     def disk_share(self) -> float | None:
-        """The part of its volumes that is in use, for whatever; None if not known."""
+        """The part of its volumes that is in use, by Kafka or anything else; None if not known."""
         known = [one for one in self.directories or () if one.online and one.total and one.free is not None]
         return max((1 - (one.free or 0) / (one.total or 1) for one in known), default=None)
 
