@@ -206,14 +206,15 @@ class Run:
                 found = judge.check_log(written, self.events())
                 for name, reader in copies.items():
                     found += judge.check_copy(name, written, reader.in_order(client))
+                self._journal.note(
+                    "read", records=len(written), **{name: len(one.found) for name, one in copies.items()}
+                )
+                self._journal.note("judged", violations=found)
             finally:
                 for reader in (source, *copies.values()):
                     reader.close()
         for resource, name, value in throttles(self._cluster, self._topics):
             self._journal.note("throttle left", resource=resource, name=name, value=value)
-        self._journal.note(
-            "read", records=len(written), **{name: len(one.found) for name, one in copies.items()}
-        )
         return found
 
     def _of(self, *roles: str) -> list[str]:

@@ -169,10 +169,12 @@ def throttles(cluster: Cluster, topics: list[str]) -> list[tuple[str, str, str]]
     brokers = [str(number) for number in admin.list_topics(timeout=10).brokers]
     asked = [ConfigResource(ResourceType.BROKER, one) for one in brokers]
     asked += [ConfigResource(ResourceType.TOPIC, one) for one in topics]
+    # A call may have one broker only.
+    described = [admin.describe_configs([one], request_timeout=30)[one].result() for one in asked]
     return [
         (f"{resource.restype.name} {resource.name}", entry.name, entry.value)
-        for resource, future in admin.describe_configs(asked, request_timeout=30).items()
-        for entry in future.result().values()
+        for resource, entries in zip(asked, described, strict=True)
+        for entry in entries.values()
         if "throttled" in entry.name and not entry.is_default and entry.value
     ]
 
