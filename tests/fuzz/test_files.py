@@ -29,7 +29,7 @@ from spark_ordered_kafka.client.schemas import PartitionAssignment, ReplicaLogDi
 from spark_ordered_kafka.controller.access import tokens
 from spark_ordered_kafka.controller.access.certificates import principal_of
 from spark_ordered_kafka.controller.access.roles import role_table
-from spark_ordered_kafka.controller.autoscale.rules import QuietHours
+from spark_ordered_kafka.controller.automation.rules import QuietHours
 from spark_ordered_kafka.controller.config import controller_config, read_file
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
 from spark_ordered_kafka.kafka.java_security import translated
