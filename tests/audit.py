@@ -88,8 +88,12 @@ def _advisories(file: Path) -> dict[str, Any] | None:
     ]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    try:
         advised: dict[str, Any] = json.loads(done.stdout)
-    except (subprocess.TimeoutExpired, json.JSONDecodeError):
+    except json.JSONDecodeError:
+        sys.stdout.write("".join(f"  {line}\n" for line in done.stderr.splitlines()[-1:]))
         return None
     return advised
 

@@ -1,4 +1,4 @@
-"""Many clients and large topics at one controller and one broker."""
+"""Many clients at one controller and one broker."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ _MB = 1024 * 1024
 
 
 def load(bench: Bench) -> Iterator[Measurement]:
-    """Clients that poll one controller, producers through a change, and a large topic."""
+    """Clients that poll one controller, and many producers through a change."""
     yield from _polling(bench)
-    yield from _large_topic(bench)
     yield from _crowd(bench)
 
 
@@ -61,19 +60,6 @@ def _polling(bench: Bench) -> Iterator[Measurement]:
     note = f"{len(answers)} answers; the controller took {cores:.2f} cores and has {memory:.0f} MB."
     title = f"layout, {clients} clients that ask every second, p99"
     yield Measurement("load", title, "ms", "less", {OURS: [Sample(p99)]}, note=note)
-
-
-def _large_topic(bench: Bench) -> Iterator[Measurement]:
-    """A topic of many partitions on one broker: how long its creation takes, and the broker's memory."""
-    partitions = bench.scale.partitions // 2
-    broker = psutil.Process(bench.cluster.description()["brokers"][0]["pid"])
-    before, begun = broker.memory_info().rss, time.perf_counter()
-    bench.topic(partitions)
-    took = time.perf_counter() - begun
-    grown = (broker.memory_info().rss - before) / _MB
-    note = f"The broker has {grown:.0f} MB more."
-    title = f"creation of a topic, {partitions:,} partitions, one broker"
-    yield Measurement("load", title, "s", "less", {OURS: [Sample(took)]}, note=note)
 
 
 def _crowd(bench: Bench) -> Iterator[Measurement]:

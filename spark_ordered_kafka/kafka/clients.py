@@ -88,6 +88,18 @@ NO_COORDINATOR = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 (D-122)."""
 
 
+# A name that librdkafka does not know may be one of these misspelt.
+_SECRETS = (
+    "sasl.password",
+    "ssl.key.password",
+    "ssl.keystore.password",
+    "ssl.truststore.password",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.config",
+    "sasl.jaas.config",
+    "ssl.key.pem",
+)
+
 _DEFAULTS = {
     # The first of growing pauses, 100 by default: a new client waits half of it before its second connection (D-066).
     "reconnect.backoff.ms": "20",
@@ -158,7 +170,9 @@ def check_properties(
             errors.append(ConfigError(f"{label}*", ", ".join(sorted(left)), f"librdkafka says: {said}"))
             break
         errors.append(
-            ConfigError(f"{label}{culprit}", shown(culprit, left[culprit]), f"librdkafka says: {said}")
+            ConfigError(
+                f"{label}{culprit}", shown(culprit, left[culprit], _SECRETS), f"librdkafka says: {said}"
+            )
         )
         left = _without(left, culprit)
     raise_all(errors)

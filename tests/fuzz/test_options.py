@@ -222,6 +222,15 @@ def test_the_reason_is_said(option: str, value: str, said: str) -> None:
         source_options(options)
 
 
+@pytest.mark.parametrize(
+    "name", ["sasl.passwrd", "sasl.oauthbearer.client.secrt", "ssl.key.pasword", "sasl.jas.config"]
+)
+def test_a_misspelt_secret_is_not_shown(name: str) -> None:
+    with pytest.raises(ConfigError, match="No such configuration property") as refused:
+        producer_options(CLIENT | {name: "canary"})
+    assert "canary" not in str(refused.value)
+
+
 def test_a_refused_secret_is_not_shown() -> None:
     with pytest.raises(ConfigError) as refused:
         sink_options(BASE | {"topic": "t", "kafka.sasl.password": "canary\0canary"})

@@ -57,7 +57,7 @@ def main() -> None:
     for wrong in given["wrong"]:
         try:
             session.read.format(FORMAT).options(**(right | wrong), subscribe=topic).load().count()
-            print("this was to fail:", sorted(wrong))
+            print("librdkafka takes:", sorted(wrong))
         except (PySparkException, OrderedKafkaError) as error:
             print(f"{error}\n{error!r}")
         except Exception as error:  # noqa: BLE001 - py4j's own
@@ -65,7 +65,7 @@ def main() -> None:
     try:
         wrong = right | given["wrong"][0]
         rows.write.format(FORMAT).options(**wrong, topic=topic).mode("append").save()
-        print("this was to fail: a write")
+        print("the write was done")
     except PySparkException as error:
         print(f"{error}\n{error!r}")
     clients(given["clients"], topic)
@@ -87,7 +87,7 @@ def clients(given: dict[str, Any], topic: str) -> None:
             with OrderedProducer(given["right"] | wrong) as producer:
                 producer.produce(topic, key="k", value="v")
                 producer.flush(10)
-            print("this was to fail:", sorted(wrong))
+            print("librdkafka takes:", sorted(wrong))
         except OrderedKafkaError as error:
             print(f"{error}\n{error!r}")
 

@@ -53,13 +53,19 @@ class Canaries:
         return secret
 
     def seen(self, text: str) -> list[str]:
-        """Names of those that are in the text, as they are or encoded for HTTP, URLs or JSON."""
+        """Names of those that are in the text, as they are or encoded for HTTP, URLs or JSON, or as Spark shows bytes."""
         return [
             name
             for name, secret in self.secrets.items()
             if any(
                 form in text
-                for form in (secret, _within_base64(secret), quote(secret, safe=""), json.dumps(secret)[1:-1])
+                for form in (
+                    secret,
+                    _within_base64(secret),
+                    quote(secret, safe=""),
+                    json.dumps(secret)[1:-1],
+                    ", ".join(map(str, secret.encode())),
+                )
             )
         ]
 
@@ -306,7 +312,6 @@ def test_spark_and_plain_clients_at_debug_tell_no_secret(
                 continue
     text = log.read_text(errors="replace")
     assert process.returncode == 0, text[-5000:]
-    assert "this was to fail" not in text
     assert "DEBUG" in text
     assert canaries.seen(text) == [], [line[:300] for line in text.splitlines() if canaries.seen(line)][:5]
     assert canaries.seen("\n".join(said)) == []
