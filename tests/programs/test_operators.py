@@ -12,7 +12,7 @@ from tests.programs.operators import OperatorsRun, Request, Turn
 from tests.seeds import examples
 from tests.servers import unique_name
 
-MANY = int(os.environ.get("PROGRAMS", examples(36)))
+MANY = int(os.environ.get("PROGRAMS", examples(18)))
 
 requests = st.builds(
     Request,
