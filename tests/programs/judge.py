@@ -360,7 +360,9 @@ class Judge:
         producer.sent.clear()
         producer.rewound.clear()
         for name in producer.read:
-            self._rewind(name)
+            # One that commits by itself was refused.
+            if name in self._members and not self._members[name].auto:
+                self._rewind(name)
 
     # -- acts ---------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
-from spark_ordered_kafka.controller.topics.queries import Topics
+from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -76,6 +76,8 @@ class TopicDeleter(LeavingTopics):
             if current.topic_id != record.topic_id:
                 raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
             refuse_second(topic, current.change)
+            if current.releasing:
+                refuse_leaving(topic, current)
             return updated(current, deleting_since=self._clock())
 
         try:

@@ -22,6 +22,13 @@ _RETRY_AFTER = 1.0
 _VIEW_FIELDS = set(LayoutRecord.model_fields) - {"version"}
 
 
+def refuse_leaving(topic: str, record: TopicRecord) -> None:
+    """Raises RequestError UNKNOWN_TOPIC_OR_PARTITION for a topic that is about to leave management."""
+    if record.deleting_since is not None:
+        how = "released from management" if record.releasing else "deleted"
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} is being {how}")
+
+
 class Topics:
     """Queries about topics under management. ``cluster_id`` is Kafka's."""
 
@@ -38,11 +45,10 @@ class Topics:
         """
         check_name(topic)
         record, version = self._znodes.read_topic(topic)
-        if record is not None and record.deleting_since is None:
-            return record, version
         if record is not None:
-            reason = "is being released from management" if record.releasing else "is being deleted"
-        elif topic in self._admin.describe_topics([topic]):
+            refuse_leaving(topic, record)
+            return record, version
+        if topic in self._admin.describe_topics([topic]):
             reason = "is not under management: adopt it (ordered-kafka topics adopt)"
         else:
             reason = "does not exist"

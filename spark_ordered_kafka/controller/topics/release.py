@@ -20,7 +20,7 @@ from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
-from spark_ordered_kafka.controller.topics.queries import Topics
+from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
 from spark_ordered_kafka.controller.zk.session import ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -95,6 +95,8 @@ class TopicReleaser(LeavingTopics):
                     f"topic {topic!r} was changed or replaced meanwhile; send the request again"
                 )
             refuse_second(topic, current.change)
+            if not current.releasing:
+                refuse_leaving(topic, current)
             return updated(current, deleting_since=self._clock(), releasing=True)
 
         with self._starting:
