@@ -64,6 +64,7 @@ CONTROLLER_LAYERS = (
     "autoscale",
     "healing",
     "composition",
+    "leadership",
     "service",
     "api.http",
     "api.middleware",

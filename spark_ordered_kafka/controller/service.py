@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import threading
 import time
@@ -22,6 +21,7 @@ from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.change.runner import Runner
 from spark_ordered_kafka.controller.change.service import Changes
 from spark_ordered_kafka.controller.composition import autoscaler, healer, reach_kafka, replica_services
+from spark_ordered_kafka.controller.leadership import Leadership, LeaderWork
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.diagnostics import Diagnosis
@@ -56,19 +56,15 @@ from spark_ordered_kafka.controller.topics.retirement import Retirement
 from spark_ordered_kafka.controller.topics.truncation import TruncationCheck
 from spark_ordered_kafka.controller.topics.writer_names import WriterNames
 from spark_ordered_kafka.controller.zk.election import Election, Leader, controller_list
-from spark_ordered_kafka.controller.zk.records import LeaderRecord
-from spark_ordered_kafka.controller.zk.session import DeposedError, Session, ZooKeeperError
+from spark_ordered_kafka.controller.zk.session import DeposedError, Session
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.moves import moves
 from spark_ordered_kafka.kafka.producers import ProducerCheck
 
-_log = logging.getLogger(__name__)
 _STOP_TIMEOUT = 10.0
 _WORKERS = 4
-_CLAIM_RETRY = 0.5
-_POLL_INTERVAL = 0.2
 # Seconds for Kafka's answers to queries that writers and readers wait for: topic configuration, ACLs, logins.
 _READ_TIMEOUT = 5.0
 
@@ -144,8 +140,33 @@ class ControllerService:
         self._set_up_background(znodes)
         self._election = Election(self._session, self.id, settings.url, self._stop)
         self._webhook.start()
-        self._thread = threading.Thread(target=self._lead, name="leadership", daemon=True)
+        self._thread = threading.Thread(target=self._leadership().run, name="leadership", daemon=True)
         self._thread.start()
+
+    def _leadership(self) -> Leadership:
+        jobs = (self.changes, self.deleter, self.releaser)
+        work = LeaderWork(
+            resume=(
+                *(one.resume_all for one in jobs),
+                self.reassignments.resume_all,
+                self.reassigner.resume_all,
+            ),
+            finish_creations=self.creator.finish_creations,
+            repeated=(self._retirement, self.autoscaler, self.healer),
+            jobs=(*jobs, self.reassigner),
+        )
+        return Leadership(
+            self._session,
+            self._election,
+            self.leader,
+            work,
+            self._registering,
+            self._active,
+            self._stop,
+            self._wake,
+            self.metrics,
+            timeout=_STOP_TIMEOUT,
+        )
 
     def _set_up_access(self, read_timeout: float) -> None:
         settings = self.settings
@@ -363,76 +384,3 @@ class ControllerService:
     def controllers(self) -> schemas.ControllerList:
         """All controllers, from ZooKeeper."""
         return controller_list(self._election.candidates(), self._session.leader())
-
-    def _lead(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._election.run(self._leader_term)
-            except OrderedKafkaError as error:
-                _log.warning("cannot become the controller yet: %s", error)
-                self._stop.wait(_CLAIM_RETRY)
-            except Exception:  # noqa: BLE001 - a bug, and without this thread no controller would ever lead
-                _log.exception("the leadership ended")
-                self._stop.wait(_CLAIM_RETRY)
-
-    def _leader_term(self, claim: LeaderRecord) -> None:
-        """The work of the controller until it is deposed or stopped. Raises ZooKeeperError when it cannot begin."""
-        # A broker that is down may delay it for long.
-        creations = threading.Thread(target=self._finish_creations, name="creations", daemon=True)
-        try:
-            self.changes.resume_all()
-            self.deleter.resume_all()
-            self.releaser.resume_all()
-            self.reassignments.resume_all()
-            self.reassigner.resume_all()
-            creations.start()
-            self._retirement.start()
-            self.autoscaler.start()
-            self.healer.start()
-            self._active.set()
-            self.leader.announce()
-            self.metrics.count_leadership("gained")
-            _log.info("controller %s is active, epoch %d", self.settings.url, claim.epoch)
-            while not self._deposed(claim):
-                self._wake.wait(_POLL_INTERVAL)
-                self._wake.clear()
-        finally:
-            self._active.clear()
-            jobs = (self.changes, self.deleter, self.releaser, self.reassigner)
-            for part in (self.autoscaler, self.healer, *jobs):
-                part.begin_stop()
-            self._retirement.stop(_STOP_TIMEOUT)
-            self.autoscaler.stop(_STOP_TIMEOUT)
-            self.healer.stop(_STOP_TIMEOUT)
-            for job in jobs:
-                job.stop_all(_STOP_TIMEOUT)
-            self._await_registration()
-            self.metrics.count_leadership("lost")
-            _log.info("not the controller any more (epoch %d)", claim.epoch)
-
-    def _await_registration(self) -> None:
-        """Wait for a creation in progress: the next controller would find half of it, and perhaps not its topic yet."""
-        if self._registering.acquire(timeout=_STOP_TIMEOUT):
-            # Resign with the lock held, so that the next creation finds no claim.
-            self._session.resign()
-            self._registering.release()
-
-    def _finish_creations(self) -> None:
-        try:
-            self.creator.finish_creations()
-        except OrderedKafkaError as error:
-            _log.warning("interrupted creations are left to the next controller: %s", error)
-
-    def _deposed(self, claim: LeaderRecord) -> bool:
-        if self._stop.is_set() or self._session.lost.is_set():
-            return True
-        record = self.leader.record
-        if record is None or record.epoch != claim.epoch:
-            # The record may be older than the claim, so ask ZooKeeper.
-            try:
-                self._session.verify()
-            except DeposedError:
-                return True
-            except ZooKeeperError as error:
-                _log.info("ZooKeeper cannot be asked who leads: %s", error)
-        return False

@@ -92,6 +92,10 @@ class Retirement:
         self._thread = threading.Thread(target=self._run, args=(self._stop,), name="retirement", daemon=True)
         self._thread.start()
 
+    def begin_stop(self) -> None:
+        """Begin with no further topic."""
+        self._stop.set()
+
     def stop(self, timeout: float) -> None:
         """Stop between two topics; waits at most ``timeout`` seconds for that."""
         self._stop.set()
