@@ -31,6 +31,7 @@ _FENCE_FACILITIES = frozenset({"TXNERR", "FATAL", "ADDPARTS", "ADDOFFSETS", "GET
 _REPEATED_WITHIN = 30.0
 """Seconds within which librdkafka itself says the same of a connection only once."""
 _DURATION = re.compile(r"\(after .*")
+_OF_OTHERS = re.compile(r"property \S+ is a \w+ property and will be ignored by this \w+ instance")
 # Of clients that only judge properties: what they log, the clients that follow log as well.
 _SILENT = logging.getLogger("spark_ordered_kafka.librdkafka.judge")
 # Not `disabled`, which anybody's logging.config.dictConfig takes back.
@@ -38,8 +39,9 @@ _SILENT.addFilter(lambda _: False)
 
 
 class News(logging.Filter):
-    """Leaves out what librdkafka logs of a fenced producer, since every change fences some and it is raised as well, and
-    what a client has logged in the last 30 seconds: while no broker answers, every attempt has a connection of its own.
+    """Leaves out what librdkafka logs of a fenced producer, since every change fences some and it is raised as well; that a
+    property is not for this kind of client, since a reader's options are those of its admin client, too; and what a
+    client has logged in the last 30 seconds: while no broker answers, every attempt has a connection of its own.
 
     All is let through at DEBUG.
     """
@@ -55,7 +57,10 @@ class News(logging.Filter):
         if logging.getLogger(record.name).isEnabledFor(logging.DEBUG):
             return True
         facility = record.args[0] if isinstance(record.args, tuple) and record.args else None
-        return facility not in _FENCE_FACILITIES and self._is_new(_DURATION.sub("", record.getMessage()))
+        if facility in _FENCE_FACILITIES:
+            return False
+        text = record.getMessage()
+        return _OF_OTHERS.search(text) is None and self._is_new(_DURATION.sub("", text))
 
     def _is_new(self, text: str) -> bool:
         now = self._clock()

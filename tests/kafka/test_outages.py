@@ -94,3 +94,13 @@ def test_what_is_repeated_is_logged_once_in_half_a_minute() -> None:
 
 def test_what_is_said_of_a_fenced_producer_is_no_news() -> None:
     assert not News().filter(record("TXNERR", "p#1", "fenced"))
+
+
+def test_what_is_said_of_properties_for_another_kind_of_client_is_no_news() -> None:
+    """A reader's properties are those of its admin client, too."""
+    name, place = "rdkafka#producer-1", "[thrd:app]: "
+    text = "Configuration property session.timeout.ms is a consumer property and will be ignored by this producer instance"
+    assert not News().filter(record("CONFWARN", name, place + text))
+    assert News().filter(
+        record("CONFWARN", name, place + "Configuration property request.timeout.ms is deprecated")
+    )
