@@ -277,11 +277,14 @@ class Session:
 
         Raises DeposedError when it is not, or ``stop`` was set.
         """
+        is_reported = False
         while not stop.is_set():
             try:
                 self.verify()
             except ZooKeeperError as error:
-                _log.info("nothing is begun before ZooKeeper confirms the claim: %s", error)
+                if not is_reported:
+                    _log.info("nothing is begun before ZooKeeper confirms the claim: %s", error)
+                is_reported = True
                 stop.wait(_POLL)
             else:
                 return
