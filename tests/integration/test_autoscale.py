@@ -178,6 +178,7 @@ def test_the_next_leader_keeps_to_the_budget(kafka_cluster: LocalCluster) -> Non
     assert "changes.per.day = 1 were requested in the last 24 hours" in held.decision.reason
 
 
+@pytest.mark.long
 def test_a_change_waits_for_a_review_and_is_not_filed_twice(
     kafka_cluster: LocalCluster, tmp_path: Path
 ) -> None:

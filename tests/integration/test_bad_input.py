@@ -104,6 +104,7 @@ WRONG: list[Case] = [
     ),
     *of_type("POST", "/v1/partition-counts", COUNTS, "topics", *NOT_LIST, []),
     *of_type("POST", "/v1/partition-counts", COUNTS, "force", *NOT_FLAG),
+    *of_type("POST", "/v1/partition-counts", COUNTS, "topics.0.layout_epoch", *NOT_NUMBER),
     *of_type("POST", "/v1/partition-counts", COUNTS, "topics.0.topic", *NOT_TEXT),
     *of_type("POST", "/v1/partition-counts", COUNTS, "topics.0.partition_count", *NOT_NUMBER, None),
     *of_type("POST", "/v1/replication-factors", FACTORS, "topics", *NOT_LIST, []),

@@ -135,6 +135,7 @@ def test_a_running_query_survives_kills_of_brokers(
         await_all(query, found, writer.written)
 
 
+@pytest.mark.long
 def test_a_running_query_survives_a_kill_of_the_controller(
     spark: SparkSession, cluster: LocalCluster, topic_name: str, tmp_path: Path
 ) -> None:

@@ -393,8 +393,8 @@ CRASHES = [
 
 
 def _some_crashes() -> list[str]:
-    """Two of them, others in every run."""
-    return random.Random(fresh_seeds(__name__)[0]).sample(CRASHES, 2)
+    """One of them, another in every run."""
+    return [random.Random(fresh_seeds(__name__)[0]).choice(CRASHES)]
 
 
 SESSION_TIMEOUT = 1.0

@@ -71,6 +71,7 @@ def test_a_key_that_is_null_ends_the_job(
     assert spark.read.format(FORMAT).options(**options(cluster, subscribe=target)).load().count() == 0
 
 
+@pytest.mark.long
 def test_a_wrong_setting_ends_the_job_with_one_line(cluster: LocalCluster, tmp_path: Path) -> None:
     wrong = {"spark.ordered_copy.tasks": "many"}
     result = submit("ordered_copy", copying(cluster, tmp_path, "orders", "copy") | wrong)

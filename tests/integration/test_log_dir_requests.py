@@ -93,6 +93,7 @@ def refused(mover: Mover, *replicas: Mapping[str, Any]) -> list[tuple[str, str]]
 # -- controllers that die ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @threads_end
 def test_a_controller_dies_in_the_middle_and_the_next_one_completes_the_move(
     three_brokers: LocalCluster, judge: Judge, throttled: None

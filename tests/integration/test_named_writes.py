@@ -78,6 +78,7 @@ def test_a_second_write_by_other_tasks_is_found_by_the_driver(
         run(query, write, others)
 
 
+@pytest.mark.long
 def test_a_write_that_failed_is_made_up_for_by_the_next_run(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def values(cluster: LocalCluster, topic: str) -> list[int]:
     return sorted(int(record.value() or b"") for record in raw_records(cluster, topic, PARTITIONS))
 
 
+@pytest.mark.long
 def test_batch_writes_one_after_another_use_the_same_ids(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, fencer: Fencer
 ) -> None:

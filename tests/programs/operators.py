@@ -240,6 +240,17 @@ def after(requests: tuple[Request, ...], answers: list[str], states: set[State])
     for order in orders:
         left = states
         for request, answered in order:
-            left = {state for one in left for said, state in request.outcomes(one) if said == answered}
+            left = _entered(request, answered, left)
         found |= left
+    if len(pairs) == 2:
+        # While one waits for the change that it has begun, the other one is answered.
+        for (request, answered), other in (pairs, pairs[::-1]):
+            if request.what == "alter" and request.wait and answered == _DONE:
+                begun = _entered(replace(request, wait=False), answered, states)
+                ended = {one for state in _entered(*other, begun) for one in state.later()}
+                found |= {one for one in ended if not one.target}
     return found
+
+
+def _entered(request: Request, answered: str, states: set[State]) -> set[State]:
+    return {state for one in states for said, state in request.outcomes(one) if said == answered}

@@ -33,6 +33,8 @@ def test_every_answer_is_allowed_and_nothing_is_left_half_done(cluster: LocalClu
     # Both were answered by success once, or one by an internal error.
     @example([Turn((DELETED, RELEASED))])
     @example([Turn((RELEASED, DELETED)), Turn((DELETED,)), Turn((Request(0, "create"),))])
+    # The one that begins waits, and the other one is answered meanwhile.
+    @example([Turn((Request(1, "alter", 4, wait=False), Request(0, "alter", 3)))])
     @given(st.lists(turns, max_size=10))
     def judge(program: list[Turn]) -> None:
         first = Turn((Request(0, "create"),))

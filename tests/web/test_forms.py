@@ -130,6 +130,7 @@ def test_topics_are_deleted_and_released_after_their_name_is_typed(
     assert exists(kafka_cluster, kept)
 
 
+@pytest.mark.long
 def test_a_configuration_is_altered_and_a_stale_form_is_refused(
     browsing: Browsing, controller: InProcess, url: str
 ) -> None:
