@@ -27,7 +27,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium lint-deploy site demo test test-most test-apart test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted audit fuzz histories
+.PHONY: chromium lint-deploy site demo test test-most test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted audit fuzz histories
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -68,17 +68,13 @@ chromium:
 	    $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } || \
 	  { echo "error: tests of the web page need Chromium or Chrome; install it (Debian: apt-get install chromium)" >&2; exit 1; }
 
-# What is a process of its own, and waits more than it works, runs beside the rest.
+# Two at a time: each of the shorter ones keeps one core busy, or waits.
 test: kernel chromium
-	$(MAKE) --no-print-directory -j 2 test-most test-apart
+	$(MAKE) --no-print-directory -j 2 --output-sync=target lint test-twin
+	$(MAKE) --no-print-directory -j 2 test-most test-openapi
 
 test-most: venv
 	ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
-
-test-apart: venv
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory test-twin
-	$(MAKE) --no-print-directory test-openapi
 
 test-twin: venv
 	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -m "not long" $(TWIN)

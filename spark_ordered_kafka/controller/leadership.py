@@ -117,8 +117,10 @@ class Leadership:
                 self._wake.clear()
         finally:
             self._active.clear()
-            for one in (*self._work.repeated, *self._work.jobs):
-                one.begin_stop()
+            for part in self._work.repeated:
+                part.begin_stop()
+            for job in self._work.jobs:
+                job.begin_stop()
             for part in self._work.repeated:
                 part.stop(self._timeout)
             for job in self._work.jobs:
