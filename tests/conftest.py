@@ -38,10 +38,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def pytest_configure() -> None:
     """Let SIGTERM end the run as ctrl-C does, so that the servers are taken down; let every JVM start fast.
 
+    In the background of a shell ctrl-C is ignored, and so it would be by the processes that tests interrupt.
+
     Brokers and Spark drivers of tests live too briefly for the second compiler to pay: it costs half their processor
     time (D-211).
     """
     signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
