@@ -43,7 +43,8 @@ def test_a_leader_without_followers_answers_no_layout(ensemble: LocalCluster, pa
         try:
             assert mode(leader) == "leader", "it does not know yet that it is alone"
             answer = controller.http.get(url)
-            assert (answer.status_code, answer.json()["error"]) == (504, "REQUEST_TIMED_OUT")
+            assert answer.status_code == 504, answer.text
+            assert answer.json()["error"] == "REQUEST_TIMED_OUT"
         finally:
             for name in others:
                 ensemble.resume(name)
