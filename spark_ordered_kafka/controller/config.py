@@ -341,7 +341,7 @@ def _authentication(file: _File, tls: TlsSettings | None) -> AuthenticationSetti
 def _webhook(file: _File) -> WebhookSettings:
     url, token_file = file.webhook_url, file.webhook_token_file
     if url is not None and not is_http_url(url.partition("?")[0]):
-        # Its value stays hidden: in many services whoever has the URL may send to it.
+        # Its value stays hidden: in many services the URL alone permits to send to it.
         raise ConfigError("webhook.url", HIDDEN, "a URL such as https://host/path is needed")
     if token_file is not None:
         if url is None:

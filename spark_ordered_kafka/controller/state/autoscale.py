@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 
 from spark_ordered_kafka.client.schemas import Open
 from spark_ordered_kafka.client.schemas.autoscale import AutoscaleAction, AutoscaleOutcome, AutoscaleRule
-from spark_ordered_kafka.controller.zk.records import OPEN, Record, UnreadableRecordError, dump, owned, parse
+from spark_ordered_kafka.controller.state.replacing import create_or_replace
+from spark_ordered_kafka.controller.zk.records import OPEN, Record, UnreadableRecordError, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
 
 AUTOSCALE = f"{ROOT}/autoscale"
@@ -85,17 +86,7 @@ class AutoscaleStore:
 
     def write(self, topic: str, record: AutoscaleRecord) -> None:
         """Create or replace a topic's record. Raises NewerRecordError for one that only a newer controller understands."""
-        path = f"{AUTOSCALE}/{topic}"
-
-        def fill(transaction: TransactionRequest) -> None:
-            found = self._session.read(path)
-            if found is None:
-                transaction.create(path, dump(record))
-                return
-            owned(parse(AutoscaleRecord, found[0], path), path)
-            transaction.set_data(path, dump(record), version=found[1])
-
-        self._session.compare_and_set(path, fill)
+        create_or_replace(self._session, f"{AUTOSCALE}/{topic}", record)
 
     def delete(self, topic: str) -> None:
         """Delete the record of a topic that is no longer under management."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kazoo.client import TransactionRequest
 from pydantic import BaseModel, Field
 
 from spark_ordered_kafka.client.schemas import Open
 from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingKind, HealingOutcome, HealingRule
-from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, owned, parse
+from spark_ordered_kafka.controller.state.replacing import create_or_replace
+from spark_ordered_kafka.controller.zk.records import OPEN, Record, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
 
 HEALING = f"{ROOT}/healing"
@@ -82,13 +82,4 @@ class HealingStore:
 
     def write(self, record: HealingRecord) -> None:
         """Create or replace it. Raises NewerRecordError for one that only a newer controller understands."""
-
-        def fill(transaction: TransactionRequest) -> None:
-            found = self._session.read(HEALING)
-            if found is None:
-                transaction.create(HEALING, dump(record))
-                return
-            owned(parse(HealingRecord, found[0], HEALING), HEALING)
-            transaction.set_data(HEALING, dump(record), version=found[1])
-
-        self._session.compare_and_set(HEALING, fill)
+        create_or_replace(self._session, HEALING, record)

@@ -226,7 +226,7 @@ class Znodes:
         path = f"{topic_path(topic)}/layouts"
         children = self._session.wait(self._session.client.get_children_async(path), path)
         epochs = sorted(number(child, f"{path}/{child}") for child in children)
-        doomed = [layout_path(topic, epoch) for epoch in epochs if epoch < first_epoch]
+        outdated = [layout_path(topic, epoch) for epoch in epochs if epoch < first_epoch]
 
         def transform(record: TopicRecord) -> TopicRecord:
             begins = range(record.first_layout_epoch + 1, record.layout_epoch + 1)
@@ -236,12 +236,12 @@ class Znodes:
             return updated(record, first_layout_epoch=first_epoch)
 
         def extend(transaction: TransactionRequest, _: TopicRecord) -> None:
-            for child in doomed[:_OPERATIONS_PER_TRANSACTION]:
+            for child in outdated[:_OPERATIONS_PER_TRANSACTION]:
                 transaction.delete(child)
 
         self.update_topic(topic, transform, extend)
         # No reader uses the rest; if this is interrupted, the next fold deletes it.
-        for batch in _batches(doomed[_OPERATIONS_PER_TRANSACTION:]):
+        for batch in _batches(outdated[_OPERATIONS_PER_TRANSACTION:]):
             transaction = self._session.transaction()
             for child in batch:
                 transaction.delete(child)
