@@ -53,8 +53,10 @@ def test_every_part_runs_to_its_end(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     found = json.loads(path.read_text())["measurements"]
     assert {measurement["part"] for measurement in found} == {part.name for part in PARTS}
-    for measurement in found:
-        assert measurement["samples"]
-        for samples in measurement["samples"].values():
-            assert all(sample["value"] > 0 for sample in samples)
-            assert samples
+    without = [
+        (measurement["title"], contender)
+        for measurement in found
+        for contender, samples in (measurement["samples"] or {"nobody": []}).items()
+        if not samples or any(sample["value"] <= 0 for sample in samples)
+    ]
+    assert not without
