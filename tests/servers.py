@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.local.java import SMALL_JVM
 
 TIMEOUT = 30.0
 """Seconds after which a request to a server that a test made counts as failed."""
@@ -57,6 +58,7 @@ def start_spark(directory: Path) -> SparkSession:
         .appName("tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", " ".join(SMALL_JVM))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")
         # A crash of a Python worker then shows where it was.

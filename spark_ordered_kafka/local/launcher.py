@@ -11,6 +11,7 @@ import psutil
 
 from spark_ordered_kafka.errors import LocalClusterError
 from spark_ordered_kafka.local import accounts, processes, readiness, secured, servers
+from spark_ordered_kafka.local.class_archive import sharing
 from spark_ordered_kafka.local.jars import kafka_jars
 from spark_ordered_kafka.local.java import find_java
 from spark_ordered_kafka.local.ports import HOST, is_free
@@ -38,6 +39,7 @@ class Launcher:
         self._progress = progress
         self._java = find_java()
         self._jars = kafka_jars(state.kafka_version, java=self._java, progress=progress)
+        self._jvm = sharing(self._java, self._jars, state.kafka_version, progress=progress)
         self._deadline = time.monotonic() + START_TIMEOUT
         self._log_starts: dict[str, int] = {}
         self._started: list[Server] = []
@@ -157,7 +159,7 @@ class Launcher:
             config = servers.write_zookeeper_config(self._directory, self._state, server)
             return servers.zookeeper_command(self._java, config, login=self._state.secure)
         config = servers.write_kafka_config(self._directory, self._state, server)
-        return servers.kafka_command(self._java, self._jars, config)
+        return servers.kafka_command(self._java, self._jars, config, self._jvm)
 
     def _format(self, nodes: Sequence[Server]) -> None:
         new = [node for node in nodes if not servers.is_formatted(self._directory, node)]
@@ -165,7 +167,9 @@ class Launcher:
             config = servers.write_kafka_config(self._directory, self._state, node)
             log = self._log(node)
             self._log_starts[node.name] = log.stat().st_size if log.exists() else 0
-            command = servers.storage_tool_command(self._java, self._jars, config, self._state.cluster_id)
+            command = servers.storage_tool_command(
+                self._java, self._jars, config, self._state.cluster_id, self._jvm
+            )
             tool = processes.find(processes.spawn(command, directory=self._directory, log=log, env={}))
             if tool is not None:
                 self._formatting.append(tool)

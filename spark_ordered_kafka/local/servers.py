@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,7 +53,7 @@ _ZOOKEEPER_JARS = (
     "log4j-*.jar",
 )
 
-_BROKER_JVM = ("-Xmx512m", "-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true")
+_BROKER_JVM = ("-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
 
 
 def server_directory(directory: Path, server: Server) -> Path:
@@ -188,15 +190,27 @@ def zookeeper_properties(data: Path, state: ClusterState, server: Server) -> dic
     return properties
 
 
-def storage_tool_command(java: str, jars: Sequence[Path], config: Path, cluster_id: str) -> list[str]:
-    """Command that formats a Kafka node's directories; directories that are formatted already stay as they are."""
-    tool = [java, *SMALL_JVM, "-cp", classpath(list(jars)), "kafka.tools.StorageTool"]
+def storage_tool_command(
+    java: str, jars: Sequence[Path], config: Path, cluster_id: str, jvm: Sequence[str] = ()
+) -> list[str]:
+    """Command that formats a Kafka node's directories; directories that are formatted already stay as they are.
+
+    ``jvm``: further options of Java.
+    """
+    tool = [java, *SMALL_JVM, *jvm, "-cp", classpath(list(jars)), "kafka.tools.StorageTool"]
     return [*tool, "format", "--cluster-id", cluster_id, "--config", str(config), "--ignore-formatted"]
 
 
-def kafka_command(java: str, jars: Sequence[Path], config: Path) -> list[str]:
-    """Command that runs a Kafka node."""
-    return [java, *_BROKER_JVM, _logging(config), "-cp", classpath(list(jars)), "kafka.Kafka", str(config)]
+def kafka_command(java: str, jars: Sequence[Path], config: Path, jvm: Sequence[str] = ()) -> list[str]:
+    """Command that runs a Kafka node.
+
+    ``jvm``: further options of Java. ``$KAFKA_JVM_PERFORMANCE_OPTS`` stands, as with Kafka's own scripts, in the place of those
+    that suit a broker with little to do.
+    """
+    performance = os.environ.get("KAFKA_JVM_PERFORMANCE_OPTS")
+    chosen = SMALL_JVM if performance is None else shlex.split(performance)
+    options = [*_BROKER_JVM, *chosen, *jvm, _logging(config)]
+    return [java, *options, "-cp", classpath(list(jars)), "kafka.Kafka", str(config)]
 
 
 def zookeeper_command(java: str, config: Path, *, login: bool) -> list[str]:

@@ -18,8 +18,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.local import servers
+from spark_ordered_kafka.local.class_archive import sharing
 from spark_ordered_kafka.local.jars import kafka_jars
-from spark_ordered_kafka.local.java import SMALL_JVM, find_java
+from spark_ordered_kafka.local.java import find_java
 from spark_ordered_kafka.local.plan import Parameters, new_state, resize_controllers
 from spark_ordered_kafka.local.ports import HOST
 from spark_ordered_kafka.local.state import ClusterState, Server
@@ -60,6 +61,7 @@ class Cluster:
         self._hosts = {port: server.name for server in state.servers for port in server.ports}
         java = find_java()
         jars = kafka_jars(state.kafka_version, java=java, progress=lambda _: None)
+        jvm = sharing(java, jars, state.kafka_version, progress=lambda _: None)
         self.nodes: dict[str, Node] = {}
         for server in state.servers:
             command = self._controller(server)
@@ -68,9 +70,9 @@ class Cluster:
                 command = servers.zookeeper_command(java, self._placed(config, server), login=False)
             elif server.kind != "controller":
                 config = self._placed(servers.write_kafka_config(directory, state, server), server)
-                command = [java, *SMALL_JVM, *servers.kafka_command(java, jars, config)[1:]]
+                command = servers.kafka_command(java, jars, config, jvm)
                 self._mount(server)
-                storage = servers.storage_tool_command(java, jars, config, state.cluster_id)
+                storage = servers.storage_tool_command(java, jars, config, state.cluster_id, jvm)
                 subprocess.run(storage, check=True, capture_output=True)
             log = servers.server_log(directory, server)
             self.nodes[server.name] = Node(server.name, network, journal, log, _always(command))
