@@ -16,7 +16,8 @@ class Scale:
 
     ``cluster_brokers``, ``cluster_partitions``: of the made-up cluster that replicas are placed and moved in.
     ``moved_partitions``, ``moved_mb``: what is moved between real brokers; ``status_replicas``: replicas of a request whose
-    status is asked, an even number. ``polling_clients``: clients that ask one controller for layouts; ``crowd``: producers at a
+    status is asked, an even number; ``moved_at_once``: partitions with hardly a record that one request moves.
+    ``large_partitions``: the most of a real topic. ``polling_clients``: clients that ask one controller for layouts; ``crowd``: producers at a
     change.
     """
 
@@ -34,6 +35,8 @@ class Scale:
     moved_partitions: int
     moved_mb: int
     status_replicas: int
+    moved_at_once: int
+    large_partitions: int
     polling_clients: int
     crowd: int
 
@@ -53,6 +56,8 @@ FULL = Scale(
     moved_partitions=100,
     moved_mb=1_000,
     status_replicas=10_000,
+    moved_at_once=1_000,
+    large_partitions=5_000,
     polling_clients=200,
     crowd=500,
 )
@@ -81,6 +86,8 @@ TINY = Scale(
     moved_partitions=3,
     moved_mb=3,
     status_replicas=200,
+    moved_at_once=5,
+    large_partitions=20,
     polling_clients=5,
     crowd=3,
 )

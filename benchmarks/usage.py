@@ -16,6 +16,11 @@ _BUSY = 0.05
 _WORKER = ["pyspark.daemon", "pyspark.worker"]
 
 
+def resident_mb(pid: int | None = None) -> float:
+    """Resident memory of a process, by default of this one, in MB (10^6 bytes)."""
+    return float(psutil.Process(pid).memory_info().rss) / 1e6
+
+
 class Usage:
     """Watches this process with all it has started, apart from servers, and a Kafka broker.
 

@@ -12,6 +12,7 @@ from benchmarks.parts import (
     floor,
     gate,
     growth,
+    large,
     limits,
     load,
     micro,
@@ -73,4 +74,5 @@ PARTS = (
     Part("planning", planning.planning, quick=False),
     Part("reassign", reassign.reassign, quick=False),
     Part("load", load.load, quick=False),
+    Part("large-topic", large.large_topic, quick=False),
 )

@@ -13,6 +13,7 @@ import psutil
 from benchmarks.bench import Bench
 from benchmarks.figures import OURS, Measurement, Sample
 from benchmarks.parts.pauses import at_changes
+from benchmarks.usage import resident_mb
 from spark_ordered_kafka.client.layouts import Layouts
 
 _SECONDS = 20.0
@@ -20,7 +21,6 @@ _SECONDS = 20.0
 _EVERY = 1.0
 _GOAL_MS = 1_000.0
 _PARTITIONS = 4
-_MB = 1024 * 1024
 
 
 def load(bench: Bench) -> Iterator[Measurement]:
@@ -55,9 +55,8 @@ def _polling(bench: Bench) -> Iterator[Measurement]:
     with ThreadPoolExecutor(clients) as pool:
         answers = [one for some in pool.map(poll, range(clients)) for one in some]
     cores = (sum(controller.cpu_times()[:2]) - spent) / (time.monotonic() - begun)
-    memory = controller.memory_info().rss / _MB
     p99 = quantiles(answers, n=100)[98]
-    note = f"{len(answers)} answers; the controller took {cores:.2f} cores and has {memory:.0f} MB."
+    note = f"{len(answers)} answers; the controller took {cores:.2f} cores and has {resident_mb(controller.pid):.0f} MB."
     title = f"layout, {clients} clients that ask every second, p99"
     yield Measurement("load", title, "ms", "less", {OURS: [Sample(p99)]}, note=note)
 
@@ -65,9 +64,8 @@ def _polling(bench: Bench) -> Iterator[Measurement]:
 def _crowd(bench: Bench) -> Iterator[Measurement]:
     """As the part pauses, with more producers than its largest step."""
     producers = bench.scale.crowd
-    found = at_changes(bench, bench.topic(_PARTITIONS), producers, 2)
-    memory = psutil.Process().memory_info().rss / _MB
+    found = at_changes(bench, bench.topic(_PARTITIONS), producers, (2 * _PARTITIONS, _PARTITIONS))
     title = f"pause of a writer at a change, {producers} writers in one process"
     samples = [Sample(1000 * seconds) for seconds in found]
-    note = f"The process of the producers has {memory:.0f} MB."
+    note = f"The process of the producers has {resident_mb():.0f} MB."
     yield Measurement("load", title, "ms", "less", {OURS: samples}, _GOAL_MS, "value", note)

@@ -121,17 +121,16 @@ class _Load:
 
 def pauses(bench: Bench) -> Iterator[Measurement]:
     """How long a partition change pauses writers, by how many there are."""
-    # By turns up and down.
-    changes = bench.scale.rounds + bench.scale.rounds % 2
+    up_and_down = (2 * _PARTITIONS, _PARTITIONS) * ((bench.scale.rounds + 1) // 2)
     for writers in _WRITERS:
-        found = at_changes(bench, bench.topic(_PARTITIONS), writers, changes)
+        found = at_changes(bench, bench.topic(_PARTITIONS), writers, up_and_down)
         title = f"pause of a writer at a change, {writers} writers"
         samples = [Sample(1000 * seconds) for seconds in found]
         yield Measurement("pauses", title, "ms", "less", {OURS: samples}, _GOAL_MS, "value")
 
 
-def at_changes(bench: Bench, topic: str, writers: int, changes: int) -> list[float]:
-    """Pauses in seconds, of each measured writer at each change, while a topic doubles its partitions, halves them, and so on.
+def at_changes(bench: Bench, topic: str, writers: int, counts: Sequence[int]) -> list[float]:
+    """Pauses in seconds, of each measured writer at each change, while a topic gets one partition count after another.
 
     Ten writers commit every 100 ms and are measured, the others every second. The pause of a writer at a change is
     the longest time between two of its commits around it, less what is usual for it.
@@ -151,10 +150,10 @@ def at_changes(bench: Bench, topic: str, writers: int, changes: int) -> list[flo
         with load.running():
             bench.say(f"pauses: opening {writers} writers")
             found = []
-            for number in range(changes):
+            for count in counts:
                 # All are back at work.
                 load.settle(everyone, 1)
-                paused = _at_change(bench, topic, _PARTITIONS * (1 + (number + 1) % 2), load, measured)
+                paused = _at_change(bench, topic, count, load, measured)
                 bench.say(f"pauses: median {median(paused):.2f} s, at most {max(paused):.2f} s")
                 found += paused
     return found

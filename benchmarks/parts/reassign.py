@@ -40,20 +40,27 @@ def reassign(bench: Bench) -> Iterator[Measurement]:
     admin = KafkaAdmin(connection.kafka, timeout=TIMEOUT)
     try:
         with ControllerClient.of(connection) as controller:
-            yield _moves(bench, connection, admin, controller)
+            for partitions, size in (
+                (bench.scale.moved_partitions, bench.scale.moved_mb),
+                (bench.scale.moved_at_once, 1),
+            ):
+                yield _moves(bench, connection, admin, controller, partitions, size)
             yield from _status(bench, admin, controller)
     finally:
         admin.close()
 
 
 def _moves(
-    bench: Bench, connection: Connection, admin: KafkaAdmin, controller: ControllerClient
+    bench: Bench,
+    connection: Connection,
+    admin: KafkaAdmin,
+    controller: ControllerClient,
+    partitions: int,
+    size: int,
 ) -> Measurement:
-    topic, partitions, size = (
-        f"bench-{uuid.uuid4().hex[:10]}",
-        bench.scale.moved_partitions,
-        bench.scale.moved_mb,
-    )
+    """``size`` in MB, or a record of 100 kB in each partition if that is more."""
+    topic = f"bench-{uuid.uuid4().hex[:10]}"
+    size = max(size, partitions * _RECORD // 1_000_000)
     first, second = (broker.id for broker in admin.brokers()[:2])
     home, away = ({p: [broker] for p in range(partitions)} for broker in (first, second))
     admin.create_topic(topic, home, {"compression.type": "uncompressed"})

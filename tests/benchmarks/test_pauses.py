@@ -15,7 +15,7 @@ def test_each_writer_has_a_pause_at_each_change(cluster: LocalCluster, tmp_path:
     with Bench(tmp_path, TINY, told.append) as bench:
         bench.cluster = cluster
         topic = bench.topic(4)
-        pauses = at_changes(bench, topic, writers=3, changes=2)
+        pauses = at_changes(bench, topic, writers=3, counts=(8, 4))
         view = bench.controller.topic(topic)
     assert (view.layout_epoch, view.undeleted_partition_count) == (2, 4)
     assert len(pauses) == 6
