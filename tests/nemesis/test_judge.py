@@ -52,6 +52,7 @@ def history() -> list[Event]:
         event(15, "run", "hosted", broker=1, limit=20, hosted=24, planned=24),
         event(16, "run", "hosted", broker=1, limit=40, hosted=30, planned=24),
         event(17, "operator-1.1", "operate", what="reassign", about=["events"], errors=["REQUEST_TIMED_OUT"]),
+        event(18, "run", "stuck", node="broker-1", number=3),
         event(18, "copier-2.1", "failed", error="UnavailableError: no controller"),
         event(19, "run", "ended", node="controller-1", number=1, code=1, tail="error: ZooKeeper is away"),
         *(usage(20.0 + second) for second in range(30)),
