@@ -136,7 +136,7 @@ bench: venv
 
 # Faults of all kinds on a whole cluster, beside clients and operators; as root, or where users may make namespaces.
 chaos: venv
-	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(RATE),--rate $(RATE))
 
 histories: venv
 	CHAOS_SEEDS=30 $(BIN)/python -m pytest tests/chaos

@@ -32,7 +32,7 @@ SESSION = 4000
 """Milliseconds of a controller's session."""
 START = 300.0
 """Seconds for all to start."""
-_DISK = "300m"
+_DISK = "1g"
 """Size of each broker's second log directory, a file system of its own."""
 
 

@@ -35,7 +35,7 @@ class Operator:
         self._topics = [*settings["topics"], CHURN]
         self._log_dirs = {int(broker): paths for broker, paths in settings["log_dirs"].items()}
         self.actions: dict[str, tuple[int, Callable[[], tuple[object, list[str]]]]] = {
-            "change partitions": (10, self._change),
+            "change partitions": (14, self._change),
             "cancel the change": (1, self._cancel_change),
             "reassign": (6, self._reassign),
             "cancel the reassignment": (2, self._cancel),
@@ -149,7 +149,7 @@ def main(history: str, name: str, urls: str, seed: str, settings: str) -> int:
     journal, rng = Journal(Path(history), name), random.Random(seed)
     with ControllerClient(urls, retry_for=10.0) as client:
         operator = Operator(client, rng, json.loads(settings))
-        while not stop.wait(rng.uniform(0.5, 4.0)):
+        while not stop.wait(rng.uniform(0.3, 3.0)):
             what = operator.draw()
             try:
                 about, errors = operator.actions[what][1]()

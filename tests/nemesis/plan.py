@@ -92,10 +92,10 @@ def rounds(seed: int, hosts: Hosts) -> Iterator[Round]:
         if not kinds:
             kinds = _deck(rng)
         faults = [_fault(rng, kinds.pop(), hosts)]
-        if rng.random() < 0.25:
+        if rng.random() < 0.5:
             faults.append(_mild(rng, hosts))
         quiet = number % 5 == 0
-        yield Round(tuple(faults), QUIET if quiet else round(rng.uniform(2.0, 8.0), 1), quiet)
+        yield Round(tuple(faults), QUIET if quiet else round(rng.uniform(1.0, 4.0), 1), quiet)
 
 
 def _deck(rng: random.Random) -> list[Kind]:

@@ -25,7 +25,7 @@ def main(history: str, name: str, source: str, target: str, checkpoint: str, ser
     options = json.loads(servers)
     rows = (
         spark.readStream.format("ordered-kafka")
-        .options(**options, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="20000")
+        .options(**options, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="100000")
         .load()
         .select("key", "value")
     )

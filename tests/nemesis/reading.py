@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from array import array
+from dataclasses import dataclass, field
 
+import numpy as np
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -17,24 +19,26 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topics import layout_history
-from tests.nemesis.judge import Numbered
+from tests.nemesis.judge import Records
 
 _PATIENCE = 60.0
 
 
-class Place(NamedTuple):
-    """Where a record is."""
+@dataclass(frozen=True)
+class _Log:
+    """The records of a partition, in the order of offsets. A key is its place among the reader's."""
 
-    partition: int
-    offset: int
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    keys: array[int] = field(default_factory=lambda: array("q"))
+    numbers: array[int] = field(default_factory=lambda: array("q"))
 
 
 class TopicReader:
-    """All committed records of a topic, read piece by piece as they come."""
+    """All committed records of a topic, read piece by piece as they come. Twenty-four bytes each."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.topic = topic
-        self.found: dict[Place, Numbered] = {}
+        self._keys: dict[str, int] = {}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -46,8 +50,12 @@ class TopicReader:
             }
         )
         partitions = self._consumer.list_topics(topic, _PATIENCE).topics[topic].partitions
-        self._partitions = set(partitions)
+        self._logs = {one: _Log() for one in partitions}
         self._consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
+
+    def __len__(self) -> int:
+        """How many records have been read."""
+        return sum(len(log.offsets) for log in self._logs.values())
 
     def close(self) -> None:
         """Close the consumer."""
@@ -62,21 +70,30 @@ class TopicReader:
                 error, partition = message.error(), message.partition() or 0
                 if error is None:
                     ended.discard(partition)
+                    log = self._logs[partition]
                     key, _, number = (message.value() or b"").decode().partition(":")
-                    self.found[Place(partition, message.offset() or 0)] = (key, int(number))
+                    log.offsets.append(message.offset() or 0)
+                    log.keys.append(self._keys.setdefault(key, len(self._keys)))
+                    log.numbers.append(int(number))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(partition)
                 elif not error.retriable():
                     raise KafkaException(error)
-            if ended == self._partitions and len(self.found) >= records:
+            if len(ended) == len(self._logs) and len(self) >= records:
                 return True
         return False
 
-    def in_order(self, controller: ControllerClient) -> list[Numbered]:
+    def in_order(self, controller: ControllerClient) -> Records:
         """What was read, records of a key in the order of layouts and offsets."""
         history = layout_history(controller.layout(self.topic))
-        places = sorted(self.found, key=lambda place: (history.epoch_of(*place), place.offset))
-        return [self.found[place] for place in places]
+        logs = self._logs.items()
+        epochs = np.array([history.epoch_of(one, offset) for one, log in logs for offset in log.offsets])
+        # Partitions stand one after another and each in the order of offsets, which a stable sort keeps.
+        order = np.argsort(epochs, kind="stable")
+        names = np.array(list(self._keys), dtype=np.str_)
+        keys = np.concatenate([np.array(log.keys, dtype=np.int64) for _, log in logs])
+        numbers = np.concatenate([np.array(log.numbers, dtype=np.int64) for _, log in logs])
+        return Records(names[keys[order]], numbers[order])
 
 
 def open_transactions(bootstrap_servers: str, topic: str) -> dict[int, int]:

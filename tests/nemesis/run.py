@@ -28,6 +28,7 @@ from tests.nemesis.operator import CHURN
 from tests.nemesis.plan import Hosts, rounds
 from tests.nemesis.reading import TopicReader, open_transactions
 from tests.nemesis.watch import Watch, await_quietly, throttles
+from tests.nemesis.writer import PACE
 
 SOURCE, COPIED, QUERIED = "events", "copied", "queried"
 _WRITERS, _COPIERS, _KEYS = 2, 3, 12
@@ -41,10 +42,11 @@ _FIRST = 180.0
 class Run:
     """One run, from the start of its servers to the verdict."""
 
-    def __init__(self, directory: Path, seed: int, query: bool) -> None:
+    def __init__(self, directory: Path, seed: int, query: bool, rate: int) -> None:
         self.history = directory / "history.jsonl"
         self._directory = directory
         self._seed = seed
+        self._at_once = max(1, round(rate * PACE / (_WRITERS * _KEYS)))
         self._journal = Journal(self.history, "run")
         state = plan_servers()
         self._topics = [SOURCE, COPIED, *([QUERIED] if query else [])]
@@ -74,11 +76,11 @@ class Run:
             "bootstrap.servers": self._cluster.bootstrap_servers,
             "controller.url": self._cluster.controller_url,
         }
-        writes = {"transaction.timeout.ms": "10000"}
+        writes = {"transaction.timeout.ms": "10000", "compression.type": "lz4"}
         role, arguments = name.rpartition("-")[0], [str(self.history), f"{name}.{number}"]
         match role:
             case "writer":
-                arguments += [SOURCE, str(_KEYS), json.dumps(servers | writes)]
+                arguments += [SOURCE, str(_KEYS), str(self._at_once), json.dumps(servers | writes)]
             case "copier":
                 reads = {
                     "group.id": _GROUP,
@@ -194,10 +196,8 @@ class Run:
             try:
                 assert source.read(0, SETTLING), f"{SOURCE} cannot be read to its end"
                 for name, reader in copies.items():
-                    if not reader.read(len(source.found), max(1.0, deadline - time.monotonic())):
-                        self._overdue(
-                            f"{name} has all records", f"{len(reader.found)} of {len(source.found)}"
-                        )
+                    if not reader.read(len(source), max(1.0, deadline - time.monotonic())):
+                        self._overdue(f"{name} has all records", f"{len(reader)} of {len(source)}")
                 for name in self._of("copier", "query"):
                     self.clients[name].stop()
                 for reader in copies.values():
@@ -207,7 +207,7 @@ class Run:
                 for name, reader in copies.items():
                     found += judge.check_copy(name, written, reader.in_order(client))
                 self._journal.note(
-                    "read", records=len(written), **{name: len(one.found) for name, one in copies.items()}
+                    "read", records=len(source), **{name: len(one) for name, one in copies.items()}
                 )
                 self._journal.note("judged", violations=found)
             finally:
@@ -281,6 +281,7 @@ def _listed(counts: Counter[str]) -> str:
 def main(
     minutes: Annotated[float, typer.Option(min=0.0, help="How long faults go on.")] = 10.0,
     seed: Annotated[int | None, typer.Option(help="Of what is done; random if left out.")] = None,
+    rate: Annotated[int, typer.Option(min=1, help="Records per second that the writers aim at.")] = 240,
     query: Annotated[bool, typer.Option(help="Whether a Spark query copies the topic, too.")] = True,
     directory: Annotated[
         Path | None, typer.Option(help="Where all is kept: history.jsonl, logs, data.")
@@ -294,13 +295,14 @@ def main(
         if reason is not None:
             typer.echo(f"error: network namespaces and TUN devices are needed: {reason}", err=True)
             raise typer.Exit(2)
-        arguments = ["--minutes", str(minutes), "--seed", str(seed), "--directory", str(chosen)]
+        arguments = ["--minutes", str(minutes), "--seed", str(seed), "--rate", str(rate)]
+        arguments += ["--directory", str(chosen)]
         raise typer.Exit(
             enter_namespaces(["tests.nemesis.run", *arguments, "--query" if query else "--no-query"])
         )
     chosen.mkdir(parents=True, exist_ok=True)
     typer.echo(f"seed {seed}, {chosen}/history.jsonl")
-    with Run(chosen, seed, query) as run:
+    with Run(chosen, seed, query, rate) as run:
         violations = run.go(60 * minutes)
         typer.echo(summary(run.events(), violations))
     if violations:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.nemesis import judge
 from tests.nemesis.journal import Event, parse
 
-Records = list[judge.Numbered]
+Records = list[tuple[str, int]]
 
 
 def event(at: float, process: str, action: str, **more: Any) -> Event:
     return {"at": at, "time": 0.0, "process": process, "action": action, **more}
+
+
+def arrays(records: Records) -> judge.Records:
+    keys, numbers = [key for key, _ in records], [number for _, number in records]
+    return judge.Records(np.array(keys, dtype=np.str_), np.array(numbers, dtype=np.int64))
 
 
 def usage(at: float, **more: float) -> Event:
@@ -46,6 +52,7 @@ def history() -> list[Event]:
         event(15, "run", "hosted", broker=1, limit=20, hosted=24, planned=24),
         event(16, "run", "hosted", broker=1, limit=40, hosted=30, planned=24),
         event(17, "operator-1.1", "operate", what="reassign", about=["events"], errors=["REQUEST_TIMED_OUT"]),
+        event(18, "run", "stuck", node="broker-1", number=3),
         event(18, "copier-2.1", "failed", error="UnavailableError: no controller"),
         event(19, "run", "ended", node="controller-1", number=1, code=1, tail="error: ZooKeeper is away"),
         *(usage(20.0 + second) for second in range(30)),
@@ -54,8 +61,8 @@ def history() -> list[Event]:
 
 def test_a_history_without_a_violation_has_none() -> None:
     assert judge.check_history(history()) == []
-    assert judge.check_log(RECORDS, history()) == []
-    assert judge.check_copy("copied", RECORDS, RECORDS[1::2] + RECORDS[::2]) == []
+    assert judge.check_log(arrays(RECORDS), history()) == []
+    assert judge.check_copy("copied", arrays(RECORDS), arrays(RECORDS[1::2] + RECORDS[::2])) == []
 
 
 def _swapped() -> Records:
@@ -73,7 +80,7 @@ def _swapped() -> Records:
     ],
 )
 def test_what_is_wrong_with_the_log_is_found(records: Records, found: str) -> None:
-    violations = judge.check_log(records, history())
+    violations = judge.check_log(arrays(records), history())
     assert any(found in one for one in violations), violations
 
 
@@ -90,7 +97,7 @@ def test_what_is_wrong_with_the_log_is_found(records: Records, found: str) -> No
     ],
 )
 def test_what_is_wrong_with_a_copy_is_found(copied: Records, found: str) -> None:
-    violations = judge.check_copy("copied", RECORDS, copied)
+    violations = judge.check_copy("copied", arrays(RECORDS), arrays(copied))
     assert any(found in one for one in violations), violations
 
 

@@ -1,7 +1,7 @@
-"""Writes numbered records until SIGTERM: ``python -m tests.nemesis.writer HISTORY NAME TOPIC KEYS CONF_AS_JSON``.
+"""Writes numbered records until SIGTERM: ``python -m tests.nemesis.writer HISTORY NAME TOPIC KEYS AT_ONCE CONF_AS_JSON``.
 
 A record's key is ``NAME-i``, its value ``NAME-i:number``. NAME is another after each start, so that the numbers of a key
-always begin with 0. What was acknowledged is in the history.
+always begin with 0. AT_ONCE records of each key are written ten times a second. What was acknowledged is in the history.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from itertools import product
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -19,13 +20,13 @@ from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.errors import OrderedKafkaError
 from tests.nemesis.journal import Journal
 
-_PACE = 0.1
-"""Seconds between two records of a key."""
+PACE = 0.1
+"""Seconds between two rounds through all keys."""
 _NOTED = 0.5
 """Seconds between two notes of what was acknowledged."""
 
 
-def main(history: str, name: str, topic: str, keys: str, conf: str) -> int:
+def main(history: str, name: str, topic: str, keys: str, at_once: str, conf: str) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     journal = Journal(Path(history), name)
@@ -44,18 +45,19 @@ def main(history: str, name: str, topic: str, keys: str, conf: str) -> int:
             journal.note("acknowledged", last=acknowledged)
             acknowledged.clear()
 
-    number, noted = 0, time.monotonic()
+    names = [f"{name}-{each}" for each in range(int(keys))]
+    begun, noted = 0, time.monotonic()
     try:
         with OrderedProducer(json.loads(conf)) as producer:
-            while not stop.wait(_PACE) and not failures:
-                for key in (f"{name}-{each}" for each in range(int(keys))):
+            while not stop.wait(PACE) and not failures:
+                for number, key in product(range(begun, begun + int(at_once)), names):
                     try:
                         producer.produce(topic, f"{key}:{number}", key, on_delivery=on_delivery)
                     except BufferError:
-                        # Too much waits; the record is the next one again.
+                        # Too much waits; the next start has keys of its own.
                         failures.append("the queue is full")
                         break
-                number += 1
+                begun += int(at_once)
                 producer.poll(0)
                 if time.monotonic() - noted >= _NOTED:
                     note()
