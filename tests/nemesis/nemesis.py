@@ -164,14 +164,17 @@ class Nemesis:
         return lambda: start(0)
 
     def _fail_directory(self, broker: str) -> Undo:
-        """What is to be made in the first log directory fails; the broker takes it for failed, until it is started again."""
+        """What is to be made in the first log directory fails; the broker takes it for failed, until it is started again.
+
+        It is killed for that: with a failed directory Kafka's brokers often do not end by SIGTERM within a minute.
+        """
         path = self._cluster.log_dir(broker, 1)
         aside = path.with_name("aside")
         path.rename(aside)
         path.touch()
 
         def undo() -> None:
-            self._nodes[broker].stop()
+            self._nodes[broker].kill()
             path.unlink()
             aside.rename(path)
             self._nodes[broker].start()
@@ -184,7 +187,7 @@ class Nemesis:
         _fill(filler)
 
         def undo() -> None:
-            self._nodes[broker].stop()
+            self._nodes[broker].kill()
             filler.unlink()
             self._nodes[broker].start()
 
