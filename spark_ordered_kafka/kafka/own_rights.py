@@ -54,8 +54,8 @@ class OwnRights(BrokerCalls):
     def on_groups(self, groups: Collection[str]) -> dict[str, frozenset[str]]:
         """By consumer group names of operations, none for one that may not be described; groups need not exist.
 
-        Empty where no group has ever committed anything: to ask would make Kafka's topic of offsets. Raises UnavailableError, a
-        coordinator does not answer in time.
+        Those whose coordinator does not answer are left out, and all of them where no group has ever committed anything: to ask
+        would make Kafka's topic of offsets. Raises UnavailableError, no broker answered in time.
         """
         if not groups:
             return {}
@@ -110,11 +110,9 @@ class OwnRights(BrokerCalls):
         for row in (await self._requests.send(request, None, deadline)).coordinators:
             if row.error_code == kafka_errors.GroupAuthorizationFailedError.errno:
                 rights[row.key] = frozenset()
-            elif row.error_code != 0:
-                raise broker_error(row.error_code, row.error_message)
-            else:
+            elif row.error_code == 0:
                 by_coordinator[row.node_id].append(row.key)
-        answers = await self._requests.gather(
+        answers = await self._requests.settle(
             self._requests.send(
                 DescribeGroupsRequest(groups=some, include_authorized_operations=True, **_DESCRIBE_GROUPS),
                 coordinator,
@@ -122,9 +120,8 @@ class OwnRights(BrokerCalls):
             )
             for coordinator, some in by_coordinator.items()
         )
-        for row in (row for answer in answers for row in answer.groups):
-            if row.error_code != 0:
-                raise broker_error(row.error_code, f"group {row.group_id!r}")
+        described = [one for one in answers if not isinstance(one, kafka_errors.KafkaError)]
+        for row in (row for answer in described for row in answer.groups if row.error_code == 0):
             rights[row.group_id] = _names(row.authorized_operations)
         return rights
 
