@@ -13,6 +13,7 @@ from spark_ordered_kafka.local.java import SMALL_JVM, classpath, find_java
 _CLASSES = {
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 
 
@@ -27,7 +28,7 @@ def kafka_tool(
     """Run a tool of Apache Kafka to its end; its exit code, standard output and standard error.
 
     Args:
-        tool: name of its script without ``.sh``: ``kafka-reassign-partitions`` or ``kafka-log-dirs``.
+        tool: name of its script without ``.sh``, one of those above.
         args: its arguments, as ``--bootstrap-server``, ``127.0.0.1:9092``.
         version: one of :data:`~spark_ordered_kafka.local.jars.KAFKA_VERSIONS`; that of the brokers may be another.
         command_config: file with the properties of the connection to a secured cluster:

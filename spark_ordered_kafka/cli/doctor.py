@@ -39,7 +39,7 @@ def doctor(
     command_config: KafkaConfigOption = None,
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
-    """Check versions, controllers, clocks, ZooKeeper, rights, brokers, partitions, writers and groups.
+    """Check versions, controllers, clocks, ZooKeeper, rights, brokers, partitions, writers, transactions and groups.
 
     Run it on a machine of a client: it connects as one. Changes nothing. The exit code is 0 if all is well, 1 with warnings,
     2 with errors. The clocks of brokers are not checked: Kafka does not tell them.
@@ -112,7 +112,7 @@ def _findings(client: ControllerClient, connection: Connection) -> Iterator[Find
             is_production = brokers is not None and len(brokers.brokers) > 1
             yield from of_zookeeper(report, is_production=is_production)
             yield of_rights(report)
-    yield from _topics(client)
+    yield from _topics(client, connection)
     if any(one.status == "ok" for one in reachable):
         yield from _groups(client, connection)
 
@@ -148,7 +148,9 @@ def _controllers(
             reports[row.url] = report
             taken = time.monotonic() - at
             # It reads its clock at the end.
-            findings.append(of_clock(row.url, report.time - (begun + taken), taken))
+            now = begun + taken
+            counted = None if report.counted_time is None else report.counted_time - now
+            findings.append(of_clock(row.url, report.time - now, counted, taken))
     if listed is not None:
         findings += of_controllers(reports, listed.leader, __version__)
     return reports, findings
@@ -199,8 +201,8 @@ def _reachable(connection: Connection, client: ControllerClient) -> Iterator[Fin
             )
 
 
-def _topics(client: ControllerClient) -> Iterator[Finding]:
-    from spark_ordered_kafka.cli.findings import of_partitions, of_topic
+def _topics(client: ControllerClient, connection: Connection) -> Iterator[Finding]:
+    from spark_ordered_kafka.cli.findings import of_hanging, of_partitions, of_topic
 
     advice = "see the errors of controllers and brokers"
     everything, failure = _asked("partitions", lambda: client.kafka_topics(configs=True), advice)
@@ -220,10 +222,15 @@ def _topics(client: ControllerClient) -> Iterator[Finding]:
         foreign, failure = _asked("writers", partial(client.foreign_producers, topic), advice)
         findings += failure
         findings += [] if view is None else of_topic(view, foreign)
+        hanging, failure = _asked("transactions", partial(client.hanging_transactions, topic), advice)
+        findings += failure
+        findings += [] if hanging is None else of_hanging(hanging, connection.bootstrap_servers)
     yield from findings
     if not findings:
         yield Finding(
-            "topics", "ok", f"{len(managed)} under management: no foreign writers, no strays, nothing held up"
+            "topics",
+            "ok",
+            f"{len(managed)} under management: no foreign writers, no strays, nothing hangs or is held up",
         )
 
 

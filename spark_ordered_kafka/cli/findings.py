@@ -15,6 +15,8 @@ if TYPE_CHECKING:
         Diagnostics,
         ForeignProducers,
         GroupPositions,
+        HangingTransactionList,
+        HangingTransactionView,
         KafkaTopicView,
         TopicView,
     )
@@ -90,15 +92,34 @@ def _of_settings(reports: Mapping[str, Diagnostics]) -> list[Finding]:
     return found
 
 
-def of_clock(url: str, skew: float, error: float) -> Finding:
-    """``skew``: seconds that the controller's clock is ahead of this machine's, known to within ``error``."""
-    shown = f"the clock of {url} is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
-    if abs(skew) <= max(_SKEW, error):
-        return Finding("clocks", "ok", f"{url} and this machine agree within {max(_SKEW, error):.1f} s")
-    advice = (
-        "synchronize both clocks: chronyc tracking, or timedatectl timesync-status, on both shows by what"
-    )
-    return Finding("clocks", "error" if abs(skew) > _GREAT_SKEW + error else "warning", shown, advice)
+def of_clock(url: str, skew: float, counted_skew: float | None, error: float) -> Finding:
+    """Both in seconds ahead of this machine's clock, known to within ``error``.
+
+    ``skew``: of the clock of the controller's machine. ``counted_skew``: of the time that the controller has counted since its start,
+    None if not known.
+    """
+    allowed = max(_SKEW, error)
+    if abs(skew) > allowed:
+        return Finding(
+            "clocks", _of_skew(skew, error), f"the clock of {url} is {_shown_skew(skew)} this machine's",
+            "synchronize both clocks: chronyc tracking, or timedatectl timesync-status, on both shows by what",
+        )  # fmt: skip
+    if counted_skew is not None and abs(counted_skew) > allowed:
+        return Finding(
+            "clocks", _of_skew(counted_skew, error),
+            f"the clock of {url} is right by now, but the controller goes by a time that is {_shown_skew(counted_skew)} "
+            "it: it counts on from the clock at its start",
+            "start that controller again: systemctl restart ordered-kafka-controller",
+        )  # fmt: skip
+    return Finding("clocks", "ok", f"{url} and this machine agree within {allowed:.1f} s")
+
+
+def _of_skew(skew: float, error: float) -> Status:
+    return "error" if abs(skew) > _GREAT_SKEW + error else "warning"
+
+
+def _shown_skew(skew: float) -> str:
+    return f"{abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'}"
 
 
 def of_zookeeper(report: Diagnostics, *, is_production: bool) -> list[Finding]:
@@ -154,12 +175,15 @@ def of_rights(report: Diagnostics) -> Finding:
     """Of the controllers' rights in Kafka."""
     if not report.missing_rights:
         return Finding(
-            "rights", "ok", f"{report.url} has what it needs on the cluster and on topics under management"
+            "rights",
+            "ok",
+            f"{report.url} has what it needs on the cluster, topics under management, their writers and groups",
         )
     return Finding(
         "rights", "error", f"{report.url} lacks in Kafka: {_some(report.missing_rights)}",
         "kafka-acls --bootstrap-server HOST:PORT --add --allow-principal User:NAME --operation OPERATION "
-        "--cluster (or --topic TOPIC)",
+        "--cluster (or --topic TOPIC, --group NAME, --transactional-id NAME; for names that end with *: "
+        "--resource-pattern-type prefixed, without the *)",
     )  # fmt: skip
 
 
@@ -237,6 +261,30 @@ def of_topic(view: TopicView, foreign: ForeignProducers | None) -> list[Finding]
             )
         )  # fmt: skip
     return found + _of_marked(view)
+
+
+def of_hanging(found: HangingTransactionList, servers: str) -> list[Finding]:
+    """Of the transactions in a topic's logs that no coordinator will end. ``servers``: the brokers' addresses."""
+    return [_of_hanging(found.topic, one, servers) for one in found.transactions]
+
+
+def _of_hanging(topic: str, one: HangingTransactionView, servers: str) -> Finding:
+    name = "" if one.transactional_id is None else f" of {one.transactional_id}"
+    what = f"{topic}-{one.partition}: the transaction{name} (producer id {one.producer_id}) from offset {one.start_offset}"
+    place = f"--topic {topic} --partition {one.partition}"
+    if one.is_certain:
+        return Finding(
+            "transactions", "error",
+            f"{what} hangs: no coordinator will end it, and readers of committed records stop there",
+            f"kafka-transactions --bootstrap-server {servers} abort {place} --start-offset {one.start_offset} "
+            "(needs ALTER or CLUSTER_ACTION on the cluster)",
+        )  # fmt: skip
+    return Finding(
+        "transactions", "warning",
+        f"{what} is open for more than 15 minutes, and the controllers may not describe whose it is: perhaps it hangs",
+        f"kafka-transactions --bootstrap-server {servers} find-hanging {place}, as a user who may describe all "
+        "transactional ids, tells",
+    )  # fmt: skip
 
 
 def _of_marked(view: TopicView) -> list[Finding]:

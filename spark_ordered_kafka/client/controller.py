@@ -354,6 +354,15 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
             extra_timeout=DRAIN_TIMEOUT,
         )
 
+    def hanging_transactions(self, topic: str) -> schemas.HangingTransactionList:
+        """Transactions in the topic's logs that no coordinator will end."""
+        return self._call(
+            schemas.HangingTransactionList,
+            "GET",
+            topic_path(topic, "hanging-transactions"),
+            extra_timeout=DRAIN_TIMEOUT,
+        )
+
     def caller(self) -> schemas.CallerView:
         """Who this client is for the controller that answers, and what that one demands of callers."""
         return self._call(schemas.CallerView, "GET", "/v1/caller")

@@ -183,7 +183,9 @@ class ControllerService:
         earlier = EarlierLayouts(TopicConfigs(self.admin.requests, read_timeout), self._clock, read_timeout)
         self.topics = Topics(self.admin, znodes, cluster_id, earlier)
         self.cluster_topics = ClusterTopics(self.admin, znodes, read_timeout, self._clock)
-        self.diagnosis = Diagnosis(self.settings, self.id, self._session, znodes, self.admin, read_timeout)
+        self.diagnosis = Diagnosis(
+            self.settings, self.id, self._session, znodes, self.admin, self._clock, read_timeout
+        )
         limits = BrokerLimits(self._session, self.settings.max_broker_partitions)
         self.capacities = Capacities(self.admin, limits, time.monotonic)
         self.creator = TopicCreator(

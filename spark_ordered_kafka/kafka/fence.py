@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.epoch_bumps import FENCE_TIMEOUT_MS, EpochBumps
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.requests import broker_error
+from spark_ordered_kafka.kafka.values import PartitionId
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 IDLE_STATES = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
@@ -42,6 +43,14 @@ class WriterId:
     def is_idle(self) -> bool:
         """Whether it has no transaction."""
         return self.state in IDLE_STATES
+
+
+@dataclass(frozen=True)
+class ProducerTransaction:
+    """What a coordinator says of a producer: its transactional id, and the partitions of the transaction that it has open."""
+
+    transactional_id: str
+    partitions: frozenset[PartitionId]
 
 
 class _IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
@@ -93,6 +102,18 @@ class Fencer:
         rows = self._retried(partial(self._list, prefix), prefix, deadline)
         return {row.producer_id: row.transactional_id for row in rows}
 
+    def transactions_of(
+        self, producer_ids: Collection[int], prefix: str, deadline: float
+    ) -> dict[int, ProducerTransaction]:
+        """By producer id, of those of ``producer_ids`` that a coordinator knows.
+
+        Complete as :meth:`list_producers`. Arguments and errors are those of :meth:`list_writers`.
+        """
+        rows = self._retried(
+            partial(self._describe_producers, frozenset(producer_ids), prefix), prefix, deadline
+        )
+        return {row.producer_id: _transaction(row) for row in rows}
+
     def fence(
         self, transactional_ids: Collection[str], deadline: float, on_fenced: Callable[[int], None]
     ) -> None:
@@ -129,6 +150,14 @@ class Fencer:
         """Rows of DescribeTransactions, of the ids that begin with ``prefix``."""
         return await self._of_all(prefix, partial(self._describe_of, prefix), deadline)
 
+    async def _describe_producers(
+        self, producer_ids: Collection[int], prefix: str, deadline: float
+    ) -> list[Any]:
+        """Rows of DescribeTransactions, of the ids of some producers."""
+        return await self._of_all(
+            prefix, partial(self._describe_producers_of, producer_ids, prefix), deadline
+        )
+
     async def _of_all(
         self, prefix: str, ask: Callable[[int, float], Awaitable[list[Any]]], deadline: float
     ) -> list[Any]:
@@ -145,6 +174,18 @@ class Fencer:
     async def _describe_of(self, prefix: str, broker: int, deadline: float) -> list[Any]:
         listed = await self._list_of(prefix, broker, deadline)
         names = [row.transactional_id for row in listed if row.transactional_id.startswith(prefix)]
+        return await self._describe_named(names, prefix, broker, deadline)
+
+    async def _describe_producers_of(
+        self, producer_ids: Collection[int], prefix: str, broker: int, deadline: float
+    ) -> list[Any]:
+        listed = await self._list_of(None, broker, deadline)
+        names = [row.transactional_id for row in listed if row.producer_id in producer_ids]
+        return await self._describe_named(names, prefix, broker, deadline)
+
+    async def _describe_named(
+        self, names: Sequence[str], prefix: str, broker: int, deadline: float
+    ) -> list[Any]:
         rows = []
         for first in range(0, len(names), _DESCRIBED_AT_ONCE):
             request = DescribeTransactionsRequest(transactional_ids=names[first : first + _DESCRIBED_AT_ONCE])
@@ -224,6 +265,13 @@ def _writer_id(row: Any) -> WriterId:
         state=row.transaction_state,
         is_left=row.transaction_state == "Empty" and row.transaction_timeout_ms == FENCE_TIMEOUT_MS,
         began_at=row.transaction_start_time_ms,
+    )
+
+
+def _transaction(row: Any) -> ProducerTransaction:
+    return ProducerTransaction(
+        row.transactional_id,
+        frozenset((found.topic, partition) for found in row.topics for partition in found.partitions),
     )
 
 

@@ -17,6 +17,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import read_from_leaders
+from spark_ordered_kafka.kafka.requests import BrokerRequests
 
 TIMEOUT = 6.0
 """Seconds for one check, below the timeout of the client, so that the answer can name the partition that has no leader."""
@@ -76,14 +77,7 @@ class ProducerCheck:
         with default settings happens six days after its producer id was forgotten.
         """
         deadline = time.monotonic() + TIMEOUT
-        rows = read_from_leaders(
-            self._admin.requests,
-            topic,
-            partitions,
-            partial(_describe, topic),
-            deadline,
-            f"describe the producers of topic {topic!r}",
-        )
+        rows = read_producers(self._admin.requests, topic, partitions, deadline)
         prefix = id_prefix(topic)
         listed = self._fencer.list_producers(prefix, deadline)
         ordered = {
@@ -92,6 +86,14 @@ class ProducerCheck:
             if transactional_id.startswith(prefix)
         }
         return _foreign(rows, ordered, listed)
+
+
+def read_producers(
+    requests: BrokerRequests, topic: str, partitions: Collection[int], deadline: float
+) -> dict[int, Any]:
+    """By partition the row of DescribeProducers; deadline and errors as of ``read_from_leaders``."""
+    what = f"describe the producers of topic {topic!r}"
+    return read_from_leaders(requests, topic, partitions, partial(_describe, topic), deadline, what)
 
 
 def _describe(topic: str, chunk: Sequence[tuple[int, int]]) -> Any:

@@ -11,6 +11,7 @@ from spark_ordered_kafka.cli.findings import (
     of_brokers,
     of_clock,
     of_controllers,
+    of_hanging,
     of_partitions,
     of_rights,
     of_topic,
@@ -21,6 +22,8 @@ from spark_ordered_kafka.client.schemas import (
     BrokerList,
     BrokerView,
     Diagnostics,
+    HangingTransactionList,
+    HangingTransactionView,
     KafkaPartitionView,
     KafkaTopicView,
     TopicView,
@@ -91,7 +94,18 @@ def test_controllers_should_be_alike() -> None:
     ],
 )
 def test_clocks_differ_by_more_than_the_question_took(skew: float, error: float, status: str) -> None:
-    assert of_clock(URL, skew, error).status == status
+    assert of_clock(URL, skew, skew, error).status == status
+    assert of_clock(URL, skew, None, error).status == status
+
+
+@pytest.mark.parametrize(("counted", "status"), [(0.5, "ok"), (600.0, "error"), (-5.0, "warning")])
+def test_a_controller_goes_by_the_clock_at_its_start(counted: float, status: str) -> None:
+    """As after a correction, or on a machine that was suspended."""
+    found = of_clock(URL, 0.0, counted, 0.1)
+    assert found.status == status
+    assert ("start that controller again" in found.advice) == (status != "ok")
+    wrong_both = of_clock(URL, 40.0, counted, 0.1)
+    assert "chronyc" in wrong_both.advice
 
 
 @pytest.mark.parametrize(
@@ -158,6 +172,29 @@ def test_a_partition_is_counted_once() -> None:
         ("warning", "t-1"),
     ]
     assert statuses(of_partitions([updated(topic, partitions=rows[:1])])) == ["ok"]
+
+
+def test_what_hangs_comes_with_the_command_that_ends_it() -> None:
+    def found(transactional_id: str | None, is_certain: bool) -> Finding:
+        row = HangingTransactionView(
+            partition=2,
+            start_offset=7,
+            producer_id=9,
+            last_timestamp=-1,
+            transactional_id=transactional_id,
+            is_certain=is_certain,
+        )
+        return of_hanging(HangingTransactionList(topic="t", transactions=[row]), "b:9092")[0]
+
+    known, expired, unseen = found("x", True), found(None, True), found(None, False)
+    assert [one.status for one in (known, expired, unseen)] == ["error", "error", "warning"]
+    assert "t-2: the transaction of x (producer id 9) from offset 7 hangs" in known.message
+    assert "t-2: the transaction (producer id 9) from offset 7 hangs" in expired.message
+    command = "kafka-transactions --bootstrap-server b:9092 abort --topic t --partition 2 --start-offset 7"
+    assert known.advice.startswith(command)
+    # It may still be written to, so it is not to be aborted.
+    assert "abort" not in unseen.advice
+    assert "find-hanging --topic t --partition 2" in unseen.advice
 
 
 def test_strays_and_many_ids_of_a_topic() -> None:

@@ -65,6 +65,7 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("GET", "/v1/diagnostics"): lambda c: c.diagnostics(),
     ("GET", "/v1/kafka-topics"): lambda c: c.kafka_topics(),
     ("GET", "/v1/topics/{topic}/foreign-producers"): lambda c: c.foreign_producers("t"),
+    ("GET", "/v1/topics/{topic}/hanging-transactions"): lambda c: c.hanging_transactions("t"),
     ("GET", "/v1/brokers"): lambda c: c.brokers(),
     ("GET", "/v1/autoscale"): lambda c: c.autoscale(),
     ("GET", "/v1/healing"): lambda c: c.healing(),

@@ -10,9 +10,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from typer.testing import CliRunner
 
+from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.cli.findings import EXIT_CODES
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.hanging import hang
 from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
 from tests.streams import NumberedWriter, change, create
 
@@ -122,6 +125,56 @@ def test_foreign_writers_strays_and_groups_that_hold_up_are_found(
     # The advice works.
     assert doctor.runner.invoke(app, ["groups", "delete", "--group", group, "--yes"]).exit_code == 0
     assert [one for one in about(doctor(), topic_name) if one["check"] == "groups"] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("known", [True, False])
+def test_a_transaction_that_hangs_is_found_and_ended_as_the_advice_says(
+    doctor: Doctor, cluster: LocalCluster, topic_name: str, known: bool
+) -> None:
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name)
+    writer.write()
+    name = f"ordered:{topic_name}:late:0"
+    hang({"bootstrap.servers": cluster.bootstrap_servers}, topic_name, name, known=known, age=0.0)
+    writer.write()
+    (found,) = [one for one in about(doctor(), topic_name) if one["check"] == "transactions"]
+    assert found["status"] == "error"
+    assert f"{topic_name}-0: the transaction" in found["message"]
+    assert (f" of {name} " in found["message"]) == known
+    assert not all_is_stable(cluster, topic_name)
+    command = found["advice"].partition(" (needs ")[0].split()
+    done = kafka_tool(*command)
+    assert done.returncode == 0, done.stderr
+    assert all_is_stable(cluster, topic_name)
+    assert [one for one in about(doctor(), topic_name) if one["check"] == "transactions"] == []
+
+
+def all_is_stable(cluster: LocalCluster, topic: str) -> bool:
+    """Whether readers of committed records reach the end of partition 0."""
+    admin = KafkaAdmin(cluster.bootstrap_servers)
+    try:
+        return admin.stable_ends(topic, [0])[0] == admin.log_ends(topic, [0])[0].offset
+    finally:
+        admin.close()
+
+
+def test_a_transaction_that_only_lasts_does_not_hang(
+    doctor: Doctor, cluster: LocalCluster, topic_name: str
+) -> None:
+    """Old by its records' timestamps, which are the producer's, and known to its coordinator."""
+    create(cluster, topic_name, 1)
+    conf = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "transactional.id": f"ordered:{topic_name}:long:0",
+    }
+    producer = Producer(conf)
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    producer.produce(topic_name, value=b"x", partition=0, timestamp=1_000)
+    producer.flush(TIMEOUT)
+    assert about(doctor(), topic_name) == []
+    producer.commit_transaction(TIMEOUT)
 
 
 def test_servers_that_are_away_are_errors_with_advice(cluster: LocalCluster) -> None:

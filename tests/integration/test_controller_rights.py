@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AclBinding, AdminClient
+from confluent_kafka.admin import AclBinding, AdminClient, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from spark_ordered_kafka.controller.settings import AuthorizationSettings
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.acls import Acls, acl
-from tests.integration.controllers import in_process
+from tests.integration.controllers import InProcess, in_process
+from tests.integration.hanging import hang
 from tests.integration.keepers import with_sasl
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
 
 BOB = "User:bob"
 RIGHTS = [
@@ -38,14 +43,26 @@ RIGHTS = [
 
 
 @pytest.fixture
-def bob_may(secure_cluster: LocalCluster) -> Iterator[None]:
+def acls(secure_cluster: LocalCluster) -> Acls:
+    return Acls(AdminClient({**secure_cluster.kafka_properties(), "log_level": 3}))
+
+
+@pytest.fixture
+def bob_may(acls: Acls) -> Iterator[None]:
     """The rights, and none of them afterwards: bob is everybody's user without rights."""
-    acls = Acls(AdminClient({**secure_cluster.kafka_properties(), "log_level": 3}))
     bindings: list[AclBinding] = RIGHTS
     acls.add(*bindings)
     yield
     for binding in bindings:
         acls.remove(binding)
+
+
+@contextmanager
+def bobs_controller(cluster: LocalCluster) -> Iterator[InProcess]:
+    everybody = AuthorizationSettings(super_users=frozenset({"User:ANONYMOUS"}))
+    kafka = cluster.kafka_properties("bob")
+    with in_process(cluster, kafka=kafka, zookeeper=with_sasl(cluster), authorization=everybody) as running:
+        yield running
 
 
 def write(producer: Producer, ledger: Consumer, topic: str, offset: int, *, commit: bool) -> None:
@@ -62,11 +79,7 @@ def write(producer: Producer, ledger: Consumer, topic: str, offset: int, *, comm
 
 
 def test_they_are_enough(secure_cluster: LocalCluster, bob_may: None) -> None:
-    everybody = AuthorizationSettings(super_users=frozenset({"User:ANONYMOUS"}))
-    kafka = secure_cluster.kafka_properties("bob")
-    with in_process(
-        secure_cluster, kafka=kafka, zookeeper=with_sasl(secure_cluster), authorization=everybody
-    ) as controller:
+    with bobs_controller(secure_cluster) as controller:
         topic = controller.create(2, configs={"retention.ms": "3600000"})
         name = f"ordered:{topic}:writer:0"
         producer = Producer({**secure_cluster.kafka_properties(), "transactional.id": name, "log_level": 3})
@@ -114,6 +127,78 @@ def test_they_are_enough(secure_cluster: LocalCluster, bob_may: None) -> None:
         ok("DELETE", f"/v1/topics/{topic}")
         assert topic not in ok("GET", "/v1/topics").text
         ledger.close()
+
+
+@pytest.mark.long
+def test_those_that_lack_are_told(secure_cluster: LocalCluster, acls: Acls, bob_may: None) -> None:
+    """On transactional ids and groups, which need not exist; and no id is made by asking."""
+    with bobs_controller(secure_cluster) as controller:
+        topic = controller.create(1)
+        writer = Producer(
+            {**secure_cluster.kafka_properties(), "transactional.id": f"ordered:{topic}:w:0", "log_level": 3}
+        )
+        writer.init_transactions(TIMEOUT)
+        # Rights on groups are asked for once there is one.
+        ledger = Consumer(
+            {**secure_cluster.kafka_properties(), "group.id": f"ordered:{topic}:w:0", "log_level": 3}
+        )
+        commit_offsets(ledger, [TopicPartition(topic, 0, 0)])
+        ledger.close()
+
+        def missing() -> list[str]:
+            rows = controller.http.get("/v1/diagnostics").json()["missing_rights"]
+            return [row for row in rows if " on transactional ids " in row or " on groups" in row]
+
+        await_true(lambda: missing() == [], "what is allowed is enough")
+        ids, groups = f"on transactional ids ordered:{topic}:*", f"on groups ordered:{topic}:*"
+        on_writers = [
+            one for one in RIGHTS if one.restype in (ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP)
+        ]
+        for binding in on_writers:
+            acls.remove(binding)
+        try:
+            lacking = [
+                "DESCRIBE on groups",
+                f"DESCRIBE {ids}",
+                f"WRITE {ids}",
+                f"DESCRIBE {groups}",
+                f"DELETE {groups}",
+            ]
+            await_true(lambda: missing() == lacking, "what lacks is told")
+            (describe, *_) = on_writers
+            acls.add(describe)
+            await_true(
+                lambda: missing() == [row for row in lacking if row != f"DESCRIBE {ids}"], "one less lacks"
+            )
+            acls.remove(describe)
+        finally:
+            acls.add(*on_writers)
+        admin = KafkaAdmin(secure_cluster.kafka_properties())
+        known = Fencer(admin).list_writers(f"ordered:{topic}:", time.monotonic() + TIMEOUT)
+        admin.close()
+        assert list(known) == [f"ordered:{topic}:w:0"]
+
+
+@pytest.mark.long
+def test_what_hangs_is_uncertain_where_ids_may_not_be_described(
+    secure_cluster: LocalCluster, bob_may: None
+) -> None:
+    """The coordinator may know more of a foreign transactional id than it tells these controllers."""
+    with bobs_controller(secure_cluster) as controller:
+        topic, foreign = controller.create(1), unique_name("foreign")
+        kafka = secure_cluster.kafka_properties()
+
+        def found() -> list[tuple[str | None, bool]]:
+            rows = controller.http.get(f"/v1/topics/{topic}/hanging-transactions").json()["transactions"]
+            return [(row["transactional_id"], row["is_certain"]) for row in rows]
+
+        hang(kafka, topic, foreign, known=True, age=0.0)
+        assert found() == []
+        hang(kafka, topic, f"{foreign}-old", known=True, age=1000.0)
+        assert found() == [(None, False)]
+        ours = f"ordered:{topic}:w:0"
+        hang(kafka, topic, ours, known=True, age=0.0)
+        assert found() == [(None, False), (ours, True)]
 
 
 def create_topic_as(cluster: LocalCluster, topic: str) -> None:

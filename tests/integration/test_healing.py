@@ -92,6 +92,24 @@ def until(
     return found[-1]
 
 
+def await_proposals(
+    running: InProcess, expected: dict[str, str], headers: dict[str, str] | None = None
+) -> None:
+    """Wait until Prometheus is told of these proposals, outcome by action, and of no others."""
+    lines = [
+        f'ordered_kafka_healing_proposals{{action="{action}",outcome="{outcome}"}} 1.0'
+        for action, outcome in expected.items()
+    ]
+
+    def told() -> bool:
+        text = running.http.get("/metrics", headers=headers).text
+        return [
+            one for one in text.splitlines() if one.startswith("ordered_kafka_healing_proposals")
+        ] == lines
+
+    await_true(told, f"Prometheus is told of {expected}", LONG)
+
+
 def outcomes(found: schemas.HealingView, action: str) -> list[str]:
     return [one.outcome for one in reversed(found.history) if one.action == action]
 
@@ -263,10 +281,12 @@ def test_replicas_of_a_dead_broker_are_moved_and_the_budget_holds_for_the_next_l
             (decision,) = found.history
             assert decision.partitions is not None
             assert decision.partitions >= 4
+            await_proposals(running, {"drain": "proposed"})
             assert {DEAD} <= {broker for row in replicas(admin, topic) for broker in row}
         finally:
             four_brokers.start(f"broker-{DEAD}")
         until(running, "it is withdrawn", lambda one: outcomes(one, "drain")[-1] == "withdrawn")
+        await_proposals(running, {})
     four_brokers.kill(f"broker-{DEAD}")
     try:
         with healing(four_brokers, rules, chroot=chroot, audit_log_file=str(audit)) as running:
@@ -325,6 +345,7 @@ def test_a_broker_that_returns_withdraws_the_review(
             until(running, "it waits", lambda one: outcomes(one, "drain") == ["in_review"], headers)
             held = until(running, "under way", lambda one: one.proposals[0].held_by == "under_way", headers)
             assert "waits for a second principal" in held.proposals[0].reason
+            await_proposals(running, {"drain": "in_review"}, headers)
         finally:
             four_brokers.start(f"broker-{DEAD}")
         until(running, "it is withdrawn", lambda one: outcomes(one, "drain")[-1] == "withdrawn", headers)

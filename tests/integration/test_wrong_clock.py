@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -23,10 +24,11 @@ from tests.streams import NumberedWriter, change, create, judged, records_in_ord
 
 AHEAD = 600.0
 # Of the process alone: clocks that only count, which timeouts go by, are right, as on a machine with a wrong clock.
+# Its clock is put right as soon as the file is gone that is named first.
 SKEWED = f"""
-import time
-right = time.time
-time.time = lambda: right() + {AHEAD}
+import os, sys, time
+wrong, right = sys.argv.pop(1), time.time
+time.time = lambda: right() + ({AHEAD} if os.path.exists(wrong) else 0)
 from spark_ordered_kafka.cli import main
 main()
 """
@@ -62,14 +64,16 @@ def clocks(servers: str, url: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.long
-def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster) -> None:
+def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster, tmp_path: Path) -> None:
     """As docs/controllers.md says: look, take the one out of service, let the other lead."""
+    is_wrong = tmp_path / "wrong"
+    is_wrong.touch()
     chroot, topic = unique_name("clock"), unique_name("timed")
     wrong, right = free_port(), free_port()
     urls = [f"http://127.0.0.1:{port}" for port in (wrong, right)]
     servers = kafka_cluster.bootstrap_servers
     cluster = cast("LocalCluster", SimpleNamespace(bootstrap_servers=servers, controller_url=",".join(urls)))
-    with running(kafka_cluster, chroot, ["-c", SKEWED], wrong):
+    with running(kafka_cluster, chroot, ["-c", SKEWED, str(is_wrong)], wrong):
         (found,) = clocks(servers, urls[0])
         assert found["status"] == "error"
         assert f"the clock of {urls[0]} is " in found["message"]
@@ -83,6 +87,13 @@ def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster)
         with running(kafka_cluster, chroot, ["-m", "spark_ordered_kafka.cli"], right):
             found_both = {one["status"] for one in clocks(servers, urls[1])}
             assert found_both == {"ok", "error"}
+        # A clock that is put right does not put the controller right.
+        is_wrong.unlink()
+        (found,) = clocks(servers, urls[0])
+        assert found["status"] == "error"
+        assert f"the clock of {urls[0]} is right by now" in found["message"]
+        assert "600.0 s ahead of" in found["message"]
+        assert "start that controller again" in found["advice"]
     # Both have ended; the right one comes back alone.
     with running(kafka_cluster, chroot, ["-m", "spark_ordered_kafka.cli"], right):
         writer.write()

@@ -230,6 +230,7 @@ def _ask_about(recorder: Recorder, controller: InProcess, topic: str) -> None:
     ask(controller, "POST", "/v1/writer-names/release", json={"topic": topic, **name})
     ask(controller, "GET", "/v1/groups/group/positions")
     ask(controller, "GET", f"/v1/topics/{topic}/foreign-producers")
+    ask(controller, "GET", f"/v1/topics/{topic}/hanging-transactions")
     for path in ("/v1/kafka-topics", "/v1/groups", "/v1/diagnostics", "/v1/caller", "/v1/audit-log"):
         ask(controller, "GET", path)
 

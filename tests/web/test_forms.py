@@ -216,7 +216,7 @@ def test_forms_fit_a_phone(browsing: Browsing, controller: InProcess, url: str, 
     topic = controller.create(1, prefix="small")
     visit = browsing.visit(url, size=PHONE, dark=dark)
     forms = [("topics", "Create topic"), ("topics", "Adopt topic"), ("brokers", "Limit")]
-    forms += [(f"topics/{topic}", button) for button in ("Configure", "Release", "Delete")]
+    forms += [(f"topics/{topic}", button) for button in ("Elect leaders", "Configure", "Release", "Delete")]
     for view, button in forms:
         open_form(visit, view, button)
         visit.picture(f"form-{button.split()[0].lower()}-phone{'-dark' if dark else ''}")

@@ -11,7 +11,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.local import LocalCluster
 from tests.servers import await_true, unique_name
-from tests.web.browsing import Browsing, Visit
+from tests.web.browsing import PHONE, Browsing, Visit
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +143,65 @@ def test_a_reassignment_is_seen_in_progress_and_cancelled(
     assert hosts(client, topic) == {1, 2, 3}
     visit.go("reassignments")
     visit.await_text("cancelled")
+
+
+@pytest.fixture
+def led_by_others(client: ControllerClient) -> str:
+    """A topic of two partitions, each led by another replica than the first one."""
+    topic = unique_name("led")
+    client.create_topic(schemas.CreateTopicRequest(topic=topic, partitions=2, replication_factor=2))
+    turned = [
+        schemas.PartitionReassignment(topic=topic, partition=row.partition, replicas=row.replicas[::-1])
+        for row in client.topic(topic).partitions
+    ]
+    client.reassign(schemas.ReassignmentRequest(partitions=turned, elect_leaders=False))
+    await_true(
+        lambda: (
+            {row.partition: row.replicas for row in client.topic(topic).partitions}
+            == {row.partition: row.replicas for row in turned}
+        ),
+        "the order of the replicas is changed",
+    )
+    return topic
+
+
+def leads(client: ControllerClient, topic: str) -> list[bool]:
+    """By partition, whether its first replica leads it."""
+    return [row.leader == row.replicas[0] for row in client.topic(topic).partitions]
+
+
+@pytest.mark.long
+def test_preferred_leaders_are_elected(
+    browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, led_by_others: str
+) -> None:
+    topic, url = led_by_others, three_brokers.controller_url
+    for name, more in (("", {}), ("-dark", {"dark": True}), ("-phone", {"size": PHONE})):
+        visit = browsing.visit(url, f"topics/{topic}", **more)
+        visit.button("Elect leaders").click()
+        assert visit.field("Topics").input_value() == topic
+        visit.preview()
+        visit.picture(f"elect{name}")
+        assert visit.violations() == []
+        assert visit.overflow() <= 0
+    rows = visit.page.locator("dialog .plan [role=row]:not(:has([role=columnheader]))")
+    now = {row.partition: row for row in client.topic(topic).partitions}
+    assert [text.split() for text in rows.all_inner_texts()] == [
+        [f"{topic}-{partition}", str(row.leader), str(row.replicas[0])] for partition, row in now.items()
+    ]
+    assert leads(client, topic) == [False, False]
+    visit.field("Topics").fill("there-is-none")
+    visit.button("Preview").click()
+    visit.await_text("topics names there-is-none", "dialog .field .error")
+    assert visit.button("Elect the leaders").is_disabled()
+    visit.field("Topics").fill(topic)
+    # From here on by the keyboard: preview, confirm.
+    visit.page.keyboard.press("Enter")
+    visit.page.locator("dialog .plan").wait_for()
+    visit.page.keyboard.press("Enter")
+    visit.await_text("Preferred leaders of 2 partitions are elected", "#toast")
+    await_true(lambda: leads(client, topic) == [True, True], "the first replicas lead")
+    visit.go("brokers")
+    visit.button("Elect leaders").click()
+    visit.field("Topics").fill(topic)
+    visit.button("Preview").click()
+    visit.await_text("There is nothing to elect.", "dialog .error")

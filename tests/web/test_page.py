@@ -261,6 +261,26 @@ def test_the_keyboard_is_enough(browsing: Browsing, controller: InProcess, url: 
     assert controller.await_end(topic).target == 2
 
 
+@pytest.mark.long
+def test_the_focus_comes_back_to_a_button_that_was_drawn_anew(
+    browsing: Browsing, controller: InProcess, url: str
+) -> None:
+    topic = controller.create(1, prefix="anew")
+    visit = browsing.visit(url, f"topics/{topic}")
+    visit.await_text("Epoch 0")
+    button = visit.button("Change partition count")
+    button.focus()
+    visit.page.keyboard.press("Enter")
+    visit.page.locator("dialog").wait_for()
+    drawn = button.element_handle()
+    # What others do, or a reading of the logs, draws the buttons of the view anew.
+    assert controller.alter(topic, 2).error == "NONE"
+    visit.page.wait_for_function("drawn => !drawn.isConnected", arg=drawn)
+    visit.page.keyboard.press("Escape")
+    visit.page.locator("dialog").wait_for(state="detached")
+    assert visit.page.evaluate("() => document.activeElement.textContent") == "Change partition count"
+
+
 def scaled(view: schemas.TopicView, count: int) -> dict[str, Any]:
     """The answer about a topic, as it would be with more partitions."""
     rows = [json.loads(row.model_dump_json()) for row in view.partitions]

@@ -62,6 +62,8 @@ from spark_ordered_kafka.client.schemas.diagnostics import (
     Diagnostics,
     ForeignProducers,
     ForeignProducerView,
+    HangingTransactionList,
+    HangingTransactionView,
     ZooKeeperServer,
 )
 from spark_ordered_kafka.client.schemas.elections import (
@@ -197,6 +199,8 @@ __all__ = [
     "GroupPositions",
     "GroupSummary",
     "GuardRailsRequest",
+    "HangingTransactionList",
+    "HangingTransactionView",
     "HashName",
     "HealingBroker",
     "HealingDecision",

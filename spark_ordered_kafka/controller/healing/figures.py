@@ -15,20 +15,25 @@ from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
 
 
 class HealingFigures(Collector):
-    """Findings and decisions of this process. Thread-safe."""
+    """Findings, proposals and decisions of this process; an outcome is the rule that holds a proposal back, if one does.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._findings: Counter[str] | None = None
+        self._proposals: Counter[tuple[str, str]] = Counter()
         self._decisions: Counter[tuple[str, str]] = Counter()
 
-    def found(self, kinds: Iterable[str]) -> None:
-        """The kinds of all findings there are now."""
+    def found(self, kinds: Iterable[str], proposals: Iterable[tuple[str, str]]) -> None:
+        """The kinds of all findings there are now, and action and outcome of the proposals that stand."""
         with self._lock:
             self._findings = Counter(kinds)
+            self._proposals = Counter(proposals)
 
     def decided(self, action: str, outcome: str) -> None:
-        """A decision that differs from the one before; ``outcome`` is the rule that held it back, if one did."""
+        """A decision that differs from the one before."""
         with self._lock:
             self._decisions[action, outcome] += 1
 
@@ -36,6 +41,7 @@ class HealingFigures(Collector):
         """This process does not lead any more; counters stay."""
         with self._lock:
             self._findings = None
+            self._proposals = Counter()
 
     def describe(self) -> Iterator[Metric]:
         """None: the registry checks for duplicate names when it collects."""
@@ -44,7 +50,7 @@ class HealingFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         """Called at each scrape."""
         with self._lock:
-            findings, decisions = self._findings, dict(self._decisions)
+            findings, proposals, decisions = self._findings, dict(self._proposals), dict(self._decisions)
         found = GaugeMetricFamily(
             f"{PREFIX}_healing_findings",
             "What self-healing finds not to be as it should be, at the leader.",
@@ -53,6 +59,13 @@ class HealingFigures(Collector):
         if findings is not None:
             for kind in get_args(HealingKind):
                 found.add_metric([kind], findings[kind])
+        standing = GaugeMetricFamily(
+            f"{PREFIX}_healing_proposals",
+            "Proposals of self-healing that stand, by what became of each, at the leader.",
+            labels=("action", "outcome"),
+        )
+        for key, number in sorted(proposals.items()):
+            standing.add_metric(list(key), number)
         made = CounterMetricFamily(
             f"{PREFIX}_healing_decisions",
             "Decisions of self-healing that differ from the one before.",
@@ -60,4 +73,4 @@ class HealingFigures(Collector):
         )
         for key, number in sorted(decisions.items()):
             made.add_metric(list(key), number)
-        yield from (found, made)
+        yield from (found, standing, made)

@@ -168,7 +168,8 @@ class Healer:
         self._write(record)
         with self._lock:
             self._newest = _View(now, seen, findings, proposals)
-        self._figures.found(one.kind for one in findings)
+        standing = ((one.action, one.held_by or one.outcome) for one in record.standing)
+        self._figures.found((one.kind for one in findings), standing)
 
     def _follow(self, record: HealingRecord) -> HealingRecord:
         """``record`` with what became of the last request."""

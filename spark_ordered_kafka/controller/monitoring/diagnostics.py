@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from importlib.metadata import version as installed
 
 from kazoo.exceptions import NoNodeError
@@ -16,12 +16,17 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.zk.servers import servers
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.ids import LEDGERS, id_prefix
 from spark_ordered_kafka.kafka.own_rights import OwnRights
 from spark_ordered_kafka.version import __version__
 
 # docs/security.md, "for the controllers"; CREATE on topics cannot be asked for topics that exist.
 ON_CLUSTER = ("DESCRIBE", "CREATE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
 ON_TOPICS = ("DESCRIBE", "DESCRIBE_CONFIGS", "READ", "ALTER", "ALTER_CONFIGS", "DELETE")
+ON_WRITERS = ("DESCRIBE", "WRITE")
+ON_LEDGERS = ("DESCRIBE", "DELETE")
+# Stands for all names that begin alike: Kafka tells the rights on a name, not on a pattern.
+_ANY = "doctor"
 _LIBRARIES = ("confluent-kafka", "kafka-python", "kazoo", "fastapi", "uvicorn")
 _PATIENCE = 3.0
 ZNODES = {
@@ -39,7 +44,7 @@ _ALTERS = 2 | 4 | 8 | 16
 
 
 class Diagnosis:
-    """Of one controller. ``timeout``: seconds for Kafka's answers."""
+    """Of one controller. ``clock``: the time that it goes by; ``timeout``: seconds for each of Kafka's answers."""
 
     def __init__(
         self,
@@ -48,9 +53,11 @@ class Diagnosis:
         session: Session,
         znodes: Znodes,
         admin: KafkaAdmin,
+        clock: Callable[[], float],
         timeout: float,
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self._id = controller_id
         self._session = session
         self._znodes = znodes
@@ -71,6 +78,7 @@ class Diagnosis:
             unknown_znodes=sorted(self._unknown()),
             missing_rights=self._missing(),
             time=time.time(),
+            counted_time=self._clock(),
         )
 
     def _is_open(self) -> bool:
@@ -93,6 +101,22 @@ class Diagnosis:
         for topic in topics:
             missing += [
                 f"{name} on topic {topic}" for name in ON_TOPICS if name not in by_topic.get(topic, ON_TOPICS)
+            ]
+        return missing + self._missing_on_writers(topics)
+
+    def _missing_on_writers(self, topics: Collection[str]) -> list[str]:
+        """Of transactional ids and of groups, the ledgers of writers among them."""
+        prefixes = [id_prefix(topic) for topic in topics] or [LEDGERS]
+        writers = self._rights.on_transactional_ids([prefix + _ANY for prefix in prefixes])
+        groups = self._rights.on_groups([_ANY, *(prefix + _ANY for prefix in prefixes)])
+        missing = [] if "DESCRIBE" in groups.get(_ANY, ON_LEDGERS) else ["DESCRIBE on groups"]
+        for prefix in prefixes:
+            name = prefix + _ANY
+            missing += [
+                f"{one} on transactional ids {prefix}*" for one in ON_WRITERS if one not in writers[name]
+            ]
+            missing += [
+                f"{one} on groups {prefix}*" for one in ON_LEDGERS if one not in groups.get(name, ON_LEDGERS)
             ]
         return missing
 

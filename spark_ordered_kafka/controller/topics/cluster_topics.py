@@ -9,6 +9,7 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import InSyncRule, TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
+from spark_ordered_kafka.kafka.hanging import HangingTransactions
 from spark_ordered_kafka.kafka.producers import ProducerCheck
 from spark_ordered_kafka.kafka.values import TopicDescription
 
@@ -24,7 +25,9 @@ class ClusterTopics:
         self._admin = admin
         self._znodes = znodes
         self._configs = TopicConfigs(admin.requests, timeout)
-        self._producers = ProducerCheck(admin, Fencer(admin), clock)
+        fencer = Fencer(admin)
+        self._producers = ProducerCheck(admin, fencer, clock)
+        self._hanging = HangingTransactions(admin, fencer, clock)
 
     def describe(
         self, topics: Sequence[str], shown: Among, with_configs: Among | None
@@ -50,8 +53,6 @@ class ClusterTopics:
 
     def foreign_producers(self, topic: str) -> schemas.ForeignProducers:
         """Producers that are no ordered writers, of those that Kafka remembers; raises as ``ProducerCheck.foreign``."""
-        described = self._admin.describe_topics([topic]).get(topic)
-        partitions = [] if described is None else [row.partition for row in described.partitions]
         return schemas.ForeignProducers(
             topic=topic,
             producers=[
@@ -61,13 +62,34 @@ class ClusterTopics:
                     last_timestamp=one.last_timestamp,
                     transactional_id=one.transactional_id,
                 )
-                for one in self._producers.foreign(topic, partitions)
+                for one in self._producers.foreign(topic, self._partitions(topic))
+            ],
+        )
+
+    def hanging_transactions(self, topic: str) -> schemas.HangingTransactionList:
+        """Transactions that no coordinator will end; raises as ``HangingTransactions.find``."""
+        return schemas.HangingTransactionList(
+            topic=topic,
+            transactions=[
+                schemas.HangingTransactionView(
+                    partition=one.transaction.partition,
+                    start_offset=one.transaction.start_offset,
+                    producer_id=one.transaction.producer_id,
+                    last_timestamp=one.transaction.last_timestamp,
+                    transactional_id=one.transactional_id,
+                    is_certain=one.is_certain,
+                )
+                for one in self._hanging.find(topic, self._partitions(topic))
             ],
         )
 
     def configs(self, topic: str) -> dict[str, str]:
         """What is set for the topic itself; raises UnavailableError when no broker answers in time."""
         return self._configs.describe(topic, defaults=False)
+
+    def _partitions(self, topic: str) -> list[int]:
+        described = self._admin.describe_topics([topic]).get(topic)
+        return [] if described is None else [row.partition for row in described.partitions]
 
 
 def _view(topic: TopicDescription, managed: bool, rule: InSyncRule | None) -> schemas.KafkaTopicView:

@@ -3,6 +3,7 @@
 import { blocked } from "./actions.js";
 import { get } from "./api.js";
 import { h, replace } from "./dom.js";
+import { electLeaders } from "./elections.js";
 import { bytes, count, counted } from "./format.js";
 import { UNLIMITED, limitBroker } from "./limits.js";
 import { drainButton, plan } from "./moves.js";
@@ -40,7 +41,8 @@ export function brokers(root) {
   const balance = h("div", { class: "actions" });
   const showActions = () => {
     replace(balance, button("Balance brokers", () => plan({ goal: "balance" }), { disabled: blocked() }),
-      button("Balance log directories", () => plan({ goal: "balance_log_dirs" }), { disabled: blocked() }));
+      button("Balance log directories", () => plan({ goal: "balance_log_dirs" }), { disabled: blocked() }),
+      button("Elect leaders", () => electLeaders(), { disabled: blocked() }));
     table.set(table.rows);
     dirs.set(dirs.rows);
   };

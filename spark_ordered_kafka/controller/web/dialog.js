@@ -171,7 +171,8 @@ export function open(action) {
   const opener = document.activeElement;
   dialog.addEventListener("close", () => {
     dialog.remove();
-    if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+    const same = opener instanceof HTMLElement && opener.isConnected ? opener : drawnAnew(opener);
+    same?.focus();
   });
   document.body.append(dialog);
   showFields();
@@ -183,6 +184,16 @@ export function open(action) {
   }
   dialog.showModal();
   if (fields.length === 0) void look();
+}
+
+/**
+ * The element in the place of one that its view has drawn anew meanwhile.
+ * @param {Element | null} gone
+ * @returns {HTMLElement | null}
+ */
+function drawnAnew(gone) {
+  const key = gone?.getAttribute("data-key") ?? null;
+  return key === null ? null : document.querySelector(`main [data-key="${CSS.escape(key)}"]`);
 }
 
 /** A field with its label, its hint and the place of its error. */

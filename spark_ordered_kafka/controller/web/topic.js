@@ -5,6 +5,7 @@ import { get, segment } from "./api.js";
 import { changeProgress, lastChange } from "./changes.js";
 import { alterTopic, configTable } from "./configs.js";
 import { h, replace } from "./dom.js";
+import { electLeaders } from "./elections.js";
 import { bytes, count, counted, rate, time } from "./format.js";
 import { deleteTopic, releaseTopic } from "./leave.js";
 import { movePartition, plan } from "./moves.js";
@@ -60,6 +61,7 @@ export function topic(root, name) {
     const busy = own?.change ? "A change is in progress." : blocked();
     replace(actions, button("Change partition count", () => changeCount(own), { kind: "primary", disabled: own === null ? "Not known yet." : busy }),
       button("Move replicas", () => plan({ topics: name }), { disabled: blocked() }),
+      button("Elect leaders", () => electLeaders(name), { disabled: blocked() }),
       button("Configure", () => alterTopic(view), { disabled: detailed ? blocked() : "Not known yet." }),
       button("Release", () => releaseTopic(name), { disabled: own === null ? "Not known yet." : busy }),
       button("Delete", () => deleteTopic(name), { disabled: own === null ? "Not known yet." : busy }));

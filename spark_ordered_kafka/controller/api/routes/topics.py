@@ -114,6 +114,12 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         service.topics.record(topic)
         return service.cluster_topics.foreign_producers(topic)
 
+    @app.get("/v1/topics/{topic}/hanging-transactions", dependencies=[on_topic(service, Operation.DESCRIBE)])
+    def get_hanging_transactions(topic: str) -> schemas.HangingTransactionList:
+        """Transactions that are open in the topic's logs and that no coordinator will end: readers stop before them."""
+        service.topics.record(topic)
+        return service.cluster_topics.hanging_transactions(topic)
+
     def check_alteration(caller: Caller, topic: str, request: schemas.AlterTopicRequest) -> None:
         if request.ordered_delivery is not None:
             service.access.check(caller, Operation.ALTER, topic)
