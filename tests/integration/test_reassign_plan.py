@@ -166,6 +166,23 @@ def test_brokers_are_filled_and_balanced(planning: Planning) -> None:
         assert planning.planned(*arguments, "--topics", topic)[0]["partitions"] == []
 
 
+@pytest.mark.long
+def test_several_goals_are_one_plan_and_a_second_one_is_empty(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path / "cluster", brokers=4, racks=["a", "a", "b", "a"])
+    try:
+        cluster.up()
+        planning = Planning(cluster, tmp_path)
+        topic = planning.create(*[(1, 2)] * 4, sizes=[SIZE] * 4)
+        goals = ("--drain", "1", "--fix-racks", "--balance", "--topics", topic)
+        found, _ = planning.planned(*goals)
+        planning.carry_out(found)
+        after = Counter(broker for replicas in planning.replicas(topic) for broker in replicas)
+        assert after == {2: 2, 3: 4, 4: 2}, "broker 3 is the only one of its rack"
+        assert planning.plan(*goals) == (0, "Nothing is to be done: all is as asked.\n", "")
+    finally:
+        cluster.down()
+
+
 def test_replication_factors_and_the_bytes_they_take(planning: Planning) -> None:
     topic = planning.create((1,), (2,), sizes=[SIZE] * 2)
     with ControllerClient(planning.cluster.controller_url) as client:

@@ -28,9 +28,13 @@ def clusters(
     down: bool = False,
     dead: bool = False,
     factors: int = 3,
+    least: tuple[int, int] = (1, 0),
 ) -> Snapshot:
-    """Brokers 0, 1, … with partitions anywhere; ``down`` lets brokers be down, ``dead`` partitions be removed ones."""
-    count = draw(st.integers(1, brokers))
+    """Brokers 0, 1, … with partitions anywhere, ``least`` of each at least.
+
+    ``down`` lets brokers be down, ``dead`` partitions be removed ones.
+    """
+    count = draw(st.integers(least[0], brokers))
     if racks is None:
         racks = NO_RACKS if draw(st.booleans()) else st.sampled_from(["a", "b", "c"])
     known = tuple(
@@ -44,7 +48,7 @@ def clusters(
     )
     alive = {broker.id for broker in known if broker.alive}
     rows = []
-    for number in range(draw(st.integers(0, partitions))):
+    for number in range(draw(st.integers(least[1], partitions))):
         size = draw(st.sampled_from([0, 1, 10, 100]))
         held = draw(
             st.lists(st.integers(0, count - 1), min_size=1, max_size=min(count, factors), unique=True)

@@ -312,7 +312,7 @@ def test_deleted_partitions_keep_at_most_what_the_controller_lets_them() -> None
     assert [len(change.replicas) for change in found.changes] == [3, 3, 1]
 
 
-# -- several goals in one plan ----------------------------------------------------------------------------------------
+# -- leaders ----------------------------------------------------------------------------------------------------------
 
 
 def rates_by_leader(snapshot: Snapshot) -> dict[int, float]:
@@ -321,43 +321,6 @@ def rates_by_leader(snapshot: Snapshot) -> dict[int, float]:
         if one.status == "live" and one.replicas[0] in found:
             found[one.replicas[0]] += one.write_rate
     return found
-
-
-@SEARCHED
-@given(clusters(racks=RACKS, down=True, dead=True, factors=2), st.data())
-def test_a_drain_with_racks_and_balance_ends_with_empty_brokers(
-    snapshot: Snapshot, data: st.DataObject
-) -> None:
-    ids = [broker.id for broker in snapshot.brokers]
-    drained = data.draw(st.lists(st.sampled_from(ids), min_size=1, unique=True))
-    left = [broker for broker in alive(snapshot) if broker not in drained]
-    planned = [one for one in snapshot.partitions if one.leader >= 0]
-    assume(left)
-    assume(
-        all(len(set(one.replicas) & set(drained)) <= len(set(left) - set(one.replicas)) for one in planned)
-    )
-    goal = Goal("drain", brokers=tuple(drained), also=("racks", "balance"))
-    found, after = check_sound(snapshot, goal)
-    for one in after.partitions:
-        assert one.leader < 0 or not set(one.replicas) & set(drained)
-    alone = plan(snapshot, Goal("drain", brokers=tuple(drained)))
-    assert found.replicas >= alone.replicas
-
-
-@SEARCHED
-@given(clusters(brokers=4, partitions=4, racks=NO_RACKS), st.data())
-def test_a_drain_with_balance_is_as_even_as_can_be(snapshot: Snapshot, data: st.DataObject) -> None:
-    drained = data.draw(st.sampled_from([broker.id for broker in snapshot.brokers]))
-    left = [broker for broker in alive(snapshot) if broker != drained]
-    assume(left)
-    choices = [list(combinations(left, len(one.replicas))) for one in snapshot.partitions]
-    assume(all(choices))
-    _, after = check_sound(snapshot, Goal("drain", brokers=(drained,), also=("balance",)))
-    best = min(
-        apart(Counter({b: sum(b in chosen for chosen in every) for b in left}).values())
-        for every in placements(snapshot, choices)
-    )
-    assert apart(counts(after, left).values()) == best
 
 
 @st.composite
@@ -402,6 +365,9 @@ def test_leaders_are_evened_out_by_number_and_then_by_what_is_written(snapshot: 
                 then += (rates[source] - moved) ** 2 + (rates[target] + moved) ** 2
                 assert then >= squares - 1e-6, (given_up, taken)
     assert not plan(after, Goal("leaders")).changes
+
+
+# -- replicas in failed log directories -------------------------------------------------------------------------------
 
 
 @given(clusters(brokers=5, partitions=8), st.data())

@@ -7,10 +7,11 @@ from collections.abc import Collection, Sequence
 from spark_ordered_kafka.controller.placement.planner.leader_rates import even_out_rates
 from spark_ordered_kafka.controller.placement.planner.leaders import level_leaders
 from spark_ordered_kafka.controller.placement.planner.leveling import level
-from spark_ordered_kafka.controller.placement.planner.needs import place
+from spark_ordered_kafka.controller.placement.planner.needs import place, place_one_by_one
 from spark_ordered_kafka.controller.placement.planner.replicas import ReplicaMoves
 from spark_ordered_kafka.controller.placement.planner.swaps import even_out_bytes
 from spark_ordered_kafka.controller.placement.planner.table import Table
+from spark_ordered_kafka.errors import RequestError
 
 
 def drain(table: Table, drained: Collection[int]) -> list[str]:
@@ -60,12 +61,16 @@ def _move_off(table: Table, brokers: Collection[int], needs: dict[int, list[int]
     )
 
 
-def repair_racks(table: Table, brokers: Collection[int]) -> list[str]:
-    """Move replicas that share a rack to racks of ``brokers`` where their partition has none, and only as many as needed."""
+def repair_racks(table: Table, brokers: Collection[int], kept: Collection[int] = ()) -> None:
+    """Move replicas that share a rack to racks of ``brokers`` where their partition has none, and only as many as needed.
+
+    Replicas on ``kept`` move only where no other helps. Raises RequestError GUARD_RAILS where capacity does not suffice for
+    all of them.
+    """
     racks = {table.rack[broker] for broker in brokers}
     needs: dict[int, list[int]] = {}
     for partition in table.movable:
-        spare = _on_shared_racks(table, partition)
+        spare = _on_shared_racks(table, partition, kept)
         there = table.spread(table.replicas[partition])
         new = racks - {table.rack[broker] for broker in table.replicas[partition]}
         going = spare[: len(new)]
@@ -74,7 +79,24 @@ def repair_racks(table: Table, brokers: Collection[int]) -> list[str]:
             table.floor[partition] = there + len(going)
     place(table, needs, brokers, "repairing the spread over racks")
     _level_new_leaders(table, brokers)
-    return []
+
+
+def repair_racks_where_there_is_room(
+    table: Table, brokers: Collection[int], kept: Collection[int]
+) -> list[str]:
+    """As :func:`repair_racks`, for as many replicas as capacity allows (D-301). Returns warnings."""
+    state = table.saved()
+    try:
+        repair_racks(table, brokers, kept)
+    except RequestError:
+        table.restore(state)
+    else:
+        return []
+    shared = place_one_by_one(table, lambda partition: _on_shared_racks(table, partition, kept), brokers)
+    _level_new_leaders(table, brokers)
+    if not shared:
+        return []
+    return [f"partitions that share racks, since brokers on other racks have no capacity: {shared}"]
 
 
 def spread(table: Table, onto: Collection[int]) -> list[str]:
@@ -113,20 +135,19 @@ def _fill(moves: ReplicaMoves, onto: Collection[int], share: int) -> int:
     return min(spare, sum(deficit.values()))
 
 
-def balance(table: Table, brokers: Collection[int]) -> list[str]:
+def balance(table: Table, brokers: Collection[int]) -> None:
     """Even out replicas, then bytes, then preferred leaders among ``brokers``."""
     for pool in table.pools():
         moves = ReplicaMoves(table, pool)
         level(moves, brokers)
         even_out_bytes(moves, brokers)
-    return leaders(table, brokers)
+    leaders(table, brokers)
 
 
-def leaders(table: Table, brokers: Collection[int]) -> list[str]:
+def leaders(table: Table, brokers: Collection[int]) -> None:
     """Even out preferred leaders among ``brokers``, then the bytes per second that are written to them; no replica moves."""
     level_leaders(table, brokers, table.movable)
     even_out_rates(table, brokers)
-    return []
 
 
 def _level_new_leaders(table: Table, brokers: Collection[int]) -> None:
@@ -135,15 +156,16 @@ def _level_new_leaders(table: Table, brokers: Collection[int]) -> None:
     level_leaders(table, brokers, changed)
 
 
-def _on_shared_racks(table: Table, partition: int) -> list[int]:
-    """Brokers whose rack has a better replica of the partition, the worst first."""
+def _on_shared_racks(table: Table, partition: int, kept: Collection[int]) -> list[int]:
+    """Brokers whose rack has a better replica of the partition, the worst first; those of ``kept`` are best."""
     one = table.of(partition)
     alive = set(table.alive)
     replicas = table.replicas[partition]
 
-    def preference(broker: int) -> tuple[bool, bool, bool, int]:
+    def preference(broker: int) -> tuple[bool, bool, bool, bool, int]:
         broker_id = table.ids[broker]
-        return broker in alive, broker_id in one.isr, broker_id == one.leader, -replicas.index(broker)
+        in_sync = broker_id in one.isr
+        return broker in alive, broker in kept, in_sync, broker_id == one.leader, -replicas.index(broker)
 
     seen: set[int] = set()
     spare = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from spark_ordered_kafka.controller.placement.guards import refusal
 from spark_ordered_kafka.controller.placement.planner.flow import Flow, Layer
@@ -37,6 +37,77 @@ def place(table: Table, needs: Mapping[int, Sequence[int]], brokers: Collection[
     if unplaced:
         moved = sum(map(len, needs.values()))
         raise refusal(f"{what}: {unplaced} of {moved} replicas have no place", room)
+
+
+def place_one_by_one(table: Table, shared: Callable[[int], Sequence[int]], brokers: Collection[int]) -> int:
+    """Bring as many partitions as possible on more racks, within the capacity of ``brokers``.
+
+    ``shared`` gives the brokers of a partition whose rack has another replica of it. What this plan has moved already makes
+    way, as far as ``table.floor`` allows. Returns how many partitions still share racks though ``brokers`` have others.
+    """
+    racks = {table.rack[broker] for broker in brokers}
+    placing = _OneByOne(table, sorted(brokers))
+    lacking = list(table.movable)
+    progress = True
+    while progress:
+        progress = False
+        placing.stuck.clear()
+        left, lacking = lacking, []
+        for partition in left:
+            while going := shared(partition):
+                if not racks - {table.rack[broker] for broker in table.replicas[partition]}:
+                    break
+                if not placing.on_another_rack(partition, going):
+                    lacking.append(partition)
+                    break
+                progress = True
+    return len(lacking)
+
+
+class _OneByOne:
+    """Replicas that go to other racks one after another, while those that the plan has moved make way."""
+
+    def __init__(self, table: Table, targets: Sequence[int]) -> None:
+        self._table = table
+        self._targets = targets
+        gained: list[dict[int, None]] = [{} for _ in table.ids]
+        for partition in table.changed():
+            for broker in set(table.replicas[partition]).difference(table.before[partition]):
+                gained[broker][partition] = None
+        self._gained = _Gained(table, gained)
+        self._flow = Flow(self._gained, targets, MAX_WORK)
+        self.stuck: set[int] = set()
+
+    def on_another_rack(self, partition: int, going: Sequence[int]) -> bool:
+        """Move one of the replicas ``going`` to a rack where the partition has none; False if no target can make room."""
+        table = self._table
+        used = {table.rack[broker] for broker in table.replicas[partition]}
+        targets = sorted(
+            (b for b in self._targets if table.rack[b] not in used), key=lambda b: (-table.room[b], b)
+        )
+        table.floor[partition] += 1
+        for source in going:
+            stays = source in table.before[partition]
+            for target in targets:
+                if stays and target in self.stuck:
+                    continue
+                if self._moved(partition, source, target):
+                    return True
+                if stays:
+                    self.stuck.add(target)
+        table.floor[partition] -= 1
+        return False
+
+    def _moved(self, partition: int, source: int, target: int) -> bool:
+        table = self._table
+        self._gained.move(partition, source, target)
+        if table.room[target] >= 0:
+            return True
+        excess = {target: 1}
+        self._flow.push(excess, {b: table.room[b] for b in self._targets if table.room[b] > 0})
+        if excess[target]:
+            self._gained.move(partition, target, source)
+        return not excess[target]
 
 
 def _place_greedily(
@@ -103,7 +174,10 @@ class _Gained:
         return True
 
     def move(self, item: int, source: int, target: int) -> None:
-        """Move the replica on to ``target``."""
+        """Move the replica on to ``target``, from where it was before or where it got in this plan."""
         self._table.move(item, source, target)
-        del self._gained[source][item]
-        self._gained[target][item] = None
+        before = self._table.before[item]
+        if source not in before:
+            del self._gained[source][item]
+        if target not in before:
+            self._gained[target][item] = None

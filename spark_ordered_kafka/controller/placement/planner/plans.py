@@ -46,28 +46,35 @@ def plan(snapshot: Snapshot, goal: Goal) -> Plan:
 
 
 def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
+    """Reach the goals one after another on the same table; each keeps what those before it have reached (D-300)."""
     named = [table.index[broker] for broker in goal.brokers or ()]
-    warnings: list[str] = []
     left = table.alive
-    if goal.kind == "drain":
+    warnings: list[str] = []
+    if goal.kind in ("drain", "replace_replicas"):
         left = [broker for broker in left if broker not in named]
-        warnings += goals.drain(table, set(named))
-    elif goal.kind == "replace_replicas":
-        left = [broker for broker in left if broker not in named]
-        warnings += goals.replace_replicas(table, set(named))
+        move_off = goals.drain if goal.kind == "drain" else goals.replace_replicas
+        warnings = move_off(table, set(named))
     elif goal.kind == "spread":
-        warnings += goals.spread(table, set(named))
+        warnings = goals.spread(table, set(named))
     elif goal.replication_factor is not None:
         change_factor(table, snapshot, goal.replication_factor)
-    wanted = (goal.kind, *(goal.also or ()))
-    if "racks" in wanted:
-        warnings += goals.repair_racks(table, left)
+    table.keep_spread()
+    if goal.kind == "racks":
+        goals.repair_racks(table, left)
+    elif "racks" in (goal.also or ()):
+        missed = goals.repair_racks_where_there_is_room(table, left, named)
+        if goal.kind == "spread":
+            # Replicas have moved from and to all brokers.
+            warnings = goals.spread(table, set(named))
+        warnings += missed
+    table.keep_spread()
     # Of the further goals alone: what is named belongs to the first one.
     among = named if named and goal.kind in ("balance", "leaders") else left
+    wanted = (goal.kind, *(goal.also or ()))
     if "balance" in wanted:
-        warnings += goals.balance(table, among)
+        goals.balance(table, among)
     elif "leaders" in wanted:
-        warnings += goals.leaders(table, among)
+        goals.leaders(table, among)
     return warnings
 
 

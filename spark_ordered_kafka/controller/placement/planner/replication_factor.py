@@ -29,7 +29,7 @@ def change_factor(table: Table, snapshot: Snapshot, factor: int) -> None:
         capacity={broker.id: broker.capacity for broker in alive},
     )
     for partition, brokers in planned.items():
-        table.replicas[partition] = [table.index[broker] for broker in brokers]
+        table.put(partition, [table.index[broker] for broker in brokers])
 
 
 def plan_factor(

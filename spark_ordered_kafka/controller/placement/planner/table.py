@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from spark_ordered_kafka.controller.placement.planner.values import Partition, Snapshot
 from spark_ordered_kafka.controller.placement.round_robin import has_racks
 
+State = tuple[list[list[int]], list[int], list[int]]
+
 
 class Table:
     """All partitions with their planned replicas, and the remaining capacity of each broker.
@@ -72,6 +74,25 @@ class Table:
             self.room[source] += 1
         if target not in before:
             self.room[target] -= 1
+
+    def put(self, partition: int, replicas: Sequence[int]) -> None:
+        """Give a partition that is as it was before the plan other replicas, perhaps more or fewer."""
+        self.replicas[partition] = list(replicas)
+        for broker in set(replicas).difference(self.before[partition]):
+            self.room[broker] -= 1
+
+    def keep_spread(self) -> None:
+        """Let every partition be on as many racks as now, at least: what a goal has reached, the next ones keep."""
+        if self.racked:
+            self.floor = [self.spread(brokers) for brokers in self.replicas]
+
+    def saved(self) -> State:
+        """What is planned by now."""
+        return [list(brokers) for brokers in self.replicas], list(self.room), list(self.floor)
+
+    def restore(self, state: State) -> None:
+        """Take back all that was planned since ``state`` was saved."""
+        self.replicas, self.room, self.floor = state
 
     def changed(self) -> list[int]:
         """Indexes of the partitions whose replicas, or their order, have changed."""
