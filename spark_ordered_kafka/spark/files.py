@@ -1,4 +1,4 @@
-"""Files of checkpoints: of this machine, or wherever Spark can keep a checkpoint (D-312)."""
+"""Files of checkpoints: of this machine, or wherever Spark can keep a checkpoint (D-313)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def located(directories: Mapping[str, str], conf: Mapping[str, str]) -> Iterator
     A value is a path of this machine or a URI. Where one is a URI of another file system, all are reached through Spark,
     which is started with ``conf`` and stopped afterwards. Raises ConfigError: there is no such file system.
     """
-    local = {option: _local_path(option, value) for option, value in directories.items()}
+    local = {option: local_path(option, value) for option, value in directories.items()}
     paths = [path for path in local.values() if path is not None]
     if len(paths) == len(local):
         yield LocalFiles(), paths
@@ -101,8 +101,11 @@ def located(directories: Mapping[str, str], conf: Mapping[str, str]) -> Iterator
         )
 
 
-def _local_path(option: str, value: str) -> str | None:
-    """The absolute path of a path or of a ``file:`` URI; None: a URI of another file system."""
+def local_path(option: str, value: str) -> str | None:
+    """The absolute path of a path or of a ``file:`` URI; None: a URI of another file system.
+
+    Raises ConfigError: it cannot be one, or may not be looked at.
+    """
     try:
         parts = urlsplit(value)
     except ValueError as error:  # of brackets in what stands for a host
@@ -114,7 +117,9 @@ def _local_path(option: str, value: str) -> str | None:
     else:
         path = Path(value)
     try:
-        path.exists()
+        os.stat(path)
+    except FileNotFoundError:
+        pass
     except (
         OSError,
         ValueError,

@@ -25,6 +25,7 @@ _OWN = {
     "spark.log.level": "ERROR",
 }
 _CONNECTORS = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "hadoop-gcp"}
+_ABSENT = ("ClassNotFoundException", "NoClassDefFoundError")
 _NOT_FOUND = "java.io.FileNotFoundException"
 
 
@@ -137,7 +138,7 @@ class HadoopFiles:
 
     def _hint(self, uri: str, said: str) -> str:
         scheme = uri.partition(":")[0]
-        if "ClassNotFoundException" not in said or scheme not in _CONNECTORS:
+        if scheme not in _CONNECTORS or not any(absent in said for absent in _ABSENT):
             return ""
         version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
         package = f"org.apache.hadoop:{_CONNECTORS[scheme]}:{version}"
