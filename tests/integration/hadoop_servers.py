@@ -15,6 +15,8 @@ from tests.servers import await_true
 BUCKET = "checkpoints"
 _KEY, _SECRET = "writer", "hush-hush"
 _AWS = "2.35.4"
+# Seconds that a server may take on a busy machine.
+_START = 180.0
 _LISTENING = re.compile(r"Started ServerConnector.*\{127\.0\.0\.1:(\d+)\}")
 _NAME_NODE = re.compile("<value>(hdfs://[^<]*)</value>")
 # Brokers of Kafka have no such logging; PySpark has it.
@@ -53,7 +55,7 @@ def hdfs(directory: Path) -> Iterator[str]:
             found = _NAME_NODE.search(written.read_text()) if written.exists() else None
             return found and found.group(1)
 
-        await_true(lambda: uri() is not None, "HDFS has started")
+        await_true(lambda: uri() is not None, "HDFS has started", _START)
         yield str(uri())
 
 
@@ -78,7 +80,7 @@ def s3(directory: Path) -> Iterator[dict[str, str]]:
             found = _LISTENING.search(log.read_text())
             return found and found.group(1)
 
-        await_true(lambda: port() is not None, "S3Proxy has started")
+        await_true(lambda: port() is not None, "S3Proxy has started", _START)
         yield {
             "spark.jars": ",".join(map(str, _connector())),
             "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{port()}",
