@@ -53,6 +53,7 @@ def migrate(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_200)
 def test_a_query_with_state_goes_over_in_its_store(
     cluster: LocalCluster, topic_name: str, tmp_path: Path, store: Store
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_query_with_state_goes_over_in_its_store(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_200)
 def test_checkpoints_come_from_this_machine_and_return(
     cluster: LocalCluster, topic_name: str, tmp_path: Path, store: Store
 ) -> None:
@@ -105,6 +107,7 @@ def test_checkpoints_come_from_this_machine_and_return(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_200)
 def test_what_is_missing_is_named(cluster: LocalCluster, tmp_path: Path, topic_name: str) -> None:
     """Before anything is asked of brokers; the connector's package, and the right to read."""
     code, _, said = migrate(cluster, "s3a://bucket/old", tmp_path / "new")
