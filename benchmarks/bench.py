@@ -185,10 +185,17 @@ class Bench:
         reader = self.spark.readStream.format(FORMATS[contender]).options(**self.options(contender))
         return reader.options(subscribe=topic, startingOffsets="earliest", **(options or {})).load()
 
-    def write(self, contender: str, frame: DataFrame, topic: str, compression: str = "lz4") -> None:
+    def write(
+        self,
+        contender: str,
+        frame: DataFrame,
+        topic: str,
+        compression: str = "lz4",
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         """A batch write; both connectors with the same compression."""
         writer = frame.write.format(FORMATS[contender]).options(**self._sink(contender, compression))
-        writer.option("topic", topic).mode("append").save()
+        writer.options(topic=topic, **(options or {})).mode("append").save()
 
     def write_stream(self, contender: str, frame: DataFrame, topic: str) -> StreamingQuery:
         """Write a stream of what is there, with a new checkpoint, to its end."""

@@ -68,6 +68,7 @@ PARTS = (
     Part("read-grown", reads.grown, quick=False),
     Part("write-compression", writes.compression, quick=False),
     Part("write-partitions", writes.partitions, quick=False),
+    Part("write-timestamps", writes.timestamps, quick=False),
     Part("backlog", reads.backlog, quick=False),
     Part("micro-batch-partitions", micro.partitions, quick=False),
     Part("pauses", pauses.pauses, quick=False),

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
+
+from pyspark.sql.functions import current_timestamp
 
 from benchmarks.bench import FORMATS, Bench
-from benchmarks.figures import Measurement
+from benchmarks.figures import OURS, Measurement
+
+_TIME_OF_SENDING = "time of sending"
 
 
 def small(bench: Bench) -> Iterator[Measurement]:
@@ -43,6 +48,20 @@ def partitions(bench: Bench) -> Iterator[Measurement]:
     for count in (1, 16, 64):
         title = f"write 100 B, {count} partitions"
         yield from _batch(bench, "write-partitions", title, bench.scale.small, 100, count)
+
+
+def timestamps(bench: Bench) -> Iterator[Measurement]:
+    """Batch writes with ``keepTimestamps``, beside the same without it."""
+    records = bench.scale.small
+    rows = bench.rows(records, 100).withColumn("timestamp", current_timestamp())
+    targets = {name: bench.topic(4) for name in (OURS, _TIME_OF_SENDING)}
+
+    def write(contender: str) -> None:
+        keep = str(contender == OURS).lower()
+        bench.write(OURS, rows, targets[contender], options={"keepTimestamps": keep})
+
+    contenders = {name: partial(write, name) for name in targets}
+    yield bench.rates("write-timestamps", "write 100 B, keepTimestamps", contenders, records)
 
 
 def _batch(

@@ -16,11 +16,13 @@ from spark_ordered_kafka.errors import ConfigError
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.spark.checkpoint import Checkpoint
+    from spark_ordered_kafka.spark.files import Files
     from spark_ordered_kafka.spark.migration import Plan
     from spark_ordered_kafka.spark.options import SourceOptions
 
 app = command_group("migrate-checkpoint")
 _FROM, _TO = "--from", "--to"
+_CONF_EXAMPLE = "spark.jars.packages=org.apache.hadoop:hadoop-aws:3.5.0"
 
 
 @app.command()
@@ -28,11 +30,14 @@ def migrate_checkpoint(
     old: Annotated[
         str,
         typer.Option(
-            _FROM, metavar="DIR", help="Checkpoint of the query, which is stopped. It stays as it is."
+            _FROM,
+            metavar="DIR|URI",
+            help="Checkpoint of the query, which is stopped. It stays as it is. URIs such as hdfs://, s3a:// and "
+            "abfss:// are reached through Spark.",
         ),
     ],
     new: Annotated[
-        str, typer.Option(_TO, metavar="DIR", help="Directory of the new checkpoint, absent or empty.")
+        str, typer.Option(_TO, metavar="DIR|URI", help="Directory of the new checkpoint, absent or empty.")
     ],
     bootstrap_server: BootstrapServerOption = None,
     controller: common.ControllerOption = None,
@@ -40,6 +45,14 @@ def migrate_checkpoint(
     option: Annotated[
         list[str] | None,
         typer.Option("--option", metavar="NAME=VALUE", help="Option kafka.* of the source; may be repeated."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conf",
+            metavar="NAME=VALUE",
+            help="Configuration of the Spark that reaches URIs, as of spark-submit; may be repeated.",
+        ),
     ] = None,
     source: Annotated[
         list[int] | None,
@@ -65,36 +78,47 @@ def migrate_checkpoint(
     """
     with common.exit_on_error():
         # Of an extra, which may not be installed.
-        from spark_ordered_kafka.spark.checkpoint import local_directory, read_checkpoint, write_checkpoint
+        from spark_ordered_kafka.spark.checkpoint import read_checkpoint
+        from spark_ordered_kafka.spark.files import located
         from spark_ordered_kafka.spark.migration import Planner, sources_of
 
-        checkpoint = read_checkpoint(_FROM, local_directory(_FROM, old))
-        target = local_directory(_TO, new)
-        to_format, sources = sources_of(_FROM, checkpoint, source or ())
-        if _is_done(checkpoint, target, to_format):
-            return
-        topics = sorted(set().union(*sources.values()))
-        options = _source_options(bootstrap_server, controller, command_config, option or [], topics)
-        planner = Planner(options, force=force)
-        try:
-            plan = planner.plan(checkpoint, to_format, sources)
-        finally:
-            planner.close()
-        _show(checkpoint, plan)
-        if dry_run:
-            return
-        if not yes:
-            typer.confirm(f"Write {target}? The query must be stopped.", abort=True, err=True)
-        note = {
-            "version": 1,
-            "from": str(checkpoint.directory),
-            "batch": checkpoint.last.number,
-            "to_format": to_format,
-            "sources": list(plan.sources),
-        }
-        write_checkpoint(_FROM, checkpoint, target, plan.batches, plan.sources, note)
-        typer.echo(f"wrote {target}")
-        _show_next(plan)
+        spark_conf = common.parse_options("--conf", conf or [], _CONF_EXAMPLE)
+        with located({_FROM: old, _TO: new}, spark_conf) as (files, (directory, target)):
+            checkpoint = read_checkpoint(_FROM, files, directory)
+            to_format, sources = sources_of(_FROM, checkpoint, source or ())
+            if _is_done(files, checkpoint, target, to_format):
+                return
+            topics = sorted(set().union(*sources.values()))
+            options = _source_options(bootstrap_server, controller, command_config, option or [], topics)
+            planner = Planner(options, force=force)
+            try:
+                plan = planner.plan(checkpoint, to_format, sources)
+            finally:
+                planner.close()
+            _show(checkpoint, plan)
+            if dry_run:
+                return
+            if not yes:
+                typer.confirm(f"Write {target}? The query must be stopped.", abort=True, err=True)
+            _write(files, checkpoint, target, plan)
+            _show_next(plan)
+
+
+def _write(files: Files, checkpoint: Checkpoint, target: str, plan: Plan) -> None:
+    from spark_ordered_kafka.spark.checkpoint import write_checkpoint
+
+    note = {
+        "version": 1,
+        "from": checkpoint.directory,
+        "batch": checkpoint.last.number,
+        "to_format": plan.to_format,
+        "sources": list(plan.sources),
+    }
+    try:
+        write_checkpoint(_FROM, files, checkpoint, target, plan.batches, plan.sources, note)
+    except OSError as error:
+        raise ConfigError(_TO, target, f"it was not written: {error}") from error
+    typer.echo(f"wrote {target}")
 
 
 def _source_options(
@@ -114,22 +138,23 @@ def _source_options(
     return stream_options(given | {"kafka.bootstrap.servers": address, "subscribe": ",".join(topics)})
 
 
-def _is_done(checkpoint: Checkpoint, target: Path, to_format: str) -> bool:
+def _is_done(files: Files, checkpoint: Checkpoint, target: str, to_format: str) -> bool:
     """Whether the new checkpoint is there, which is said. Raises ConfigError for a directory that has something else."""
-    from spark_ordered_kafka.spark.checkpoint import last_batch, read_note
+    from spark_ordered_kafka.spark.checkpoint import is_free, last_batch, read_note
 
-    old = checkpoint.directory
-    if target == old or old in target.parents or target in old.parents:
-        raise ConfigError(
-            _TO, str(target), f"it must be neither {_FROM} nor a part of it, nor have it as a part"
-        )
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
-        return False
-    note: dict[str, Any] = (read_note(target) if target.is_dir() else None) or {}
-    same = (note.get("from"), note.get("batch"), note.get("to_format"))
-    if same != (str(old), checkpoint.last.number, to_format):
-        raise ConfigError(_TO, str(target), "it is not empty: an absent or empty directory is needed")
-    reached = last_batch(target)
+    mine, its = (f"{one.rstrip('/')}/" for one in (checkpoint.directory, target))
+    if mine.startswith(its) or its.startswith(mine):
+        raise ConfigError(_TO, target, f"it must be neither {_FROM} nor a part of it, nor have it as a part")
+    try:
+        if is_free(files, target):
+            return False
+        note: dict[str, Any] = read_note(files, target) or {}
+        same = (note.get("from"), note.get("batch"), note.get("to_format"))
+        if same != (checkpoint.directory, checkpoint.last.number, to_format):
+            raise ConfigError(_TO, target, "it is not empty: an absent or empty directory is needed")
+        reached = last_batch(files, target)
+    except OSError as error:
+        raise ConfigError(_TO, target, f"it cannot be read: {error}") from error
     reached_since = "" if reached == checkpoint.last.number else f"; its query has reached batch {reached}"
     typer.echo(
         f"nothing to do: {target} is this checkpoint for {to_format}, as of batch {note['batch']}{reached_since}"

@@ -53,6 +53,15 @@ class BrokerErrors:
         if self._then is not None:
             self._then(error)
 
+    @property
+    def has_refusal(self) -> bool:
+        """Whether a broker has refused the client."""
+        return self._refused is not None
+
+    def forget(self) -> None:
+        """Of what was before a client got an answer, nothing is to be told."""
+        self._refused = self._last = None
+
     def check(self) -> None:
         """Raises RequestError SASL_AUTHENTICATION_FAILED or ConfigError if a broker has refused the client."""
         if self._refused is not None:

@@ -26,6 +26,7 @@ from spark_ordered_kafka.kafka.clients import (
     translate,
 )
 from spark_ordered_kafka.kafka.idle import IdlePool
+from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter, MisroutedRecords
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.native.draining import Drain, Drained, Limits, drain_of
@@ -43,9 +44,24 @@ _FIRST_PAUSE = 2.0
 _AGAIN = 0.25
 # Seconds for an answer while nothing comes.
 _ANSWER = 10.0
+# The same where a broker has refused the client, which tries the others again every second.
+_ANSWER_OF_OTHERS = 5.0
+
+
+class _Client:
+    """A consumer of a connection, and why brokers refuse it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.errors = BrokerErrors(connection.kafka)
+        self.consumer = Consumer({**consumer_properties(connection.kafka), "error_cb": self.errors})
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.consumer.close()
+
 
 # Of a worker process, by configuration and number: connections and metadata outlive the task.
-_CONSUMERS = IdlePool[tuple[Connection, int], Consumer](Consumer.close)
+_CLIENTS = IdlePool[tuple[Connection, int], _Client](_Client.close)
 
 LogEndOf = Callable[[Segment], int | None]
 """Where the log of a segment's leader epoch ends now, if that lies before the segment's end; None if not, or if it is not
@@ -76,7 +92,8 @@ def read_segments(
     A segment is done when the *position* reaches its end: the end may fall on control records, aborted records or a
     compaction gap. Where nothing comes, ``log_end`` is asked whether the log was truncated. Raises DataLossError when
     records are gone and ``fail_on_data_loss`` is set, UnavailableError when the broker stalls, MisroutedRecordError under
-    ``misrouted=fail``. The tombstones that writers of a compacted topic put
+    ``misrouted=fail``, and within seconds what :meth:`BrokerErrors.check` raises where all brokers refuse the login or a
+    certificate (D-314). The tombstones that writers of a compacted topic put
     into earlier partitions of a key are left out: delivered, they would delete live state.
     """
     readings = _Readings(settings, segments, log_end)
@@ -131,7 +148,7 @@ class _Readings:
         while self._open:
             _, reading = self._open.popleft()
             reading.close()
-            reading.consumer.close()
+            reading.client.close()
 
     def _may_open(self) -> bool:
         sizes = [one.end - one.start for one in (self._left[0], *(segment for segment, _ in self._open))]
@@ -140,29 +157,26 @@ class _Readings:
     def _open_next(self) -> None:
         segment = self._left.popleft()
         connection = self._settings.connection
-        consumer = _CONSUMERS.take((connection, self._opened % _AHEAD))
-        if consumer is None:
-            consumer = Consumer(consumer_properties(connection.kafka))
+        client = _CLIENTS.take((connection, self._opened % _AHEAD)) or _Client(connection)
         self._opened += 1
-        self._open.append((segment, _Reading(consumer, segment, self._settings, self._log_end)))
+        self._open.append((segment, _Reading(client, segment, self._settings, self._log_end)))
 
     def _close_first(self) -> None:
         number = (self._opened - len(self._open)) % _AHEAD
         _, reading = self._open.popleft()
         reading.close()
-        _CONSUMERS.put((self._settings.connection, number), reading.consumer)
+        _CLIENTS.put((self._settings.connection, number), reading.client)
 
 
 class _Reading:
-    """How far a segment is read by a ``consumer`` of its own: ``position`` is the next offset, ``end`` where there is nothing
+    """How far a segment is read by a ``client`` of its own: ``position`` is the next offset, ``end`` where there is nothing
     more to be had.
     """
 
-    def __init__(
-        self, consumer: Consumer, segment: Segment, settings: ReadSettings, log_end: LogEndOf
-    ) -> None:
+    def __init__(self, client: _Client, segment: Segment, settings: ReadSettings, log_end: LogEndOf) -> None:
         self.position, self.end = segment.start, segment.end
-        self.consumer = consumer
+        self.client = client
+        self._consumer = client.consumer
         self._segment = segment
         self._settings = settings
         self._log_end = log_end
@@ -193,31 +207,33 @@ class _Reading:
             self._pause *= 2
             self._tolerant(self._look)
         if self.position < self.end and time.monotonic() > self._deadline:
-            raise UnavailableError(
+            stalled = UnavailableError(
                 f"no progress for {self._settings.stall_timeout:g} s at offset {self.position} of {self._partition},"
                 f" which should be read to {self.end}: {self._reason}"
             )
+            raise self.client.errors.explained(stalled)
         return drained.batch
 
     def close(self) -> None:
         """Stop fetching, and give up what was fetched."""
-        self.consumer.unassign()
+        self._consumer.unassign()
         self._drain.close()
 
     def start_waiting(self) -> None:
-        """Count from now how long nothing comes."""
+        """Count from now how long nothing comes, and why."""
+        self.client.errors.forget()
         self._deadline = time.monotonic() + self._settings.stall_timeout
         self._pause = _FIRST_PAUSE
         self._look_at = time.monotonic() + self._pause
 
     def _assign(self) -> Drain:
         drain = drain_of(
-            self.consumer,
+            self._consumer,
             self._segment.topic,
             self._segment.partition,
             headers=self._settings.include_headers,
         )
-        self.consumer.assign([TopicPartition(self._segment.topic, self._segment.partition, self.position)])
+        self._consumer.assign([TopicPartition(self._segment.topic, self._segment.partition, self.position)])
         return drain
 
     def _assign_again(self) -> None:
@@ -252,21 +268,29 @@ class _Reading:
             self._take(error)
 
     def _refresh(self) -> None:
-        refresh_metadata(self.consumer, self._segment.topic, _ANSWER)
+        errors = self.client.errors
+        try:
+            refresh_metadata(
+                self._consumer, self._segment.topic, _ANSWER_OF_OTHERS if errors.has_refusal else _ANSWER
+            )
+        except UnavailableError:
+            # No broker lets the client in; one alone that does not may be about to get another certificate.
+            errors.check()
+            raise
 
     def _check_first(self, offset: int) -> None:
         # A gap is legal (control records, aborted records, compaction) unless the log now starts behind the position.
         if offset == self.position:
             return
         place = TopicPartition(self._segment.topic, self._segment.partition)
-        low, _ = self.consumer.get_watermark_offsets(place, cached=True)
+        low, _ = self._consumer.get_watermark_offsets(place, cached=True)
         if low > self.position:
             self._lose(min(low, self.end), f"the log starts at {low}")
 
     def _find_range(self) -> None:
         """Assign again: at the log's start, or where the reader was if a broker did not know that position."""
         place = TopicPartition(self._segment.topic, self._segment.partition)
-        low, high = self.consumer.get_watermark_offsets(place, _ANSWER)
+        low, high = self._consumer.get_watermark_offsets(place, _ANSWER)
         if low > self.position:
             self._lose(min(low, self.end), f"the log starts at {low}")
             self.position = min(low, self.end)

@@ -19,7 +19,8 @@ from spark_ordered_kafka.ordering.handover import Release
 from spark_ordered_kafka.ordering.layout import OPEN_END, Layout, LayoutHistory
 from spark_ordered_kafka.ordering.migration import kafka_offset, read_kafka_offset, read_ordered_offset
 from spark_ordered_kafka.ordering.offsets import SourceOffset
-from spark_ordered_kafka.spark.checkpoint import local_directory, read_checkpoint, read_note
+from spark_ordered_kafka.spark.checkpoint import is_free, read_checkpoint, read_note
+from spark_ordered_kafka.spark.files import LocalFiles, local_path
 from spark_ordered_kafka.spark.metrics import _reported
 from tests.fuzz.hostile import accepted, documents, fuzzed, names, raw, texts
 
@@ -164,15 +165,16 @@ def test_a_checkpoints_files(name: str, offsets: bytes, note: bytes, committed: 
         (directory / "offsets" / name).write_bytes(offsets)
         if committed:
             (directory / "commits" / name).write_bytes(b"v1\n{}")
-        found = accepted(read_checkpoint, "--from", directory, errors=ConfigError)
+        found = accepted(read_checkpoint, "--from", LocalFiles(), place, errors=ConfigError)
         if found is not None:
             assert found.last.to_bytes().startswith(b"v1\n")
-        accepted(read_note, directory, errors=ConfigError)
+        read_note(LocalFiles(), place)
+        assert not is_free(LocalFiles(), place), "its metadata is JSON"
 
 
 @fuzzed
 @given(st.one_of(texts, texts.map(lambda text: f"file:{text}"), texts.map(lambda text: f"file://{text}")))
 def test_where_a_checkpoint_is(value: str) -> None:
-    found = accepted(local_directory, "--from", value, errors=ConfigError)
+    found = accepted(local_path, "--from", value, errors=ConfigError)
     if found is not None:
-        accepted(read_checkpoint, "--from", found, errors=ConfigError)
+        accepted(read_checkpoint, "--from", LocalFiles(), found, errors=ConfigError)

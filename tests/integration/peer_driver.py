@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -32,7 +33,9 @@ class Driver:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def run(self, form: str, options: Mapping[str, str], checkpoint: Path, *, counts: bool) -> dict[str, Any]:
+    def run(
+        self, form: str, options: Mapping[str, str], checkpoint: Path | str, *, counts: bool
+    ) -> dict[str, Any]:
         """What the query delivers until it has caught up."""
         job = {"format": form, "options": dict(options), "checkpoint": str(checkpoint), "counts": counts}
         assert self._process.stdin is not None
@@ -47,9 +50,9 @@ class Driver:
 
 
 @contextmanager
-def peer_driver(directory: Path) -> Iterator[Driver]:
-    """A driver that lives as long as the block."""
-    command = [sys.executable, "-m", "tests.integration.peer_driver", str(directory)]
+def peer_driver(directory: Path, conf: Mapping[str, str] | None = None) -> Iterator[Driver]:
+    """A driver that lives as long as the block; ``conf``: more of its Spark conf."""
+    command = [sys.executable, "-m", "tests.integration.peer_driver", str(directory), json.dumps(conf or {})]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Driver(process)
@@ -83,10 +86,12 @@ def _run(spark: SparkSession, job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, conf: dict[str, str]) -> None:
     """Answer lines until there are no more."""
-    jars = ",".join(map(str, connector_jars(lambda line: print(line, file=sys.stderr))))  # noqa: T201
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars} pyspark-shell"
+    jars = list(map(str, connector_jars(lambda line: print(line, file=sys.stderr))))  # noqa: T201
+    jars += filter(None, [conf.pop("spark.jars", None)])
+    arguments = ["--jars", ",".join(jars), *(f"--conf={name}={value}" for name, value in conf.items())]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*arguments, "pyspark-shell"])
     spark = start_spark(directory)
     register(spark)
     for line in sys.stdin:
@@ -95,4 +100,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

@@ -25,7 +25,7 @@ KEYS = 20
 
 
 def migrate(
-    cluster: LocalCluster, old: Path, new: Path, *more: str, answer: str | None = None
+    cluster: LocalCluster, old: Path | str, new: Path | str, *more: str, answer: str | None = None
 ) -> tuple[int, str]:
     """Exit code and output of the command."""
     command = ["migrate-checkpoint", "--from", str(old), "--to", str(new)]
@@ -34,7 +34,7 @@ def migrate(
     return result.exit_code, result.output
 
 
-def migrated(cluster: LocalCluster, old: Path, new: Path, *more: str) -> str:
+def migrated(cluster: LocalCluster, old: Path | str, new: Path | str, *more: str) -> str:
     code, output = migrate(cluster, old, new, "--yes", *more)
     assert code == 0, output
     return output
@@ -191,7 +191,7 @@ def test_reading_goes_on_at_the_offsets_through_a_split(
     assert verdict(read, KEYS * 5 + writer.written).violations == 0
 
     back = checkpoint(tmp_path / "drained", ordered.checkpoint)
-    output = migrated(cluster, back, tmp_path / "back")
+    output = migrated(cluster, back.as_uri(), (tmp_path / "back").as_uri())
     assert "kafka.isolation.level=read_committed" in output
     assert json.loads(last_offset(tmp_path / "back")) == {
         topic_name: {str(p): offset for p, offset in enumerate(ordered.positions(topic_name))}
@@ -294,4 +294,3 @@ def test_wrong_options_are_named(cluster: LocalCluster, topic_name: str, tmp_pat
     (tmp_path / "full" / "x").mkdir(parents=True)
     code, output = migrate(cluster, old, tmp_path / "full")
     assert (code, "it is not empty: an absent or empty directory is needed" in output) == (2, True)
-    assert "copy the checkpoint here" in migrate(cluster, Path("hdfs://x/y"), new)[1]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -31,7 +31,7 @@ def topic(
     kafka_cluster: LocalCluster, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> str:
     # The pool of the process has what other tests left.
-    monkeypatch.setattr(reader, "_CONSUMERS", IdlePool(Consumer.close))
+    monkeypatch.setattr(reader, "_CLIENTS", IdlePool(reader._Client.close))
     name = make_topic(PARTITIONS, prefix="ahead")
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     for number in range(RECORDS):
@@ -76,4 +76,4 @@ def test_segments_come_in_their_order(
         for offset in range(one.start, one.end)
     ]
     assert found == (expected if taken is None or len(read) < taken else expected[: len(found)])
-    assert len(reader._CONSUMERS) <= reader._AHEAD
+    assert len(reader._CLIENTS) <= reader._AHEAD

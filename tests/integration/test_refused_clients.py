@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socketserver
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +15,19 @@ import pytest
 import trustme
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer, register
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.credentials import controller_credentials
-from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
+from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
+from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.native.loading import VARIABLE, kernel
+from spark_ordered_kafka.spark.schema import source_schema
 from tests.integration.acls import Acls, acl
 from tests.servers import TIMEOUT, await_true
 from tests.streams import FORMAT
@@ -114,6 +123,73 @@ def test_the_producer_of_a_task_says_so_too(secure_cluster: LocalCluster, topic:
     connection = replace(connection, kafka={**connection.kafka, **wrong.properties})
     with pytest.raises((ConfigError, RequestError), match=f"^{wrong.said}"):
         TransactionalProducer(connection, topic, f"ordered:{topic}:w:0", TIMEOUT)
+
+
+def _read(
+    connection: Connection, topic: str, end: int, *, start: int = 0, stall_timeout: float = DEADLINE
+) -> int:
+    """How many records a task reads of a range of offsets."""
+    settings = ReadSettings(connection, False, True, stall_timeout=stall_timeout)
+    schema = to_arrow_schema(source_schema(False), timezone="UTC")
+    return sum(
+        batch.num_rows for batch in read_segments(settings, [Segment(topic, 0, 0, start, end)], schema)
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("native", ["off", "require"])
+def test_the_reader_of_a_task_says_so_too(
+    secure_cluster: LocalCluster, topic: str, wrong: Wrong, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before it would give up to wait for the leader."""
+    monkeypatch.setenv(VARIABLE, native)
+    kernel.cache_clear()
+    connection = _connection(secure_cluster)
+    connection = replace(connection, kafka={**connection.kafka, **wrong.properties})
+    with pytest.raises((ConfigError, RequestError), match=f"^{wrong.said}") as refused:
+        _read(connection, topic, 1)
+    assert not refused.value.retriable
+
+
+@pytest.fixture
+def impostor(tmp_path: Path) -> Iterator[str]:
+    """The address of a server whose certificate no client of the cluster trusts."""
+    issued = trustme.CA().issue_cert("localhost", "127.0.0.1")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "impostor.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "impostor.pem")
+
+    class Handshake(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError), context.wrap_socket(self.request, server_side=True):
+                pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handshake) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.long
+def test_a_broker_that_others_stand_in_for_is_no_reason_to_give_up(
+    secure_cluster: LocalCluster, topic: str, impostor: str
+) -> None:
+    """While brokers get other certificates, one after another; the reader names what it has met if nothing comes at all."""
+    _produce(_conf(secure_cluster), topic)
+    connection = _connection(secure_cluster)
+    servers = f"{impostor},{connection.bootstrap_servers}"
+    told = ""
+    # Which of the servers a client meets first is random.
+    for number in range(20):
+        kafka = {**connection.kafka, "bootstrap.servers": servers, "client.id": f"reader-{number}"}
+        its = replace(connection, kafka=kafka)
+        with pytest.raises(UnavailableError, match="the log ends at 2") as stalled:
+            _read(its, topic, 100, start=2, stall_timeout=5)
+        told = str(stalled.value)
+        assert _read(its, topic, 1) == 1
+        if "certificate verify failed" in told:
+            break
+    assert "the last error of a connection: " in told
 
 
 # What a user with no right but these may not do, and what is said of it.

@@ -17,7 +17,7 @@ from tests.test_imports import PACKAGE, module_name, modules
 
 LOWEST = ROOT / "tests" / "constraints" / "lowest.txt"
 # Distributions whose modules another one, which is required, re-exports or is made of.
-PARTS = {"starlette": "fastapi", "pydantic-core": "pydantic"}
+PARTS = {"starlette": "fastapi", "pydantic-core": "pydantic", "py4j": "pyspark"}
 # Each command's module is imported when it is called.
 COMMANDS_OF_EXTRAS = {"autoscale", "autoscale_demo", "controller", "local", "demo", "migrate_checkpoint"}
 

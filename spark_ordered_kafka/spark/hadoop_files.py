@@ -1,0 +1,167 @@
+"""Files of HDFS and of object stores, by Hadoop's file systems: those through which Spark itself keeps checkpoints.
+
+A SparkContext of this process brings the cluster's configuration (``spark-defaults.conf``, ``HADOOP_CONF_DIR``), credentials
+and connectors (``spark.jars.packages``). Bytes are copied in its JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+
+from spark_ordered_kafka.errors import ConfigError
+
+_ResultT = TypeVar("_ResultT")
+# What the user's own configuration cannot change: this is no job of the cluster.
+_OWN = {
+    "spark.master": "local[1]",
+    "spark.app.name": "ordered-kafka migrate-checkpoint",
+    "spark.ui.enabled": "false",
+    "spark.eventLog.enabled": "false",
+    "spark.log.level": "ERROR",
+}
+_CONNECTORS = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "hadoop-gcp"}
+_ABSENT = ("ClassNotFoundException", "NoClassDefFoundError")
+_NOT_FOUND = "java.io.FileNotFoundException"
+
+
+class HadoopFiles:
+    """Files by their URIs, through a JVM with Hadoop. Implements :class:`~spark_ordered_kafka.spark.files.Files`."""
+
+    def __init__(self, jvm: Any, configuration: Any) -> None:
+        self._jvm = jvm
+        self._configuration = configuration
+
+    def located(self, option: str, uri: str) -> str:
+        """The URI, with what the configuration adds. Raises ConfigError: there is no such file system."""
+        try:
+            path = self._path(uri)
+            return str(path.getFileSystem(self._configuration).makeQualified(path).toString())
+        except Py4JJavaError as error:
+            said = _said(error)
+            raise ConfigError(
+                option, uri, f"Spark does not reach it: {said}{self._hint(uri, said)}"
+            ) from error
+
+    def of_this_machine(self, path: str) -> str:
+        """The URI of an absolute path."""
+        return str(self._jvm.org.apache.hadoop.fs.Path("file", "", path).toString())
+
+    def names(self, directory: str) -> list[str]:
+        """See :class:`~spark_ordered_kafka.spark.files.Files`."""
+        path = self._path(directory)
+        found = self._run(lambda: self._system(path).listStatus(path))
+        return [str(one.getPath().getName()) for one in found or ()]
+
+    def below(self, directory: str) -> list[str]:
+        """See :class:`~spark_ordered_kafka.spark.files.Files`."""
+        path = self._path(directory)
+
+        def listed() -> list[str]:
+            remaining = self._system(path).listFiles(path, True)
+            found = []
+            while remaining.hasNext():
+                found.append(str(remaining.next().getPath().toString()))
+            return found
+
+        root = f"{directory.rstrip('/')}/"
+        return [one.removeprefix(root) for one in self._run(listed) or ()]
+
+    def read(self, path: str) -> bytes | None:
+        """See :class:`~spark_ordered_kafka.spark.files.Files`."""
+        file = self._path(path)
+
+        def content() -> bytes:
+            stream = self._system(file).open(file)
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
+        return self._run(content)
+
+    def write(self, path: str, content: bytes) -> None:
+        """See :class:`~spark_ordered_kafka.spark.files.Files`."""
+        file = self._path(path)
+
+        def write() -> bool:
+            stream = self._system(file).create(file, True)
+            try:
+                stream.write(content)
+            finally:
+                # An object is there with this.
+                stream.close()
+            return True
+
+        self._run_on_existing(write)
+
+    def copy(self, source: str, target: str) -> None:
+        """See :class:`~spark_ordered_kafka.spark.files.Files`."""
+        here, there = self._path(source), self._path(target)
+        copy = self._jvm.org.apache.hadoop.fs.FileUtil.copy
+        self._run_on_existing(
+            lambda: copy(
+                self._system(here), here, self._system(there), there, False, True, self._configuration
+            )
+        )
+
+    def delete(self, directory: str) -> None:
+        """See :class:`~spark_ordered_kafka.spark.files.Files`."""
+        path = self._path(directory)
+        self._run(lambda: self._system(path).delete(path, True))
+
+    def _path(self, uri: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(uri)
+
+    def _system(self, path: Any) -> Any:
+        # Hadoop keeps one of each.
+        return path.getFileSystem(self._configuration)
+
+    def _run(self, call: Callable[[], _ResultT]) -> _ResultT | None:
+        """None: there is no such file."""
+        try:
+            return call()
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() == _NOT_FOUND:
+                return None
+            raise OSError(_said(error)) from error
+
+    def _run_on_existing(self, call: Callable[[], _ResultT]) -> _ResultT:
+        try:
+            return call()
+        except Py4JJavaError as error:
+            raise OSError(_said(error)) from error
+
+    def _hint(self, uri: str, said: str) -> str:
+        scheme = uri.partition(":")[0]
+        if scheme not in _CONNECTORS or not any(absent in said for absent in _ABSENT):
+            return ""
+        version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+        package = f"org.apache.hadoop:{_CONNECTORS[scheme]}:{version}"
+        return f": give its package, for example --conf spark.jars.packages={package}"
+
+
+def _said(error: Py4JJavaError) -> str:
+    """The first line of the message of what Java has thrown."""
+    return str(error.java_exception.toString()).partition("\n")[0]
+
+
+@contextmanager
+def hadoop_files(conf: Mapping[str, str]) -> Iterator[HadoopFiles]:
+    """Start a Spark of this process with ``conf``, which goes before the configuration that is there; stop it afterwards.
+
+    Raises ConfigError: it does not start.
+    """
+    settings = SparkConf().setAll([*conf.items(), *_OWN.items()])
+    try:
+        context = SparkContext(conf=settings)
+    except (Py4JJavaError, RuntimeError, ValueError) as error:
+        raise ConfigError("--conf", None, f"Spark does not start: {error}") from error
+    try:
+        yield HadoopFiles(context._jvm, context._jsc.hadoopConfiguration())
+    finally:
+        context.stop()
