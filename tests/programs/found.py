@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.programs.spark_steps import SparkProgram
 from tests.programs.steps import Act, Consume, Member, Program, Write
 
 _WRITE = Write("w0", "a", ("k0", "k1", "k2"), 4)
@@ -13,3 +14,6 @@ FOUND = {
         (_WRITE, Consume(0, 2, 1.0), Consume(1, 2, 0.0), Act("c1", "close"), Act("c0", "close")),
     ),
 }
+
+FOUND_SPARK: dict[str, SparkProgram] = {}
+"""The same of Spark."""
