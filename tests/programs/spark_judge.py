@@ -69,7 +69,7 @@ class SparkJudge:
         """Whether the checkpoint is a copy from before what was written."""
         self.batches: dict[int, Attempts] = defaultdict(Attempts)
         self._job = job
-        self._name: str | None = "w0"
+        self._name = "w0" if job.named else None
         self._records: dict[str, Record] = {}
         self._gone: set[str] = set()
         self._excused: set[str] = set()
@@ -79,6 +79,7 @@ class SparkJudge:
         self._reused = False
         self._copied: Standing | None = None
         self._aside: Standing | None = None
+        self._strayed: set[str] = set()
         self._number = 0
 
     # -- what happens -------------------------------------------------------------------------------------------
@@ -92,9 +93,6 @@ class SparkJudge:
         self._gone |= {n for n, one in self._records.items() if one.offset < lows.get(one.partition, 0)}
         if self.standing.batch < 0:
             self._excused |= self._gone
-        in_flight = {n for n, one in self._records.items() if self.standing.has(one)}
-        if in_flight & self._gone:
-            self.batches[self.standing.batch].other_input = True
 
     def named(self, name: str | None) -> None:
         """The query's writes have this name from now on."""
@@ -104,12 +102,13 @@ class SparkJudge:
     def tampered(self, step: Tamper, standing: Standing) -> None:
         """Something was done to the checkpoint, which stands like this now."""
         if step.what == "copy":
-            self._copied = self.standing
+            self._copied = self.standing if self.standing.batch >= 0 else None
         elif step.what == "restore" and self._copied is not None:
             self._aside = self._aside or self.standing
             self.is_older = self.is_older or self._copied != self.standing
         elif step.what == "newest" and self._aside is not None:
             self.is_older, self._aside = False, None
+            self._tainted |= self._strayed
         elif step.what.startswith("delete"):
             self._begin_again(reused=step.what == "delete and keep writer")
         self.standing = standing
@@ -121,6 +120,7 @@ class SparkJudge:
         self._copied = self._aside = None
         self.is_older = False
         self._tainted.clear()
+        self._strayed.clear()
         self._excused = set(self._gone)
         self.batches.clear()
 
@@ -137,7 +137,7 @@ class SparkJudge:
         in_flight = {n for n, one in self._records.items() if standing.has(one)}
         # A run that is to skip what is gone has skipped it as soon as it planned.
         if not run.fail or before.batch < 0:
-            self._excused |= self._gone
+            self._excused |= {n for n in self._gone if not before.is_read(self._records[n])}
         if error is not None:
             self._judge_error(run, error, before)
             if re.search(MISMATCH, error) and (len(set(last.tasks)) > 1 or last.other_input):
@@ -147,6 +147,10 @@ class SparkJudge:
         if run.accept:
             planned_before = {n for n, one in self._records.items() if before.has(one)}
             self._tainted |= planned_before
+        if self._aside is not None:
+            # A newer checkpoint that is put back knows nothing of these.
+            reached = {n for n, one in self._records.items() if standing.is_read(one) or standing.has(one)}
+            self._strayed |= {n for n in reached if not self._aside.is_read(self._records[n])}
         if self._aside is not None and not re.search(f"{MISMATCH}|{OLDER}", error or ""):
             self._catch_up(error, standing)
         self._judge_logs()
@@ -154,7 +158,7 @@ class SparkJudge:
     def judge_beside(self, run: Run, error: str | None, other: str) -> None:
         """Another driver has run with the same checkpoint, and ended like this; empty: without an error."""
         if other and not re.search(f"{TWO_DRIVERS}|{BUSY}", other):
-            self._break(run, f"the other driver raised without a reason: {other[-900:]}")
+            self._break(run, f"the other driver raised without a reason: {gist(other)}")
         if not other and error is None:
             self._break(run, "one of two drivers with one checkpoint is to be refused")
 
@@ -165,6 +169,8 @@ class SparkJudge:
             attempts.tasks.append(run.tasks)
             attempts.names.add(self._name)
             attempts.other_input = attempts.other_input or self.is_older
+        if any(before.has(self._records[n]) for n in self._gone):
+            self.batches[before.batch].other_input = True
 
     def _catch_up(self, error: str | None, standing: Standing) -> None:
         assert self._aside is not None
@@ -182,13 +188,12 @@ class SparkJudge:
             OTHER_QUERY: self._reused,
             SAME_NAME: run.shared and self._job.kind == "each",
             RENAMED: self._job.kind in ("sink", "column") and len(last.names) > 1,
-            MISMATCH: len(set(last.tasks)) > 1 or last.other_input or (self.is_older or self._reused),
+            MISMATCH: len(set(last.tasks)) > 1 or last.other_input,
             TWO_DRIVERS: run.event == "another driver",
             BUSY: True,
         }
         if not any(allowed[pattern] and re.search(pattern, error) for pattern in allowed):
-            shown = re.sub(r"\s+", " ", error)
-            self._break(run, f"raised without a reason: {shown[:700]} ... {shown[-900:]}")
+            self._break(run, f"raised without a reason: {gist(error)}")
 
     def _judge_success(self, run: Run, before: Standing, standing: Standing, written: Iterable[str]) -> None:
         """What has to be there, and what was to be refused."""
@@ -285,6 +290,13 @@ class SparkJudge:
 
     def _break(self, run: Run | None, text: str) -> None:
         self.violations.append(f"{run}: {text}" if run is not None else f"after run {self._number}: {text}")
+
+
+def gist(error: str) -> str:
+    """What a task's error says, without Spark's traces and plans."""
+    own = re.findall(r"(?:errors|spark_prelude)\.(\w+Error: [^\n]+)", error)
+    words = " ".join((own[-1] if own else error).split())
+    return words if len(words) < 900 else f"{words[:500]} … {words[-380:]}"
 
 
 def is_busy(error: str) -> bool:

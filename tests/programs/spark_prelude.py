@@ -1,15 +1,13 @@
 """What a Spark program needs beside Spark: a query by its settings, faults in the middle of it, and its checkpoint.
 
-A program that breaks a promise is printed with this text and that of ``prelude.py`` before it, so that it runs by itself.
+A program that breaks a promise is printed with this text, ``prelude.py`` and ``spark_checkpoint.py`` before it, so that it runs by itself.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import re
-import shutil
 import signal
 import sys
 import tempfile
@@ -29,10 +27,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tests.programs.prelude import NUMBER, Use
+from tests.programs.spark_checkpoint import Checkpoint
 
 FORMAT = "ordered-kafka"
 INJECTED = "by the program's own fault"
-_DEADLINE = 180
+_DEADLINE = 300
 _ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
 
 
@@ -54,9 +53,8 @@ class SparkUse(Use):
     ) -> None:
         super().__init__(servers, tell, run)
         self.job, self.home, self.session = job, home, session
-        self.checkpoint = home / "checkpoint"
-        self.aside, self.copy_of = home / "newest", home / "copy"
         self.topics = {name: f"{name}-{self.run}" for name in ("a", "out", "out2")}
+        self.checkpoint = Checkpoint(home, self.topics["a"])
         self.names = 0
         self.writer = "w0" if job["named"] else None
         self.last_error = ""
@@ -162,7 +160,7 @@ class SparkUse(Use):
         accepted = re.search(r"acceptReplayMismatch=(\S+)", self.last_error) if accept else None
         sink = self._options(**{"kafka.transaction.timeout.ms": "15000"})
         option = accepted.group(1) if accepted else ""
-        writing = rows.writeStream.option("checkpointLocation", str(self.checkpoint))
+        writing = rows.writeStream.option("checkpointLocation", str(self.checkpoint.directory))
         triggers: dict[str, Any] = {"processingTime": "0 seconds"} if self._is_continuous else {trigger: True}
         writing = writing.trigger(**triggers)
         if self.job["kind"] in ("sink", "column"):
@@ -294,38 +292,9 @@ class SparkUse(Use):
 
     # -- the checkpoint -----------------------------------------------------------------------------------------
 
-    def forget_commit(self) -> None:
-        """As if the driver had died behind the last batch's tasks, before it noted the batch as done."""
-        commits = self.checkpoint / "commits"
-        batches = _batches(commits)
-        for name in (f"{batches[-1]}", f".{batches[-1]}.crc") if batches else ():
-            (commits / name).unlink(missing_ok=True)
-
-    def copy_checkpoint(self) -> None:
-        """Keep a copy."""
-        _replace(self.copy_of, self.checkpoint)
-
-    def restore_checkpoint(self) -> None:
-        """Put the copy in the place of the checkpoint, which stays aside."""
-        if self.copy_of.exists():
-            if not self.aside.exists():
-                _replace(self.aside, self.checkpoint)
-            _replace(self.checkpoint, self.copy_of)
-
-    def newest_checkpoint(self) -> None:
-        """Put the checkpoint back that was replaced by a copy."""
-        if self.aside.exists():
-            _replace(self.checkpoint, self.aside)
-            self.forget_aside()
-
-    def forget_aside(self) -> None:
-        """The restored one has become the newest."""
-        shutil.rmtree(self.aside, ignore_errors=True)
-
     def delete_checkpoint(self, *, keep_writer: bool = False) -> None:
         """Delete the checkpoint, and its copies; the next run's writer has a new name unless the name is kept."""
-        for directory in (self.checkpoint, self.aside, self.copy_of):
-            shutil.rmtree(directory, ignore_errors=True)
+        self.checkpoint.delete()
         if not keep_writer and self.writer is not None:
             self.rename_writer()
 
@@ -338,20 +307,6 @@ class SparkUse(Use):
             # The query's id is what it is named without the option.
             own = re.fullmatch(rf"{self.run}-(w\d+)", told.group(1))
             self.writer = own.group(1) if own else None
-
-    def standing(self) -> tuple[int, bool, dict[int, int], dict[int, int]] | None:
-        """The last planned batch, whether it is committed, and where it begins and ends; None: nothing is planned."""
-        planned = _batches(self.checkpoint / "offsets")
-        if not planned:
-            return None
-        last = planned[-1]
-        before = self._positions(last - 1) if last - 1 in planned else {}
-        return last, last in _batches(self.checkpoint / "commits"), before, self._positions(last)
-
-    def _positions(self, batch: int) -> dict[int, int]:
-        lines = (self.checkpoint / "offsets" / f"{batch}").read_text().splitlines()
-        topic = json.loads(lines[2])["topics"].get(self.topics["a"], {"positions": []})
-        return dict(enumerate(topic["positions"]))
 
 
 HALF = "coalesce(crc32(key), 0) % 2"
@@ -435,18 +390,6 @@ def local_session(directory: Path) -> SparkSession:
     )
     session.sparkContext.setLogLevel("OFF")
     return session
-
-
-def _batches(directory: Path) -> list[int]:
-    if not directory.exists():
-        return []
-    return sorted(int(file.name) for file in directory.iterdir() if file.name.isdigit())
-
-
-def _replace(target: Path, source: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    if source.exists():
-        shutil.copytree(source, target)
 
 
 def _text(value: bytes | None) -> str | None:

@@ -137,10 +137,10 @@ class Read(SparkStep):
 
 
 CHECKPOINT = {
-    "forget commit": "use.forget_commit()",
-    "copy": "use.copy_checkpoint()",
-    "restore": "use.restore_checkpoint()",
-    "newest": "use.newest_checkpoint()",
+    "forget commit": "use.checkpoint.forget_commit()",
+    "copy": "use.checkpoint.copy()",
+    "restore": "use.checkpoint.restore()",
+    "newest": "use.checkpoint.put_back_newest()",
     "delete": "use.delete_checkpoint()",
     "delete and keep writer": "use.delete_checkpoint(keep_writer=True)",
     "rename writer": "use.rename_writer()",
