@@ -20,7 +20,8 @@ from tests.programs.spark_running import check_spark, code_of
 from tests.programs.spark_steps import Job, Run, SparkProgram, Write
 from tests.seeds import examples
 
-MANY = int(os.environ.get("PROGRAMS", examples(6)))
+# hypothesis begins with the simplest one.
+MANY = int(os.environ.get("PROGRAMS", examples(12)))
 _WRITE = Write(("k0", "k1", "k2", "k3"), 5)
 
 
