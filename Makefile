@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # How long `make chaos`, `make soak`, `make programs` and `make fuzz` go on.
 MINUTES ?= 10
+# Whose programs `make programs` runs: clients, spark, or all.
+OF ?= all
 # What `make chaos` does: a seed gives the same faults again.
 SEED ?=
 # The planted faults of `make planted`, by name; by default all.
@@ -145,7 +147,7 @@ soak: venv
 	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
 
 programs: venv
-	$(BIN)/python -m tests.programs --minutes $(MINUTES)
+	$(BIN)/python -m tests.programs --minutes $(MINUTES) --of $(OF) $(if $(SEED),--seed $(SEED))
 
 # Whether the tests find faults that are planted in copies of the project: docs/planted-faults.md.
 planted: kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
 
 _LOG = logging.getLogger(__name__)
+_ONE_OFF = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class LeasedName:
     writer: str
     nonce: str | None
     ledger: str
+
+
+def is_one_off(ledger: str) -> bool:
+    """Whether the ledger's name is like those of one-off writes; a query's own id has hyphens."""
+    return _ONE_OFF.fullmatch(ledger) is not None
 
 
 def lease_name(controller: ControllerClient, topic: str | None) -> LeasedName:

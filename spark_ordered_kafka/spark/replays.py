@@ -3,7 +3,8 @@
 A task compares its rows with what it has committed itself. What other tasks have committed, of which there may have been
 more, what it has committed to topics that it has no rows for now, and what the query has committed under another writer
 name, is looked for once per run of a query, in its first micro-batch: a run writes each batch once, so that only that one
-can be a replay.
+can be a replay. What shows by itself that the batch is not to be written stops every task before it commits (D-310); what
+only all tasks together show, the driver finds.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from spark_ordered_kafka.client.writer_names import is_one_off
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ReplayMismatchError
 from spark_ordered_kafka.kafka.ids import WriterTask
-from spark_ordered_kafka.kafka.ledger import entries_at, ledger_places, writer_places
+from spark_ordered_kafka.kafka.ledger import LedgerEntry, entries_at, ledger_places, writer_places
 from spark_ordered_kafka.kafka.replay import (
     ACCEPT_OPTION,
     Claim,
@@ -48,10 +50,13 @@ class TaskReport(WriterCommitMessage):
 
 
 class _Look(NamedTuple):
+    """``entries``: what was found at those of the ``places`` that were asked for; None: nothing."""
+
     run: str
     first: int
     execution: str
     places: frozenset[WriterTask]
+    entries: dict[WriterTask, LedgerEntry | None]
 
 
 class TaskLook:
@@ -70,18 +75,38 @@ class TaskLook:
         ]
         _check(self._connection, claim, own, topics)
 
-    def check_names(self, claim: Claim, task: int, topics: Collection[str]) -> None:
-        """Raises ReplayMismatchError if the task has committed the batch to one of ``topics`` under another writer name
-        (D-276). For a query with one write only: others may have a name for each.
+    def check_others(self, claim: Claim, task: int, topics: Collection[str], *, is_only_write: bool) -> None:
+        """Raises ReplayMismatchError if what any task has committed to one of ``topics`` shows that none may write this
+        batch: a later batch, or one of another query (D-310).
+
+        ``is_only_write``: of the query, so that its batch under another writer name shows that, too (D-276). Queries with
+        several writes may have a name for each.
         """
+        if not topics:
+            return
+        places = [place for place in self._places(claim) if place.topic in topics]
+        own = [place for place in places if place.writer == claim.writer and place.task != task]
+        for place, entry in sorted(self._entries(claim, own).items()):
+            if (why := refusal(entry, place.name, claim)) is not None:
+                raise ReplayMismatchError(why)
+        # One-off writes leave many ledgers, so those are looked at by the task of their number alone.
         others = [
             place
-            for place in self._places(claim)
-            if place.writer != claim.writer and place.task == task and place.topic in topics
+            for place in places
+            if place.writer != claim.writer and (place.task == task or not is_one_off(place.writer))
         ]
-        for place, entry in sorted(entries_at(self._connection, others, _TIMEOUT).items()):
+        for place, entry in sorted(self._entries(claim, others if is_only_write else ()).items()):
             if (why := renaming(place, entry, claim)) is not None:
                 raise ReplayMismatchError(why)
+
+    def _entries(self, claim: Claim, places: Collection[WriterTask]) -> dict[WriterTask, LedgerEntry]:
+        """The entries at places of :meth:`_places`; each is read once in this process."""
+        if not places:
+            return {}
+        known = self._looks[claim.writer].entries
+        asked = [place for place in places if place not in known]
+        known.update(dict.fromkeys(asked) | entries_at(self._connection, asked, _TIMEOUT))
+        return {place: entry for place in places if (entry := known[place]) is not None}
 
     def _places(self, claim: Claim) -> frozenset[WriterTask]:
         """The ledgers that there are in the first batch of a run; none in a later one, which cannot be a replay."""
@@ -91,11 +116,11 @@ class TaskLook:
         first = look.first if look is not None and same_run else claim.sequence
         if claim.sequence != first:
             if look is not None and look.places:
-                self._looks[claim.writer] = look._replace(places=frozenset())
+                self._looks[claim.writer] = look._replace(places=frozenset(), entries={})
             return frozenset()
         if look is None or look.execution != origin.execution:
             places = ledger_places(self._connection, _TIMEOUT)
-            look = self._looks[claim.writer] = _Look(origin.run, first, origin.execution, places)
+            look = self._looks[claim.writer] = _Look(origin.run, first, origin.execution, places, {})
         return look.places
 
 

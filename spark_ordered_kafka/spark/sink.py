@@ -158,11 +158,11 @@ def write_task(
         settled = any(pending.settled for pending in transactions.values())
         if claim.replayable and claim.origin.by_column and not settled:
             worker.look.check(claim, task, transactions)
-        if is_only_write and not settled:
-            unwritten = [
-                topic for topic, pending in transactions.items() if pending.rows and not pending.replayed
-            ]
-            worker.look.check_names(claim, task, unwritten)
+        unwritten = [
+            topic for topic, pending in transactions.items() if pending.rows and not pending.replayed
+        ]
+        if claim.replayable and not settled:
+            worker.look.check_others(claim, task, unwritten, is_only_write=is_only_write)
         for pending in transactions.values():
             pending.commit()
     except BaseException as error:  # noqa: BLE001 - raised below: see kafka.writer for why not here

@@ -13,11 +13,14 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.errors import ReplayMismatchError
 from spark_ordered_kafka.kafka.ledger import Fingerprint, Origin
+from spark_ordered_kafka.kafka.replay import Claim
 from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.spark.options import sink_options
+from spark_ordered_kafka.spark.sink import write_task
 from tests.integration.replaying import Replayed, once
 from tests.servers import TIMEOUT
-from tests.streams import create, numbered, writer_context
+from tests.streams import create, numbered, options, records_in_order, writer_context
 
 
 def accepting(error: object) -> dict[str, str]:
@@ -75,6 +78,31 @@ def test_a_replay_with_other_tasks_writes_nothing_when_all_had_committed(
     with pytest.raises(Exception, match="replays batch 0 with"):
         query.run(tasks, f"n % {tasks}")
     assert query.written(topic_name) == query_again, "a retry adds nothing"
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        (Claim("v", 0, Origin("other", "run 2", "2")), "of another query"),
+        (Claim("v", 1, Origin("query", "run 2", "2")), "checkpoint is older"),
+        (Claim("w", 2, Origin("query", "run 2", "2")), "set the option writer to v,"),
+    ],
+    ids=["checkpoint deleted", "checkpoint restored", "writer renamed"],
+)
+def test_a_task_that_has_committed_nothing_writes_nothing_that_others_have(
+    cluster: LocalCluster, topic_name: str, claim: Claim, why: str
+) -> None:
+    create(cluster, topic_name, 2)
+    sink = sink_options(options(cluster, topic=topic_name))
+    rows, more = numbered(2, 0, 5), numbered(2, 5, 5)
+    write_task(sink, Claim("v", 2, Origin("query", "run 1", "1")), 0, iter([rows]), is_only_write=True)
+    with pytest.raises(ReplayMismatchError, match=why):
+        write_task(sink, claim, 1, iter([rows]), is_only_write=True)
+    assert len(records_in_order(cluster, topic_name)) == rows.num_rows
+    # The batch after is of the same query and name.
+    following = Claim("v", 3, Origin("query", "run 2", "2"))
+    write_task(sink, following, 1, iter([more]), is_only_write=True)
+    assert len(records_in_order(cluster, topic_name)) == rows.num_rows + more.num_rows
 
 
 def test_a_task_looks_at_the_topics_it_has_no_rows_for_now(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,37 +13,78 @@ import typer
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs.running import BrokenPromiseError, Run
-from tests.programs.search import find
+from tests.programs.search import find, search
+from tests.seeds import fresh_seeds
 
 _ROUND = 25
+_SPARK_ROUND = 5
 
 
-def search(
+class Of(StrEnum):
+    """Whose programs."""
+
+    ALL = "all"
+    CLIENTS = "clients"
+    SPARK = "spark"
+
+
+def main(
     minutes: Annotated[float, typer.Option(min=0.0, help="How long to go on.")] = 10.0,
     directory: Annotated[Path | None, typer.Option(help="Of the servers; they stay up if given.")] = None,
+    of: Annotated[Of, typer.Option(help="Whose programs.")] = Of.ALL,
+    seed: Annotated[int | None, typer.Option(help="Of Spark's programs: the first round again.")] = None,
 ) -> None:
     """Run programs; ends with 1 at the first that breaks a promise."""
     deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="programs-") as temporary:
         cluster = LocalCluster(directory or temporary, controllers=1)
         cluster.up()
-        done: list[Run] = []
-
-        def ran(run: Run) -> None:
-            done.append(run)
-            typer.echo(str(run))
-
+        clients: list[Run] = []
+        rounds: list[Callable[[], object]] = []
+        if of is not Of.SPARK:
+            rounds.append(lambda: find(cluster, _ROUND, lambda run: _note(clients, run)))
+        if of is not Of.CLIENTS:
+            rounds.append(_spark_rounds(cluster, Path(temporary), seed))
         try:
             while time.monotonic() < deadline:
-                find(cluster, _ROUND, ran)
-            typer.echo(summary(done))
+                for one in rounds:
+                    one()
         except BrokenPromiseError as error:
             typer.echo(str(error), err=True)
-            typer.echo(summary(done))
             raise typer.Exit(1) from None
         finally:
+            if clients:
+                typer.echo(summary(clients))
             if directory is None:
                 cluster.down()
+
+
+def _note(done: list[Run], run: Run) -> None:
+    done.append(run)
+    typer.echo(str(run))
+
+
+def _spark_rounds(cluster: LocalCluster, home: Path, seed: int | None) -> Callable[[], object]:
+    # Only who runs them needs a session.
+    from tests.programs.spark_drawing import spark_programs
+    from tests.programs.spark_prelude import local_session
+    from tests.programs.spark_running import SparkRun, check_spark
+    from tests.programs.spark_steps import SparkProgram
+
+    session = local_session(home / "warehouse")
+    seeds = [] if seed is None else [seed]
+    done: list[SparkRun] = []
+
+    def judge(program: SparkProgram) -> None:
+        done.append(check_spark(cluster, session, program))
+        typer.echo(f"Spark program {len(done)}: {done[-1]}")
+
+    def one_round() -> None:
+        number = seeds.pop() if seeds else fresh_seeds("spark programs")[0]
+        typer.echo(f"--of spark --seed {number}")
+        search(spark_programs(elsewhere=True), judge, _SPARK_ROUND, number)
+
+    return one_round
 
 
 def summary(done: list[Run]) -> str:
@@ -57,4 +100,4 @@ def summary(done: list[Run]) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(search)
+    typer.run(main)

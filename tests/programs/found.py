@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.programs import spark_steps
+from tests.programs.spark_steps import Job, Run, SparkProgram, Tamper
 from tests.programs.steps import Act, Consume, Member, Program, Write
 
 _WRITE = Write("w0", "a", ("k0", "k1", "k2"), 4)
@@ -13,3 +15,31 @@ FOUND = {
         (_WRITE, Consume(0, 2, 1.0), Consume(1, 2, 0.0), Act("c1", "close"), Act("c0", "close")),
     ),
 }
+
+_KEYS = ("k0", "k1", "k2", "k3", "k4")
+_SKEWED = spark_steps.Write(("k1", "k2", "k3", "k4") + ("k0",) * 20)
+
+# What decides is which tasks end first: tests/integration/test_replays.py has each without a doubt.
+FOUND_SPARK = {
+    # Tasks that the query had not had before wrote, while the first one refused.
+    "the writer of a deleted checkpoint, and more tasks": SparkProgram(
+        Job("sink"),
+        (
+            spark_steps.Write(_KEYS, 3),
+            Run("coalesce 1"),
+            Tamper("delete and keep writer"),
+            Run("repartition 5"),
+        ),
+    ),
+    # Some tasks had committed under the old name, others did under the new one, and then neither name was right.
+    "another writer in mid-batch": SparkProgram(
+        Job("sink"),
+        (
+            _SKEWED,
+            Run("repartition 5", event="task fails", at=10),
+            Tamper("rename writer"),
+            Run("repartition 5"),
+        ),
+    ),
+}
+"""The same of Spark."""

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import SearchStrategy
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs.drawing import programs
 from tests.programs.running import BrokenPromiseError, Run, check
 from tests.programs.steps import Program
 
+P = TypeVar("P")
+
 
 def find(cluster: LocalCluster, many: int, ran: Callable[[Run], object] = lambda _: None) -> None:
-    """Run so many programs; the first that breaks a promise is shrunk, and the shortest one raised as BrokenPromiseError.
+    """Run so many programs of the plain clients; see :func:`search`. ``ran`` is called after each that breaks nothing."""
 
-    One that does not break it each time is raised all the same. ``ran`` is called after each that breaks none.
+    def judge(program: Program) -> None:
+        ran(check(cluster, program))
+
+    search(programs(), judge, many)
+
+
+def search(
+    drawn: SearchStrategy[P], judge: Callable[[P], object], many: int, number: int | None = None
+) -> None:
+    """Judge so many programs; the first that breaks a promise is shrunk, and the shortest one raised as BrokenPromiseError.
+
+    One that does not break it each time is raised all the same. ``number`` gives the same programs again.
     """
-
     broken: list[BrokenPromiseError] = []
 
     @settings(
@@ -28,16 +42,16 @@ def find(cluster: LocalCluster, many: int, ran: Callable[[Run], object] = lambda
         phases=(Phase.generate, Phase.shrink),
         report_multiple_bugs=False,
     )
-    @given(program=programs())
-    def judge(program: Program) -> None:
+    @given(program=drawn)
+    def judged(program: Any) -> None:
         try:
-            ran(check(cluster, program))
+            judge(program)
         except BrokenPromiseError as error:
             broken.append(error)
             raise
 
     try:
-        judge()
+        (judged if number is None else seed(number)(judged))()
     except Exception:
         if not broken:
             raise
