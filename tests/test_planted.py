@@ -17,6 +17,18 @@ from tests.planted.table import HERE, ROOT, Fault, faults
 FAULTS = faults()
 QUICK = ("09-gate-one-parent-early",)
 """Judged by models and pure functions."""
+OF_ANY_FAILURE = (
+    "",
+    "assert False",
+    "assert 0 == 1",
+    "assert [] == [1]",
+    "assert {} == {0: 1}\n  \n  Right contains 1 more item:\n  {0: 1}",
+    "assert 'a' in 'b'",
+    "DID NOT RAISE <class 'Exception'>",
+    "not within 30 s: it is done",
+    "no answer of the controllers",
+)
+"""What tests say that fail for other reasons than a fault."""
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git applies the patches")
 
@@ -36,6 +48,11 @@ def test_every_test_that_is_named_exists() -> None:
     missing = [test for fault in FAULTS.values() for test in fault.tests if not exists(test)]
     assert missing == []
     assert all(fault.tests for fault in FAULTS.values())
+
+
+@pytest.mark.parametrize("text", OF_ANY_FAILURE)
+def test_no_words_of_a_fault_are_those_of_any_failure(text: str) -> None:
+    assert [name for name, fault in FAULTS.items() if re.search(fault.says, text)] == []
 
 
 def test_the_page_has_every_fault_as_it_is_in_the_table() -> None:
@@ -76,12 +93,12 @@ def test_what_counts_as_found(kinds: list[str], text: str, when: str, expected: 
 
 
 def exists(test: str) -> bool:
-    """Whether a node id names a function of a test file."""
-    file, _, name = test.partition("::")
+    """Whether a node id names a function of a test file, or of a class in it."""
+    file, *_, name = test.split("::")
     path = Path(ROOT, file)
     if not path.is_file():
         return False
     tree = ast.parse(path.read_text())
     return any(
-        isinstance(node, ast.FunctionDef) and node.name == name.partition("[")[0] for node in tree.body
+        isinstance(node, ast.FunctionDef) and node.name == name.partition("[")[0] for node in ast.walk(tree)
     )

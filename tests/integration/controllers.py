@@ -57,6 +57,7 @@ class InProcess:
         self.service = service
         self.http = http
         self.before: Callable[[Instruction], None] = lambda _: None
+        self.before_step: Callable[[str], None] = lambda _: None
 
     def create(self, partitions: int = 2, prefix: str = "topic", **fields: Any) -> str:
         topic = unique_name(prefix)
@@ -106,7 +107,7 @@ def in_process(
 ) -> Iterator[InProcess]:
     """A controller with a ZooKeeper tree of its own, unless ``chroot`` names one; ``more`` are further settings.
 
-    ``before_step`` is called before every step of reassignments.
+    ``before_step`` is called before every step of reassignments, until a test sets another one.
     """
     connect = f"{cluster.zookeeper}/{chroot or unique_name('test')}"
     given: dict[str, Any] = {
@@ -118,9 +119,12 @@ def in_process(
     settings = ControllerSettings(**(given | more))
     box: list[InProcess] = []
     service = ControllerService(
-        settings, before=lambda instruction: box[0].before(instruction), before_step=before_step
+        settings,
+        before=lambda instruction: box[0].before(instruction),
+        before_step=lambda step: box[0].before_step(step),
     )
     box.append(InProcess(service, TestClient(create_app(service))))
+    box[0].before_step = before_step
     service.start()
     try:
         deadline = time.monotonic() + TIMEOUT

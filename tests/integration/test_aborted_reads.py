@@ -60,14 +60,16 @@ class Desk:
         return found
 
     def copy_rest(self, producer: OrderedProducer, *members: Member) -> None:
-        """Until the copy has everything, or more."""
+        """Until the copy has everything, or more; where that does not come, what is missing is told."""
 
         def done() -> bool:
             found = [self._some(member, producer) for member in members]
             return not any(found) and self.copied() >= self.writer.written
 
-        await_true(done, "everything copied")
-        exact(self.records(), self.writer.written)
+        try:
+            await_true(done, "everything copied")
+        finally:
+            exact(self.records(), self.writer.written)
 
     def take(self, member: Member, producer: OrderedProducer) -> bool:
         """Read and produce what there is."""

@@ -19,10 +19,11 @@ from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import progress_in
 from tests.integration.members import Room, committed, exact, idle, read_until
 from tests.queries import Query, await_stable, everything, verdict
-from tests.servers import TIMEOUT
-from tests.streams import NumberedWriter, change, create
+from tests.servers import TIMEOUT, await_true
+from tests.streams import NumberedWriter, change, create, numbered, raw_records
 
 
 def test_a_transaction_that_is_fenced_at_its_end_leaves_no_ledger_entry(
@@ -48,6 +49,31 @@ def test_a_transaction_that_is_fenced_at_its_end_leaves_no_ledger_entry(
     successor = TransactionalProducer(connection, topic, name, TIMEOUT)
     assert successor.last is None, "nothing was committed"
     successor.discard()
+
+
+def test_an_aborted_transaction_deletes_nothing_of_a_compacted_topic(
+    cluster: LocalCluster, topic_name: str
+) -> None:
+    """Its tombstones in the partitions that keys have moved away from would delete the only values there are."""
+    create(cluster, topic_name, 1, **{"cleanup.policy": "compact", "min.compaction.lag.ms": "3600000"})
+    writer = NumberedWriter(cluster, topic_name, step=1)
+    writer.write()
+    change(cluster, topic_name, 2)
+    # Of another writer, whose producer is no earlier one that the change has fenced.
+    task = NumberedWriter(cluster, topic_name).task()
+    task.write(numbered(writer.keys, 1, 1))
+    task.abort()
+    await_stable(cluster, topic_name)
+    found = list(raw_records(cluster, topic_name, 2))
+    assert [one.key() for one in found if one.value() is None] == [], "tombstones of what was aborted"
+    assert len(found) == writer.written
+    # They are owed to whoever commits.
+    writer.write()
+    await_stable(cluster, topic_name)
+    moved = {one.key() for one in raw_records(cluster, topic_name, 2) if one.partition() == 1}
+    deleted = [one.key() for one in raw_records(cluster, topic_name, 2) if one.value() is None]
+    assert moved
+    assert sorted(map(str, deleted)) == sorted(map(str, moved))
 
 
 def test_a_listener_lets_go_before_that_is_committed(room: Room, topic_name: str) -> None:
@@ -95,6 +121,27 @@ def test_a_consumer_delivers_nothing_that_is_not_committed(room: Room, topic_nam
         read_until([member], lambda: of(member.messages, b"k") == writer.written, "the other records")
     read_until([member], lambda: of(member.messages, b"other") == 1, "the record that was committed")
     exact([one for one in member.messages if one.key() != b"other"], writer.written)
+
+
+def test_a_commit_takes_nothing_that_is_fetched_and_not_delivered(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    member = room.member(topic_name, enable_auto_commit=False)
+
+    def has_more_in_hand() -> bool:
+        member.read(count=1)
+        return bool(member.messages) and progress_in(member.consumer, topic_name, 0).pending > 0
+
+    await_true(has_more_in_hand, "a record, and others behind it that are fetched")
+    assert len(member.messages) < writer.written
+    delivered = len(member.messages)
+    assert [one.offset for one in member.consumer.commit() or []] == [delivered], "so many are delivered"
+    assert committed(room, topic_name, 1) == [delivered]
+    member.consumer.close()
+    successor = room.member(topic_name)
+    read_until([successor], lambda: len(successor.messages) >= writer.written - delivered, "the rest")
+    exact([*member.messages, *successor.messages], writer.written)
 
 
 def of(messages: list[Message], prefix: bytes) -> int:

@@ -51,6 +51,7 @@ def test_a_cancel_takes_back_what_moves_and_what_waits_and_leaves_what_is_done(
     }
     assert judge.ongoing(topic) == {}
     judge.await_replicas(topic, [(2, 1), (1, 3), (1, 2), (1, 2)])
+    await_true(lambda: judge.throttles(topic) == {}, "no throttle is left of what was cancelled")
 
 
 def test_a_cancelled_increase_of_the_replication_factor_leaves_the_replicas_of_before(

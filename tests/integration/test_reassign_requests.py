@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from tests.inside import session_of
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.policies import ASKED
 from tests.integration.reassigning import SLOW, Judge, Mover, Row
-from tests.servers import TIMEOUT, await_true, unique_name
+from tests.servers import TIMEOUT, await_true, hosted_replicas, unique_name
 
 PATH = "/v1/reassignments"
 CHROOT = unique_name("requests")
@@ -317,14 +317,15 @@ def test_guard_rails(moving: InProcess, mover: Mover, judge: Judge) -> None:
     def hosted() -> dict[int, int]:
         return {row["id"]: row["hosted"] for row in moving.http.get("/v1/brokers").json()["brokers"]}
 
-    def there() -> dict[int, int]:
-        topics = moving.service.admin.describe_topics().values()
-        return Counter(broker for one in topics for row in one.partitions for broker in row.replicas)
-
     # What earlier requests were promised counts for some seconds after their end.
-    await_true(lambda: hosted() == there(), "nothing is promised any more")
+    await_true(lambda: hosted() == hosted_replicas(moving.service.admin), "nothing is promised any more")
     most = hosted()[3] + 1
     limit = "/v1/brokers/3/guard-rails"
+    may_begin = threading.Event()
+
+    def hold(_: str) -> None:
+        may_begin.wait(TIMEOUT)
+
     try:
         moving.http.put(limit, json={"max_partitions": most}).raise_for_status()
         answer = post(moving, plan(Row(topic, 0, [3]), Row(topic, 1, [3]), Row(topic, 2, [2])))
@@ -333,11 +334,16 @@ def test_guard_rails(moving: InProcess, mover: Mover, judge: Judge) -> None:
         assert "broker 3 would take 2 more" in answer["partitions"][0]["error_message"]
         checked = post(moving, {**plan(Row(topic, 0, [3])), "validate_only": True})
         assert named(checked) == [(0, "NONE")]
+        moving.before_step = hold
         first = mover.submit(Row(topic, 0, [3]))
         second = post(moving, {**plan(Row(topic, 1, [3])), "additional": True})
-        assert named(second) == [(1, "GUARD_RAILS")]
+        assert judge.ongoing(topic) == {}, "Kafka knows of neither"
+        assert named(second) == [(1, "GUARD_RAILS")], "the first one has what was left"
+        may_begin.set()
         mover.ended(first)
     finally:
+        may_begin.set()
+        moving.before_step = lambda _: None
         moving.http.put(limit, json={"max_partitions": None}).raise_for_status()
     await_replicas(judge, topic, (3,), (1,), (1,), (1,))
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import Producer
 
 from spark_ordered_kafka.local import LocalCluster
-from tests.queries import Query, await_stable, batch_rows, everything, verdict
+from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, change, create, raw_records
 
 
-def transact(cluster: LocalCluster, topic: str, values: list[str], commit: bool) -> None:
-    """One transaction of a producer of its own on partition 0."""
+def transact(
+    cluster: LocalCluster, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], commit: bool
+) -> None:
+    """One transaction, of keys and values, of a producer of its own on partition 0."""
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"tails-{topic}"}
     )
     producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
-    for value in values:
-        producer.produce(topic, value=value.encode(), partition=0)
+    for key, value in records:
+        producer.produce(topic, key=key, value=value, partition=0)
     assert producer.flush(TIMEOUT) == 0
     if commit:
         producer.commit_transaction(TIMEOUT)
@@ -36,11 +39,11 @@ def test_control_and_aborted_records_at_the_end(
 ) -> None:
     """Offsets 0 to 1 and their marker, 3 to 5 aborted and their marker, perhaps 7 and its marker."""
     create(cluster, topic_name, 1)
-    transact(cluster, topic_name, ["a", "b"], commit=True)
-    transact(cluster, topic_name, ["x", "y", "z"], commit=False)
+    transact(cluster, topic_name, [(None, b"a"), (None, b"b")], commit=True)
+    transact(cluster, topic_name, [(None, b"x"), (None, b"y"), (None, b"z")], commit=False)
     expected = [b"a", b"b"]
     if committed_at_the_end:
-        transact(cluster, topic_name, ["c"], commit=True)
+        transact(cluster, topic_name, [(None, b"c")], commit=True)
         expected.append(b"c")
     wanted = everything(cluster, topic_name)
     (rows,) = batch_rows(wanted)
@@ -55,6 +58,29 @@ def test_control_and_aborted_records_at_the_end(
     assert [row["value"] for row in rows] == expected[2:]
     (rows,) = batch_rows(wanted | {"kafka.isolation.level": "read_uncommitted"})
     assert [row["value"] for row in rows] == [b"a", b"b", b"x", b"y", b"z", *expected[2:]]
+
+
+def test_records_without_content_are_no_control_records(cluster: LocalCluster, topic_name: str) -> None:
+    """Neither key nor value, or empty ones: with a control record in the middle and one at the end."""
+    create(cluster, topic_name, 1)
+    contents = (None, b"", b"x")
+    pairs = [(key, value) for key in contents for value in contents]
+    for _ in range(2):
+        transact(cluster, topic_name, pairs, commit=True)
+    expected = [*enumerate(pairs), *enumerate(pairs, len(pairs) + 1)]
+
+    def seen(rows: Rows) -> list[tuple[int, tuple[bytes | None, bytes | None]]]:
+        return [(row["offset"], (row["key"], row["value"])) for row in rows]
+
+    wanted = everything(cluster, topic_name)
+    (rows,) = batch_rows(wanted)
+    assert seen(rows) == expected, "with content and without"
+    with Query(wanted) as query:
+        assert seen(query.all_rows()) == expected
+        assert query.positions(topic_name) == [2 * len(pairs) + 2]
+    for end in (1, 2, len(pairs)):
+        (rows,) = batch_rows(wanted | {"endingOffsets": f'{{"{topic_name}":{{"0":{end}}}}}'})
+        assert seen(rows) == expected[:end]
 
 
 @pytest.mark.long

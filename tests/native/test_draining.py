@@ -149,7 +149,7 @@ def log(kafka_cluster: LocalCluster) -> Log:
 )
 def test_both_ways_drain_the_same(log: Log, limits: Limits) -> None:
     native, plain = (told(name, log.servers, log.topic, 0, log.end, limits) for name in WAYS)
-    assert native.table().equals(plain.table())
+    assert native.table().equals(plain.table()), "the kernel drains other records than Python"
     assert native.table().num_rows > 50
     assert native.position == plain.position == log.end
     assert max(map(len, native.batches)) <= limits.records

@@ -60,8 +60,10 @@ def readings(draw: st.DrawFn) -> tuple[Topic, dict[int, int], dict[int, int]]:
 def test_agrees_with_the_rule_at_any_positions(reading: tuple[Topic, dict[int, int], dict[int, int]]) -> None:
     topic, positions, ends = reading
     history = topic.history
-    assert readable(history, positions, ends) == model_readable(history, positions, ends)
-    assert blockers(history, positions) == model_blockers(history, positions)
+    assert readable(history, positions, ends) == model_readable(history, positions, ends), (
+        "how far each may go"
+    )
+    assert blockers(history, positions) == model_blockers(history, positions), "what each waits for"
 
 
 @settings(max_examples=examples(200), deadline=None)

@@ -94,7 +94,7 @@ def test_every_old_record_gets_its_tombstone_and_nothing_else_does(
             if (q := split_bucket(hash_, topic.initial, before.undeleted_partition_count))
             != split_bucket(hash_, topic.initial, count)
             and log_starts[q] < after.starts[q]
-        }
+        }, "(hash, partition) of what is owed"
 
 
 @given(st.integers(1, 4), st.integers(0, 20), st.integers(0, 20))
