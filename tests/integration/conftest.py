@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.acls import Acls
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.members import Room
 from tests.integration.reassigning import Judge
@@ -33,6 +35,12 @@ def judge(three_brokers: LocalCluster) -> Iterator[Judge]:
     judge = Judge(three_brokers)
     yield judge
     judge.close()
+
+
+@pytest.fixture(scope="module")
+def acls(secure_cluster: LocalCluster) -> Acls:
+    """Rights in Kafka, given by its super user."""
+    return Acls(AdminClient({**secure_cluster.kafka_properties(), "log_level": 3}))
 
 
 @pytest.fixture
