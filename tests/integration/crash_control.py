@@ -47,8 +47,8 @@ class CrashingController:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        self.start()
         try:
+            self.start()
             yield
         finally:
             self._kill()

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import httpx2
 import pytest
-import trustme
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
@@ -35,26 +34,9 @@ from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISMS
 from tests.integration.controllers import in_process
 from tests.integration.foreign_clients import java_gateway
-from tests.integration.keepers import keeper, with_sasl
+from tests.integration.keepers import connected, keeper, with_sasl
 from tests.integration.secured import EVERYBODY, Kafka
-from tests.integration.test_secure_zookeeper import connected
 from tests.servers import TIMEOUT, await_true, processes_of, unique_name
-
-
-@pytest.fixture(scope="module")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An authority that nobody in the cluster trusts, and a certificate that it has signed."""
-    home = tmp_path_factory.mktemp("stranger")
-    authority = trustme.CA()
-    issued = authority.issue_cert("eve@localhost", common_name="admin")
-    authority.cert_pem.write_to_path(home / "ca.pem")
-    issued.cert_chain_pems[0].write_to_path(home / "eve.pem")
-    issued.private_key_pem.write_to_path(home / "eve.key")
-    return {
-        "ca": str(home / "ca.pem"),
-        "certificate": str(home / "eve.pem"),
-        "key": str(home / "eve.key"),
-    }
 
 
 def by_certificate(cluster: LocalCluster, user: str) -> Kafka:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -19,21 +18,9 @@ from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER
 from tests.integration.controllers import in_process
-from tests.integration.keepers import keeper, with_sasl
+from tests.integration.keepers import connected, keeper, with_sasl
 from tests.integration.secured import EVERYBODY, Kafka
 from tests.servers import TIMEOUT, await_true, unique_name
-
-
-@contextmanager
-def connected(settings: ZooKeeperSettings) -> Iterator[KazooClient]:
-    """A client in the settings' chroot that looks at nobody's rights before."""
-    client = client_of(settings)
-    assert client.start_async().wait(TIMEOUT)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def tree(client: KazooClient, path: str = ROOT) -> list[str]:
