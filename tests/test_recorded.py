@@ -19,7 +19,7 @@ from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.zk.records import owned, parse
 from spark_ordered_kafka.controller.zk.session import ROOT
 from spark_ordered_kafka.errors import OrderedKafkaError
-from tests.client.test_controller_client import ROUTES, Answer, played
+from tests.client.playing import ROUTES, Answer, played
 from tests.newer import assert_told
 from tests.recorded.files import ANSWERS, KINDS, ZNODES, kind_of, read, shown
 

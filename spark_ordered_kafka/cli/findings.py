@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from spark_ordered_kafka.cli.topic_filters import FILTERS, UNAVAILABLE, UNDER_MIN_ISR, UNDER_REPLICATED
+from spark_ordered_kafka.listed import listed
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import (
@@ -159,7 +160,7 @@ def of_zookeeper(report: Diagnostics, *, is_production: bool) -> list[Finding]:
         found.append(
             Finding(
                 "zookeeper", "warning",
-                f"znodes that this version does not know: {_some(report.unknown_znodes)}",
+                f"znodes that this version does not know: {listed(report.unknown_znodes, _NAMED)}",
                 "a newer controller has made them, or something else: look before you delete one",
             )
         )  # fmt: skip
@@ -180,7 +181,7 @@ def of_rights(report: Diagnostics) -> Finding:
             f"{report.url} has what it needs on the cluster, topics under management, their writers and groups",
         )
     return Finding(
-        "rights", "error", f"{report.url} lacks in Kafka: {_some(report.missing_rights)}",
+        "rights", "error", f"{report.url} lacks in Kafka: {listed(report.missing_rights, _NAMED)}",
         "kafka-acls --bootstrap-server HOST:PORT --add --allow-principal User:NAME --operation OPERATION "
         "--cluster (or --topic TOPIC, --group NAME, --transactional-id NAME; for names that end with *: "
         "--resource-pattern-type prefixed, without the *)",
@@ -193,7 +194,7 @@ def of_brokers(brokers: BrokerList) -> list[Finding]:
     if down:
         return [
             Finding(
-                "brokers", "error", f"down, with replicas: {_some(down)}",
+                "brokers", "error", f"down, with replicas: {listed(down, _NAMED)}",
                 f"start them, or move their replicas: ordered-kafka reassign plan --drain {','.join(down)}",
             )
         ]  # fmt: skip
@@ -216,7 +217,7 @@ def of_partitions(topics: Sequence[KafkaTopicView]) -> list[Finding]:
         new = [place for place in places if place not in named]
         named |= set(new)
         if new:
-            shown = _some([f"{topic}-{partition}" for topic, partition in new])
+            shown = listed(new, _NAMED, lambda place: f"{place[0]}-{place[1]}")
             found.append(
                 Finding(
                     "partitions", status, f"{len(new)} {what}: {shown}",
@@ -234,7 +235,7 @@ def of_topic(view: TopicView, foreign: ForeignProducers | None) -> list[Finding]
         found.append(
             Finding(
                 "layouts", "warning",
-                f"{view.topic} has partitions beyond its layout: {_some(list(map(str, view.stray_partitions)))}",
+                f"{view.topic} has partitions beyond its layout: {listed(view.stray_partitions, _NAMED)}",
                 "something else has made them; a growth takes them up: ordered-kafka topics alter "
                 f"--topic {view.topic} --partitions {len(view.partitions)}",
             )
@@ -245,7 +246,7 @@ def of_topic(view: TopicView, foreign: ForeignProducers | None) -> list[Finding]
             Finding(
                 "writers", "warning",
                 f"{view.topic}: {name} is no ordered writer and has written to partitions "
-                f"{_some(list(map(str, one.partitions)))}: the next change is refused",
+                f"{listed(one.partitions, _NAMED)}: the next change is refused",
                 f"kafka-transactions --bootstrap-server HOST:PORT describe-producers --topic {view.topic} "
                 f"--partition {one.partitions[0]} shows when; write with the sink, OrderedProducer or ordered-kafka produce",
             )
@@ -312,14 +313,9 @@ def of_group(positions: GroupPositions) -> list[Finding]:
             found.append(
                 Finding(
                     "groups", "warning",
-                    f"group {positions.group} has no members, and partitions {_some(list(map(str, blocked)))} of "
+                    f"group {positions.group} has no members, and partitions {listed(blocked, _NAMED)} of "
                     f"{topic.topic} wait for what it has not read of others",
                     f"ordered-kafka groups describe --group '{positions.group}' shows for what; start its consumers",
                 )
             )  # fmt: skip
     return found
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -12,9 +12,10 @@ from spark_ordered_kafka.cli.completion import complete_group
 from spark_ordered_kafka.cli.group_listing import delete, list_groups
 from spark_ordered_kafka.cli.group_reset import reset_offsets
 from spark_ordered_kafka.cli.grouping import command_group
+from spark_ordered_kafka.listed import listed
 
 if TYPE_CHECKING:
-    from spark_ordered_kafka.client.schemas import PartitionPosition
+    from spark_ordered_kafka.client.schemas import PartitionPosition, RequiredPosition
 
 app = command_group("groups")
 # Those of kafka-consumer-groups --describe, and two of ours.
@@ -73,11 +74,11 @@ def _rows(partitions: Sequence[PartitionPosition]) -> Iterator[tuple[object, ...
 def _waits(row: PartitionPosition, positions: Mapping[int, int | None]) -> str | None:
     if not row.waits_for:
         return None
-    shown = []
-    for one in row.waits_for[:_NAMED]:
+
+    def shown(one: RequiredPosition) -> str:
         position = positions.get(one.partition)
         # An existing member of ordered consumers may still hold the keys' state.
         reached = position is not None and position >= one.offset
-        shown.append(f"partition {one.partition} to {'hand over at' if reached else 'reach'} {one.offset}")
-    more = len(row.waits_for) - _NAMED
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+        return f"partition {one.partition} to {'hand over at' if reached else 'reach'} {one.offset}"
+
+    return listed(row.waits_for, _NAMED, shown)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from spark_ordered_kafka.cli import common
+from spark_ordered_kafka.listed import listed
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import GroupPosition, KafkaTopicView, PartitionView, TopicView
@@ -100,9 +101,7 @@ def _row(row: PartitionView) -> tuple[object, ...]:
 def _waits(groups: list[GroupPosition], row: PartitionView) -> str:
     if not groups:
         return "retention or topics delete-records"
-    named = ", ".join(f"{group.group} (lag {_lag(group, row)})" for group in groups[:_NAMED_GROUPS])
-    more = len(groups) - _NAMED_GROUPS
-    return f"group {named}" + (f" and {more} more" if more > 0 else "")
+    return f"group {listed(groups, _NAMED_GROUPS, lambda group: f'{group.group} (lag {_lag(group, row)})')}"
 
 
 def _lag(group: GroupPosition, row: PartitionView) -> int:

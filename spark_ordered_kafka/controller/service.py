@@ -152,7 +152,7 @@ class ControllerService:
                 self.reassigner.resume_all,
             ),
             finish_creations=self.creator.finish_creations,
-            repeated=(self._retirement, self.autoscaler, self.healer),
+            repeated=(self._retirement.background, self.autoscaler, self.healer),
             jobs=(*jobs, self.reassigner),
         )
         return Leadership(

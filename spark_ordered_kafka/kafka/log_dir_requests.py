@@ -59,10 +59,7 @@ class LogDirs(BrokerCalls):
             RequestError: the log directories may not be described.
             UnavailableError: a broker does not answer.
         """
-        wanted: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for topic, partition, broker in replicas:
-            wanted[broker][topic].append(partition)
-        answers = self.describe_each(wanted)
+        answers = self.describe_each(by_broker(replicas))
         for answer in answers.values():
             _check(answer)
         return current_sizes(answers)
@@ -82,15 +79,15 @@ class LogDirs(BrokerCalls):
             CLUSTER_AUTHORIZATION_FAILED; BROKER_NOT_AVAILABLE for a broker that is not alive, REQUEST_TIMED_OUT for one
             that did not answer.
         """
-        by_broker: dict[int, dict[Replica, str]] = defaultdict(dict)
+        asked_of: dict[int, dict[Replica, str]] = defaultdict(dict)
         for replica, path in moves.items():
-            by_broker[replica[2]][replica] = path
-        questions = {broker: partial(self._alter, broker, asked) for broker, asked in by_broker.items()}
+            asked_of[replica[2]][replica] = path
+        questions = {broker: partial(self._alter, broker, asked) for broker, asked in asked_of.items()}
         answers = ask_each(self._requests, questions, self._timeout, "move replicas to log directories")
         failures: dict[Replica, RequestError] = {}
         for broker, answer in answers.items():
             if isinstance(answer, OrderedKafkaError):
-                failures |= dict.fromkeys(by_broker[broker], as_refusal(answer))
+                failures |= dict.fromkeys(asked_of[broker], as_refusal(answer))
             else:
                 failures |= answer
         return failures
@@ -121,6 +118,14 @@ class LogDirs(BrokerCalls):
                         replica = (found.topic_name, row.partition_index, broker)
                         failures[replica] = refusal(row.error_code, None, what)
         return failures
+
+
+def by_broker(replicas: Iterable[Replica]) -> dict[int, dict[str, set[int]]]:
+    """Their partitions by broker and topic."""
+    wanted: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for topic, partition, broker in replicas:
+        wanted[broker][topic].add(partition)
+    return wanted
 
 
 def current_sizes(answers: LogDirAnswers) -> dict[Replica, int]:

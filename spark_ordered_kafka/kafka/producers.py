@@ -18,6 +18,7 @@ from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leaders import read_from_leaders
 from spark_ordered_kafka.kafka.requests import BrokerRequests
+from spark_ordered_kafka.listed import listed
 
 TIMEOUT = 6.0
 """Seconds for one check, below the timeout of the client, so that the answer can name the partition that has no leader."""
@@ -133,12 +134,10 @@ def refusal(topic: str, producers: Sequence[ForeignProducer], now: float) -> str
 
 
 def _shown(producer: ForeignProducer, now: float) -> str:
-    partitions = ", ".join(map(str, producer.partitions[:_SHOWN]))
-    more = len(producer.partitions) - _SHOWN
     label = "partition" if len(producer.partitions) == 1 else "partitions"
     name = "" if producer.transactional_id is None else f" of transactional id {producer.transactional_id!r}"
     return (
-        f"producer id {producer.producer_id}{name} in {label} {partitions}{f' and {more} more' if more > 0 else ''}, "
+        f"producer id {producer.producer_id}{name} in {label} {listed(producer.partitions, _SHOWN)}, "
         f"last write {_time(producer.last_timestamp, now)}"
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_ordered_kafka.json_texts import json_value
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.ordering.layout import OPEN_END, LayoutHistory
 from spark_ordered_kafka.ordering.linear import buckets, split_base
 from spark_ordered_kafka.ordering.routing import NO_PARTITION, Routing
@@ -170,6 +171,4 @@ def strangers(
 
 
 def _named(topic: str, partitions: Sequence[int]) -> str:
-    names = [f"{topic}-{p}" for p in sorted(partitions)]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return listed(sorted(partitions), _SHOWN, lambda partition: f"{topic}-{partition}")

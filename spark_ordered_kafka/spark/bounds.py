@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.ordering import blockers
 from spark_ordered_kafka.ordering.resetting import furthest
 from spark_ordered_kafka.parsing import EARLIEST, LATEST
@@ -106,9 +107,7 @@ def is_retired(snapshot: TopicSnapshot, partition: int) -> bool:
 
 def partitions_shown(topic: str, partitions: Iterable[int]) -> str:
     """``orders-1, orders-4``; of many the first."""
-    names = [f"{topic}-{partition}" for partition in sorted(partitions)]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return listed(sorted(partitions), _SHOWN, lambda partition: f"{topic}-{partition}")
 
 
 def _markers(snapshot: TopicSnapshot) -> dict[int, Mapping[int, int]]:

@@ -11,6 +11,7 @@ import numpy as np
 from spark_ordered_kafka.client.layout_answers import PositionCheck, TruncationView
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.offsets import TopicOffset
 
@@ -65,7 +66,9 @@ class LossGuard:
         known = before is not None and before.topic_id == offset.topic_id
         if any(known or p in offset.resumed for p in lost):
             ranges = [f"{layouts.topic}-{p}: offsets {begun[p][0]} to {at - 1}" for p, at in lost.items()]
-            self.report(f"records of the micro-batch are gone, and what is known of them: {_shown(ranges)}")
+            self.report(
+                f"records of the micro-batch are gone, and what is known of them: {listed(ranges, _SHOWN, separator='; ')}"
+            )
         return lost
 
     def lowered(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicLayouts:
@@ -106,7 +109,7 @@ class LossGuard:
         lost = {p: start for p, start in gone.items() if snapshot.layouts.may_hold(p, positions[p], start)}
         if lost:
             ranges = [f"{snapshot.topic}-{p}: offsets {positions[p]} to {s - 1}" for p, s in lost.items()]
-            self.report(f"records are gone before they were read: {_shown(ranges)}")
+            self.report(f"records are gone before they were read: {listed(ranges, _SHOWN, separator='; ')}")
         positions.update(gone)
 
     def _skip_truncated(
@@ -139,7 +142,7 @@ class LossGuard:
                 for one in (*cut.values(), *cut_starts)
             ]
             self.report(
-                f"records were lost in a leader election, and their offsets taken again: {_shown(ranges)}"
+                f"records were lost in a leader election, and their offsets taken again: {listed(ranges, _SHOWN, separator='; ')}"
             )
         self._keep_starts(snapshot.topic, found)
         self._checked[snapshot.topic] = state
@@ -184,8 +187,3 @@ def lower(history: LayoutHistory, starts: Starts) -> LayoutHistory:
         for layout, row in zip(history.layouts, lowered, strict=True)
     ]
     return LayoutHistory(history.initial_count, layouts)
-
-
-def _shown(ranges: Sequence[str]) -> str:
-    more = f" and {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
-    return "; ".join(ranges[:_SHOWN]) + more

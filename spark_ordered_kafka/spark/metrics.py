@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-_LOG = logging.getLogger(__name__)
 _PREFIX = "ordered_kafka_query"
 
 # Key in a topic's part of the progress -> name and help of its gauge.

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.ordering import LayoutHistory, blockers
 
 _Offsets = npt.NDArray[np.int64]
@@ -152,6 +153,5 @@ def _change(history: LayoutHistory, epoch: int) -> str:
     """A layout, the partition count before it, and where it begins; of many partitions the first."""
     before = f", before {history.count(epoch - 1)}" if epoch > history.first_epoch else ""
     starts = history.layouts[epoch - history.first_epoch].starts
-    named = ", ".join(f"{p}: {start}" for p, start in enumerate(starts[:_STARTS]))
-    more = f" and {len(starts) - _STARTS} more" if len(starts) > _STARTS else ""
-    return f"{_described(history, epoch)}{before}; it begins at {named}{more}"
+    named = listed(range(len(starts)), _STARTS, lambda p: f"{p}: {starts[p]}")
+    return f"{_described(history, epoch)}{before}; it begins at {named}"

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.client import schemas
-from tests.client.test_controller_client import Answer, played
+from tests.client.playing import Answer, played
 from tests.newer import MEMBER, WORD, newer
 
 PLAN = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}

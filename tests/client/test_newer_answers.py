@@ -17,7 +17,7 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.layouts import reader
 from spark_ordered_kafka.errors import ConfigError, RequestError, UnavailableError
 from spark_ordered_kafka.ordering.routing import Routing
-from tests.client.test_controller_client import Answer, played
+from tests.client.playing import Answer, played
 from tests.newer import MEMBER, WORD, assert_told, closed, newer, roots
 
 ANSWERS = [

@@ -11,7 +11,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.controller.api.examples import EXAMPLES
 from spark_ordered_kafka.errors import ErrorCode, ReviewPendingError, UnavailableError
-from tests.client.test_controller_client import CREATE, TOPICS, UNKNOWN, Answer, played
+from tests.client.playing import CREATE, TOPICS, UNKNOWN, Answer, played
 
 
 def test_a_reason_goes_with_every_request_that_changes_something() -> None:

@@ -255,7 +255,11 @@ def test_layouts_are_answered_while_they_are_folded() -> None:
             raise NoNodeError
         return dump(nodes[path]), SimpleNamespace(version=0)
 
-    session: Any = SimpleNamespace(client=SimpleNamespace(get_async=lambda path: path), wait=wait)
+    session: Any = SimpleNamespace(
+        client=SimpleNamespace(get_async=lambda path: path),
+        wait=wait,
+        peek=lambda path: (wait(path, path)[0], 0),
+    )
     znodes = Znodes(session)
     assert len(znodes.layouts("t", record(layout_epoch=1))) == 2
     on_read.append(lambda: znodes._forget("t", "id", 2))

@@ -1,4 +1,4 @@
-"""A controller in the test's process, for the tests of a module."""
+"""Fixtures of several modules: a controller in the test's process, Kafka's side of the story, and clients."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+import trustme
+from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.acls import Acls
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.members import Room
 from tests.integration.reassigning import Judge
@@ -33,6 +36,28 @@ def judge(three_brokers: LocalCluster) -> Iterator[Judge]:
     judge = Judge(three_brokers)
     yield judge
     judge.close()
+
+
+@pytest.fixture(scope="module")
+def acls(secure_cluster: LocalCluster) -> Acls:
+    """Rights in Kafka, given by its super user."""
+    return Acls(AdminClient({**secure_cluster.kafka_properties(), "log_level": 3}))
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An authority that nobody in the cluster trusts, and a certificate that it has signed."""
+    home = tmp_path_factory.mktemp("stranger")
+    authority = trustme.CA()
+    issued = authority.issue_cert("eve@localhost", common_name="admin")
+    authority.cert_pem.write_to_path(home / "ca.pem")
+    issued.cert_chain_pems[0].write_to_path(home / "eve.pem")
+    issued.private_key_pem.write_to_path(home / "eve.key")
+    return {
+        "ca": str(home / "ca.pem"),
+        "certificate": str(home / "eve.pem"),
+        "key": str(home / "eve.key"),
+    }
 
 
 @pytest.fixture

@@ -9,9 +9,22 @@ from dataclasses import replace
 from kazoo.client import KazooClient
 
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
+from spark_ordered_kafka.controller.zk.connection import client_of
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER
 from tests.servers import TIMEOUT, unique_name
+
+
+@contextmanager
+def connected(settings: ZooKeeperSettings) -> Iterator[KazooClient]:
+    """A client in the settings' chroot that looks at nobody's rights before."""
+    client = client_of(settings)
+    assert client.start_async().wait(TIMEOUT)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def keeper(cluster: LocalCluster) -> ZooKeeperSettings:

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import javaproperties
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient
-from fastapi.testclient import TestClient
-from pyspark.sql import SparkSession
 
-from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.controller.access.passwords import kafka_login
-from spark_ordered_kafka.controller.access.tokens import hashed
-from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.api.http.rights import EXTENSION
 from spark_ordered_kafka.controller.api.middleware.authentication import OPEN_PATHS
-from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.controller.settings import (
-    AuthenticationSettings,
-    AuthorizationSettings,
-    ControllerSettings,
-)
 from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER, MECHANISMS
 from tests.integration.acls import Acls, acl
-from tests.integration.keepers import with_sasl
+from tests.integration.secured import Service, controller, credentials
 from tests.servers import TIMEOUT, await_true, unique_name
 
 DENIED = ("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
@@ -46,60 +30,6 @@ IMPLIES = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS":
 ON_TOPICS = ("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
 ON_GROUPS = ("READ", "DELETE", "DESCRIBE")
 ON_CLUSTER = ("CREATE", "CLUSTER_ACTION", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
-
-
-@pytest.fixture(scope="module")
-def acls(secure_cluster: LocalCluster) -> Acls:
-    return Acls(AdminClient({**secure_cluster.kafka_properties(), "log_level": 3}))
-
-
-# -- a controller in this process, which knows a token for whoever is asked for ----------------------------------
-
-
-@dataclass
-class Service:
-    http: TestClient
-    tokens: Path
-    controller: ControllerService
-
-    def token(self, principal: str) -> dict[str, str]:
-        """The header of a caller; the token is made of the name."""
-        token = re.sub(r"[^A-Za-z0-9._~-]", "_", principal).ljust(40, "-")
-        entry = f"{hashed(token, principal)}\n"
-        if entry not in self.tokens.read_text():
-            with self.tokens.open("a") as file:
-                file.write(entry)
-        return {"Authorization": f"Bearer {token}"}
-
-    def ask(self, principal: str, method: str, path: str, **more: Any) -> httpx2.Response:
-        answer: httpx2.Response = self.http.request(method, path, headers=self.token(principal), **more)
-        return answer
-
-
-@contextmanager
-def controller(
-    cluster: LocalCluster, tokens: Path, mechanism: str = "SCRAM-SHA-512", **more: Any
-) -> Iterator[Service]:
-    tokens.touch()
-    settings = ControllerSettings(
-        kafka=cluster.kafka_properties(CONTROLLER),
-        zookeeper=with_sasl(cluster),
-        url="http://in-process",
-        request_timeout=2.0,
-        authentication=AuthenticationSettings(
-            required=True, kafka_mechanism=mechanism, tokens_file=str(tokens)
-        ),
-        authorization=AuthorizationSettings(super_users=frozenset({"User:admin"})),
-        **more,
-    )
-    service = ControllerService(settings)
-    http = TestClient(create_app(service))
-    service.start()
-    try:
-        await_true(lambda: service.active, "the controller leads")
-        yield Service(http, tokens, service)
-    finally:
-        service.stop()
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +159,8 @@ CASES = [
     Case("POST", "/v1/writer-names/release", lambda t: {"topic": t, "writer": "none", "nonce": "n"}, "WRITE"),
     Case("PATCH", "/v1/topics/{topic}", lambda _: {"configs": {"retention.ms": "1"}}, "ALTER_CONFIGS"),
 ]
+
+
 # Their rights are those of the request under review, or a list that shows what may be described: tested apart.
 ELSEWHERE = {
     ("GET", "/v1/topics"),
@@ -354,9 +286,6 @@ def test_rights_are_given_and_withdrawn_while_the_controller_runs(service: Servi
     await_true(lambda: status() == 403, "withdrawn")
 
 
-# -- passwords --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafka_proves_passwords(secure_cluster: LocalCluster, mechanism: str) -> None:
     login = kafka_login(secure_cluster.kafka_properties(CONTROLLER), mechanism, TIMEOUT)
@@ -398,18 +327,6 @@ def test_a_hung_broker_lets_nobody_in_and_refuses_nobody(
         broker.resume()
     await_true(lambda: status(alice) == 200, "the broker is back")
     assert status(("alice", "never tried before")) == 401
-
-
-# -- the controller process: TLS, and clients with their credentials ------------------------------------------------
-
-
-def credentials(cluster: LocalCluster, user: str, **changes: str | None) -> ControllerCredentials:
-    given: dict[str, str | None] = {
-        "username": user,
-        "password": cluster.secrets.password(user),
-        "ca_location": str(cluster.secrets.ca),
-    }
-    return ControllerCredentials(**{**given, **changes})
 
 
 def test_a_password_and_a_certificate_are_two_principals(secure_cluster: LocalCluster, acls: Acls) -> None:
@@ -462,96 +379,3 @@ def test_a_client_is_told_at_once_what_is_wrong(secure_cluster: LocalCluster) ->
     other = url.replace("127.0.0.1", "127.1")
     with pytest.raises(ConfigError, match=r"controller\.url .*another host"):
         asked(credentials(secure_cluster, "alice"), other)
-
-
-# -- writers and readers with the rights they use -----------------------------------------------------------------
-
-
-@dataclass
-class Managed:
-    topic: str
-    writer: str
-    reader: str
-    group: str
-
-
-@pytest.fixture(scope="module")
-def managed(secure_cluster: LocalCluster, acls: Acls) -> Managed:
-    """A topic that alice may write and bob may read, each with no right beyond what docs/security.md says."""
-    topic = unique_name("acc")
-    group = f"{topic}-readers"
-    with ControllerClient(
-        secure_cluster.controller_url, credentials=credentials(secure_cluster, "admin")
-    ) as admin:
-        admin.create_topic(CreateTopicRequest(topic=topic, partitions=2))
-    ledger = f"ordered:{topic}:"
-    acls.add(
-        acl("User:alice", "WRITE", "TOPIC", topic),
-        # Kafka wants it for the offsets of the ledger.
-        acl("User:alice", "READ", "TOPIC", topic),
-        acl("User:alice", "WRITE", "TRANSACTIONAL_ID", ledger, prefixed=True),
-        acl("User:alice", "READ", "GROUP", ledger, prefixed=True),
-        acl("User:bob", "READ", "TOPIC", topic),
-        acl("User:bob", "READ", "GROUP", group, prefixed=True),
-    )
-    for user in ("alice", "bob"):
-        with ControllerClient(
-            secure_cluster.controller_url, credentials=credentials(secure_cluster, user)
-        ) as client:
-
-            def described(client: ControllerClient = client) -> bool:
-                return any(row.topic == topic for row in client.topics().topics)
-
-            await_true(described, f"{user} may describe {topic}")
-    return Managed(topic, "alice", "bob", group)
-
-
-def test_plain_clients_need_only_the_rights_they_use(secure_cluster: LocalCluster, managed: Managed) -> None:
-    def conf(user: str) -> dict[str, str]:
-        return {**secure_cluster.kafka_properties(user), **secure_cluster.controller_options(user)}
-
-    sent = [(f"key-{n % 7}".encode(), str(n).encode()) for n in range(100)]
-    with OrderedProducer(conf(managed.writer)) as producer:
-        for key, value in sent:
-            producer.produce(managed.topic, value=value, key=key)
-    received: list[tuple[bytes | None, bytes | None]] = []
-    group = {"group.id": managed.group, "auto.offset.reset": "earliest"}
-    with OrderedConsumer(conf(managed.reader) | group) as consumer:
-        consumer.subscribe([managed.topic])
-        deadline = time.monotonic() + TIMEOUT
-        while len(received) < len(sent) and time.monotonic() < deadline:
-            received += [(message.key(), message.value()) for message in consumer.consume(100, timeout=1.0)]
-    assert sorted(received, key=str) == sorted(sent, key=str)
-    # A reader's rights are not a writer's: nothing is written, and the error says what is missing.
-    with pytest.raises(Exception, match=r"(?i)authorization"):
-        write_once(conf(managed.reader), managed.topic)
-
-
-def write_once(conf: dict[str, str], topic: str) -> None:
-    with OrderedProducer(conf) as producer:
-        producer.produce(topic, value=b"x", key=b"k")
-        producer.commit()
-
-
-# "client" is the file that Kafka's own tools take, in the names of Java's clients.
-@pytest.mark.long
-@pytest.mark.parametrize("names", ["librdkafka", "client"])
-def test_a_spark_job_needs_only_the_rights_it_uses(
-    secure_cluster: LocalCluster, managed: Managed, spark: SparkSession, names: str
-) -> None:
-    def options(user: str) -> dict[str, str]:
-        kafka = javaproperties.loads(secure_cluster.secrets.properties_file(user, names).read_text())
-        return {f"kafka.{name}": value for name, value in kafka.items()} | secure_cluster.controller_options(
-            user
-        )
-
-    rows = spark.range(50).selectExpr(f"concat('{names}-', id % 5) AS key", "CAST(id AS STRING) AS value")
-    frame = rows.repartition(2, "key").write.format("ordered-kafka").options(**options(managed.writer))
-    frame.option("topic", managed.topic).mode("append").save()
-    read = spark.read.format("ordered-kafka").options(**options(managed.reader))
-    found = read.option("subscribe", managed.topic).load().selectExpr("CAST(key AS STRING) AS key").collect()
-    assert sum(row.key.startswith(names) for row in found) == 50
-    wrong = options(managed.reader) | {"controller.password": "wrong"}
-    refused = spark.read.format("ordered-kafka").options(**wrong).option("subscribe", managed.topic).load()
-    with pytest.raises(Exception, match="SASL_AUTHENTICATION_FAILED"):
-        refused.collect()

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import random
-import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -19,18 +13,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.schemas import (
-    CreateTopicRequest,
-    PartitionCountsRequest,
-    TopicPartitionCount,
-)
+from spark_ordered_kafka.client.schemas import PartitionCountsRequest, TopicPartitionCount
 from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.settings import Timing
-from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.integration.live_writer import check_epochs, live_writers
-from tests.seeds import fresh_seeds
 from tests.servers import TIMEOUT, await_true, unique_name
 
 
@@ -373,188 +361,3 @@ def test_change_goes_on_after_an_orderly_stop(kafka_cluster: LocalCluster) -> No
     with in_process(kafka_cluster, chroot=chroot) as second:
         assert second.await_end(topic).outcome == "done"
         assert second.topic(topic).layout_epoch == 1
-
-
-CRASHES = [
-    "Persist:creating",
-    "CreatePartitions",
-    "AwaitLeaders",
-    "Persist:closing",
-    "ListTransactions",
-    "Persist:fencing",
-    "Fence",
-    "Persist:boundaries",
-    "ReadBoundaries",
-    "Persist:committing",
-    "CheckLogEnds",
-    "CommitLayout",
-    "Finish",
-]
-
-
-def _some_crashes() -> list[str]:
-    """One of them, another in every run."""
-    return [random.Random(fresh_seeds(__name__)[0]).choice(CRASHES)]
-
-
-SESSION_TIMEOUT = 1.0
-"""Seconds; the shortest that the local ZooKeeper grants."""
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-class CrashingController:
-    """A controller process that can be told to die; its successor listens on the same port, or stands by on its own.
-
-    ``beside``: the controller that this one stands by for; what is told to one of them is told to whichever is active.
-    ``drain`` in seconds, as of :class:`Timing`.
-    """
-
-    def __init__(
-        self,
-        cluster: LocalCluster,
-        directory: Path,
-        beside: CrashingController | None = None,
-        drain: float = Timing.drain,
-    ) -> None:
-        self.url = f"http://127.0.0.1:{_free_port()}"
-        self.armed = directory / "armed"
-        self._log = directory / "controller.log"
-        self._chroot: str = unique_name("crash") if beside is None else beside._chroot
-        command = [sys.executable, "-m", "tests.integration.crashing_controller", cluster.bootstrap_servers]
-        zookeeper = f"{cluster.zookeeper}/{self._chroot}"
-        port = self.url.rsplit(":", 1)[1]
-        self._command = [*command, zookeeper, port, str(self.armed), str(SESSION_TIMEOUT), str(drain)]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self.start()
-        try:
-            yield
-        finally:
-            self._kill()
-
-    @contextmanager
-    def standing_by(self) -> Iterator[None]:
-        self.spawn()
-        try:
-            yield
-        finally:
-            self._kill()
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(TIMEOUT)
-
-    def spawn(self) -> None:
-        """Start it; does not wait until it serves."""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-
-    def has_crashed(self) -> bool:
-        assert self._process is not None
-        code = self._process.poll()
-        assert code in (None, 137), self._log.read_text()
-        return code is not None
-
-    def start(self) -> None:
-        self.spawn()
-        assert self._process is not None
-        deadline = time.monotonic() + TIMEOUT
-        while True:
-            try:
-                if httpx2.get(f"{self.url}/readyz").is_success:
-                    return
-            except httpx2.TransportError:
-                pass
-            assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.05)
-
-    def await_crash(self) -> None:
-        assert self._process is not None
-        assert self._process.wait(TIMEOUT) == 137
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "crashes", [_some_crashes(), pytest.param(CRASHES, marks=pytest.mark.long)], ids=["some", "all"]
-)
-def test_change_ends_right_when_the_controller_dies_at_any_instruction(
-    kafka_cluster: LocalCluster, tmp_path: Path, crashes: Sequence[str]
-) -> None:
-    """Topics grow and shrink under live writers, and every change loses its controller somewhere else.
-
-    Two at a time, each with controllers of its own: most of the time is the end of dead controllers' sessions.
-    """
-    halves = crashes[::2], crashes[1::2]
-    with ThreadPoolExecutor(len(halves)) as pool:
-        for ended in [pool.submit(_lose_controllers, kafka_cluster, tmp_path, half) for half in halves]:
-            ended.result()
-
-
-def _lose_controllers(cluster: LocalCluster, directory: Path, crashes: Sequence[str]) -> None:
-    topic = unique_name("crash")
-    home = directory / topic
-    home.mkdir()
-    first = CrashingController(cluster, home)
-    pair = first, CrashingController(cluster, home, beside=first)
-    urls = ",".join(controller.url for controller in pair)
-    with (
-        first.running(),
-        pair[1].standing_by(),
-        ControllerClient(urls, retry_for=TIMEOUT) as client,
-    ):
-        client.create_topic(CreateTopicRequest(topic=topic, partitions=2))
-        count = 2
-        epoch = 0
-        with live_writers(cluster.bootstrap_servers, urls, topic) as writers:
-            for crash in crashes:
-                # A shrink creates nothing.
-                shrinks = crash not in ("Persist:creating", "CreatePartitions")
-                for target in (count + 2, count + 1) if shrinks else (count + 2,):
-                    _crash_during(pair, client, topic, target, crash)
-                    epoch += 1
-                    _await_layout(client, topic, epoch)
-                    view = client.topic(topic)
-                    assert (view.undeleted_partition_count, view.layout_epoch) == (target, epoch), crash
-                    for writer in writers:
-                        writer.await_commits(2)
-                count = client.topic(topic).undeleted_partition_count
-        history = client.layout(topic)
-        assert len(history.layouts) == epoch + 1
-        assert check_epochs(cluster.bootstrap_servers, history) > 0
-
-
-def _crash_during(
-    pair: Sequence[CrashingController], client: ControllerClient, topic: str, target: int, crash: str
-) -> None:
-    pair[0].armed.write_text(crash)
-    request = PartitionCountsRequest(topics=[TopicPartitionCount(topic=topic, partition_count=target)])
-    # An early death may come before the answer; the change is recorded all the same.
-    with suppress(UnavailableError):
-        (result,) = client.alter_partition_counts(request).topics
-        assert result.error == "NONE", result
-    deadline = time.monotonic() + TIMEOUT
-    while not (crashed := [controller for controller in pair if controller.has_crashed()]):
-        assert time.monotonic() < deadline, f"no controller died before {crash}"
-        time.sleep(0.02)
-    for controller in crashed:
-        controller.spawn()
-
-
-def _await_layout(client: ControllerClient, topic: str, epoch: int) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while True:
-        answer = client.change(topic)
-        if answer.change is None and answer.last_change is not None:
-            assert answer.last_change.outcome == "done", answer
-            if client.topic(topic).layout_epoch == epoch:
-                return
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.02)

@@ -11,8 +11,9 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import progress_in
+from tests.integration.compacting import compact, names, raw, roll, table
 from tests.integration.members import Room, committed, distinct, read_until, settle
-from tests.integration.test_compacted import cleaning, compact, names, raw, roll, table
+from tests.integration.test_compacted import cleaning
 from tests.servers import await_true
 
 __all__ = ["cleaning"]

@@ -5,27 +5,19 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import threading
-import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from kazoo.client import KazooState
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
-from spark_ordered_kafka.controller.change.protocol import Instruction, ListTransactions
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, ZooKeeperSettings
-from spark_ordered_kafka.controller.state.records import CreationRecord
-from spark_ordered_kafka.controller.zk.election import ELECTION
-from spark_ordered_kafka.controller.zk.session import CONTROLLER, CONTROLLER_EPOCH, DeposedError
+from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
-from tests.inside import connection_is, jobs_of, session_of, znodes_of
-from tests.integration.controllers import Hold, InProcess, in_process
+from tests.inside import znodes_of
+from tests.integration.controllers import InProcess
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
 JSON = {"content-type": "application/json"}
@@ -182,58 +174,6 @@ def test_topic_recreated_outside_is_reported(controller: InProcess, kafka_cluste
     assert controller.alter(topic, 2).error == "LOG_TRUNCATED"
 
 
-CREATION = CreationRecord(partitions=2, replication_factor=1, hash="crc32", ordered_delivery=True, configs={})
-
-
-def test_creation_cut_off_after_kafka_is_ended_by_the_same_request(
-    controller: InProcess, kafka_cluster: LocalCluster
-) -> None:
-    topic = unique_name("cut-off")
-    znodes_of(controller.service).record_creation(topic, CREATION)
-    create_topic(kafka_cluster.bootstrap_servers, topic, 2)
-    other = {"topic": topic, "partitions": 2, "hash": "murmur3"}
-    assert controller.http.post("/v1/topics", json=other).status_code == 409
-    answer = controller.http.post("/v1/topics", json={**other, "hash": "crc32"})
-    assert answer.status_code == 201, answer.text
-    assert controller.topic(topic).hash == "crc32"
-    assert znodes_of(controller.service).creation(topic) is None
-
-
-def test_creation_cut_off_is_ended_by_the_next_controller(kafka_cluster: LocalCluster) -> None:
-    chroot = unique_name("restart")
-    made, never, written = unique_name("made"), unique_name("never"), unique_name("written")
-    with in_process(kafka_cluster, chroot=chroot) as first:
-        for topic in (made, never, written):
-            znodes_of(first.service).record_creation(topic, CREATION)
-        for topic in (made, written):
-            create_topic(kafka_cluster.bootstrap_servers, topic, 2)
-        producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-        producer.produce(written, b"value", partition=1)
-        assert producer.flush(TIMEOUT) == 0
-    with in_process(kafka_cluster, chroot=chroot) as second:
-        # What holds records is never taken over; the intent stays, to be seen.
-        creations = znodes_of(second.service).creations
-        await_true(lambda: creations() == [written], "the end of interrupted creations")
-        assert second.topic(made).undeleted_partition_count == 2
-        assert second.http.get(f"/v1/topics/{never}").status_code == 404
-        assert second.http.get(f"/v1/topics/{written}").status_code == 404
-
-
-def test_controller_deposed_amid_a_creation_does_not_say_that_nothing_was_done(
-    controller: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def deposed(*_: object) -> None:
-        raise DeposedError
-
-    body = {"topic": unique_name("deposed"), "partitions": 1}
-    with monkeypatch.context() as patch:
-        patch.setattr(znodes_of(controller.service), "create_topic", deposed)
-        answer = controller.http.post("/v1/topics", json=body)
-    assert (answer.status_code, answer.json()["error"]) == (504, "REQUEST_TIMED_OUT")
-    assert "is created in Kafka but not yet under management" in answer.json()["error_message"]
-    assert controller.http.post("/v1/topics", json=body).status_code == 201
-
-
 def test_leader_epochs_follow_the_layouts(controller: InProcess) -> None:
     topic = controller.create(1)
     for count in (3, 2):
@@ -268,92 +208,6 @@ def test_health_and_openapi(controller: InProcess) -> None:
     assert controller.http.get("/readyz").json()["error"] == "NONE"
     paths = controller.http.get("/openapi.json").json()["paths"]
     assert "requestBody" in paths["/v1/topics"]["post"]
-
-
-def test_second_controller_waits_and_the_first_cannot_write_after_it(
-    kafka_cluster: LocalCluster,
-) -> None:
-    chroot = unique_name("two")
-    with in_process(kafka_cluster, chroot=chroot) as first:
-        topic = first.create(1)
-        with in_process(kafka_cluster, chroot=chroot, await_active=False) as second:
-            assert second.http.get("/readyz").json()["role"] == "follower"
-            assert second.layout(topic) == first.layout(topic)
-            body = {"topic": unique_name("never"), "partitions": 1}
-            refused = second.http.post("/v1/topics", json=body, follow_redirects=False)
-            assert (refused.status_code, refused.json()["error"]) == (307, "NOT_CONTROLLER")
-            # The claim is taken from the first behind its back, as after a long pause of its process.
-            znodes, session = znodes_of(first.service), session_of(first.service)
-            old = session.transaction()
-            session.client.delete(CONTROLLER)
-            await_true(lambda: second.service.active, "the second one leads")
-            assert second.alter(topic, 2).error == "NONE"
-            with pytest.raises(DeposedError):
-                session.commit(old, CONTROLLER)
-            for refused_now in (
-                session.verify,
-                lambda: znodes.await_claim(threading.Event()),
-                lambda: znodes.update_topic(topic, lambda record: record),
-            ):
-                with pytest.raises(DeposedError):
-                    refused_now()
-            # What it reads is as good as before.
-            assert first.layout(topic) == second.layout(topic)
-            deadline = time.monotonic() + TIMEOUT
-            while first.http.get("/readyz").json()["epoch"] != 2:
-                assert time.monotonic() < deadline, "the first controller does not hear of the second"
-                time.sleep(0.02)
-            assert first.http.get("/readyz").json()["role"] == "follower"
-        # The second has gone, and the first claims again.
-        deadline = time.monotonic() + TIMEOUT
-        while not first.service.active:
-            assert time.monotonic() < deadline, "the first controller did not come back"
-            time.sleep(0.02)
-        assert first.topic(topic).undeleted_partition_count == 2
-
-
-def test_what_a_session_has_left_of_an_earlier_claim_does_not_stop_it(kafka_cluster: LocalCluster) -> None:
-    """As when the answer to a claim, or to its end, got lost: its znodes last as long as the session."""
-    with in_process(kafka_cluster) as controller:
-        session = session_of(controller.service)
-        left = f"{ELECTION}/0__lock__0000000000"  # before all others in the queue
-        session.client.create(left, b'{"id": "x", "url": "http://x"}', ephemeral=True)
-        session.client.set(CONTROLLER_EPOCH, b"7")  # a claim of which the process knows nothing
-        with pytest.raises(DeposedError):
-            session.verify()
-        deadline = time.monotonic() + TIMEOUT
-        while not controller.service.active:
-            assert time.monotonic() < deadline, "it does not lead again"
-            time.sleep(0.02)
-        assert controller.http.get("/readyz").json()["epoch"] == 8
-        assert session.client.exists(left) is None
-        assert controller.create(1)
-
-
-def test_nothing_begins_while_the_session_is_suspended(
-    kafka_cluster: LocalCluster,
-) -> None:
-    begun: list[Instruction] = []
-    timing = Timing(leader_wait=0.1)
-    with in_process(kafka_cluster, timing=timing) as controller, Hold(ListTransactions) as hold:
-        topic = controller.create(1)
-        controller.before = hold
-        controller.alter(topic, 2, wait=False)
-        hold.await_reached()
-        session = session_of(controller.service)
-        connection_is(session, KazooState.SUSPENDED)
-        controller.before = begun.append
-        hold.release()
-        refused = controller.http.post("/v1/topics", json={"topic": unique_name("never"), "partitions": 1})
-        assert refused.status_code in (503, 504)
-        assert controller.http.get(f"/v1/topics/{topic}").status_code == 504
-        # Twice the time that the rest of the change takes.
-        with pytest.raises(TimeoutError):
-            jobs_of(controller.service)[topic][0].done.result(1.0)
-        assert begun == []
-        connection_is(session, KazooState.CONNECTED)
-        assert controller.await_end(topic).outcome == "done"
-        assert begun
 
 
 def test_the_same_request_with_the_same_key_is_carried_out_once(controller: InProcess) -> None:

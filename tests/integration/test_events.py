@@ -21,7 +21,7 @@ from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.acls import Acls, acl
 from tests.integration.controllers import InProcess, free_port, in_process, served
-from tests.integration.test_access import controller as secured
+from tests.integration.secured import controller as secured
 from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
 
 EVENTS = "/v1/events"

@@ -13,7 +13,7 @@ import pytest
 from spark_ordered_kafka.controller.api.connections import raise_file_limit
 from spark_ordered_kafka.controller.api.routes import events
 from tests.integration.controllers import InProcess
-from tests.integration.test_exhaustion import MEGABYTE, ImpatientProtocol, Peak, Writer, serving
+from tests.integration.exhausting import MEGABYTE, ImpatientProtocol, Peak, Writer, serving
 from tests.servers import TIMEOUT, await_true
 
 CONNECTIONS = 1000

@@ -11,7 +11,7 @@ import pytest
 from spark_ordered_kafka.controller.access import passwords
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import prover_of
-from tests.integration.test_access import Service, controller
+from tests.integration.secured import Service, controller
 
 
 class Proxy:

@@ -18,8 +18,8 @@ from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess
+from tests.integration.crash_control import CrashingController, await_layout
 from tests.integration.live_writer import check_epochs, live_writers
-from tests.integration.test_changes import CrashingController, _await_layout
 from tests.integration.test_cli_topics import Cli
 from tests.servers import TIMEOUT, unique_name
 
@@ -191,7 +191,7 @@ def test_switch_ends_right_when_the_controller_dies_in_the_middle(
                     client.alter_topic(topic, schemas.AlterTopicRequest(ordered_delivery=ordered))
                 crashing.await_crash()
                 crashing.start()
-                _await_layout(client, topic, epoch)
+                await_layout(client, topic, epoch)
                 view = client.topic(topic)
                 assert (view.ordered_delivery, view.undeleted_partition_count) == (ordered, 2)
                 for writer in writers:

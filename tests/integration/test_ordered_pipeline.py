@@ -7,7 +7,7 @@ import time
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import RebalancedError
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.test_ordered_producer import Background, Load, check_numbered, manual
+from tests.integration.producing import Background, Load, check_numbered, manual
 from tests.servers import TIMEOUT
 from tests.streams import change, conf, create
 

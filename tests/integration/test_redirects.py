@@ -19,7 +19,7 @@ from spark_ordered_kafka.controller.zk.session import CONTROLLER
 from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
-from tests.client.test_controller_client import CREATE, CREATED, NOBODY, STANDBY, Answer, played, told
+from tests.client.playing import CREATE, CREATED, NOBODY, STANDBY, Answer, played, told
 from tests.integration.controllers import InProcess, free_port, in_process, served
 from tests.servers import TIMEOUT, await_true, unique_name
 

@@ -29,9 +29,9 @@ from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import session_of, znodes_of
 from tests.integration.controllers import Hold, InProcess, exists, in_process
+from tests.integration.crash_control import CrashingController
 from tests.integration.crashing_controller import RELEASE_STEPS
 from tests.integration.members import Room, exact, read_until
-from tests.integration.test_changes import CrashingController
 from tests.queries import Query, await_stable, everything, verdict
 from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
 from tests.streams import NumberedWriter, change, conf, create, numbered, writer_context, written_through

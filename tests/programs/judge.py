@@ -8,103 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import Any
 
-from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError, RequestError
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError
+from tests.programs.books import Fate, MemberBook, Place, ProducerBook, Productions, Record, State
 from tests.programs.steps import CLOSING, KILLING, Act, Change, Consume, Program, Seek, Step, Subscribe
-
-Place = tuple[str, int]
-
-
-class Record(NamedTuple):
-    """A record of a log."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: str | None
-    number: str
-
-    @property
-    def place(self) -> Place:
-        """Its partition."""
-        return self.topic, self.partition
-
-    def __str__(self) -> str:
-        return f"record {self.number!r} of key {self.key!r} ({self.topic}-{self.partition} at {self.offset})"
-
-
-class State(Enum):
-    """Whether the group has committed a record."""
-
-    OPEN = auto()
-    MAYBE = auto()
-    DONE = auto()
-
-
-class Fate(Enum):
-    """Whether a produced record is to be read."""
-
-    THERE = auto()
-    NOT_THERE = auto()
-    UNKNOWN = auto()
-
-
-@dataclass
-class MemberBook:
-    """A consumer.
-
-    Attributes:
-        delivered: since it began at what is committed; ``processed``: those of them that count as processed.
-        paused: partitions.
-        is_lost: whether something delivered has gone to others before it was committed.
-        was_rewound: whether what is being produced was made of what comes again.
-    """
-
-    auto: bool
-    delivered: dict[str, None] = field(default_factory=dict)
-    processed: set[str] = field(default_factory=set)
-    paused: set[Place] = field(default_factory=set)
-    is_lost: bool = False
-    keeps_state: bool = False
-
-    def begin_again(self) -> None:
-        """At what is committed."""
-        self.delivered.clear()
-        self.processed.clear()
-
-
-@dataclass
-class ProducerBook:
-    """A producer.
-
-    Attributes:
-        manual: whether it commits on request only.
-        pending: topic and number of what is not committed.
-        sent: by consumer what the next commit commits.
-        read: consumers that it ever got.
-        rewound: consumers that were rewound since the first pending record was produced.
-        state: of confluent-kafka's methods, ``unused``, ``ready`` or ``open``.
-    """
-
-    manual: bool
-    pending: list[tuple[str, str]] = field(default_factory=list)
-    sent: dict[str, dict[str, State]] = field(default_factory=dict)
-    read: set[str] = field(default_factory=set)
-    rewound: set[str] = field(default_factory=set)
-    state: str = "unused"
-
-    @property
-    def topics(self) -> set[str]:
-        """Of what is pending."""
-        return {topic for topic, _ in self.pending}
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether what was produced last is not to be committed by ``flush()`` and ``close()``."""
-        return self.state == "open" or (self.manual and not self.sent and bool(self.read))
 
 
 class Judge:
@@ -123,9 +31,7 @@ class Judge:
         self._earlier: dict[str, list[str]] = {}
         self._members: dict[str, MemberBook] = {}
         self._producers: dict[str, ProducerBook] = {}
-        self._fates: dict[str, Fate] = {}
-        self._produced: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
-        self._reports: list[tuple[str, Any]] = []
+        self._productions = Productions()
         self._holders: dict[tuple[str, str | None], tuple[str, Place]] = {}
         self._step: Step | None = None
         self._unrest = sum(isinstance(one, Change | Subscribe) for one in program.steps) > 0
@@ -172,7 +78,7 @@ class Judge:
         elif what == "produced":
             self._produce(client, *about)
         elif what == "report":
-            self._reports.append((client, about))
+            self._productions.reports.append((client, about))
         elif what in ("revoked", "lost"):
             self._leave(client, commits=what == "revoked")
         elif what == "let go":
@@ -214,28 +120,8 @@ class Judge:
 
     def finish(self) -> None:
         """Judge what was produced by what is there."""
-        for number, fate in self._fates.items():
-            there = number in self._records
-            if fate is Fate.THERE and not there:
-                self._break(f"record {number!r} was committed, and is not there")
-            if fate is Fate.NOT_THERE and there:
-                self._break(f"{self._records[number]} was not committed, and is there")
-        for number in self._records.keys() - self._fates.keys():
-            self._break(f"{self._records[number]} was never produced")
-        for (client, topic, key), numbers in self._produced.items():
-            there_of = [n for n in numbers if n in self._records]
-            if key is None or len(there_of) < 2:
-                continue
-            before = self._earlier[there_of[-1]]
-            order = [n for n in [*before, there_of[-1]] if n in there_of]
-            if order != there_of:
-                self._break(f"{client} produced {there_of} of key {key!r} to {topic}, and there is {order}")
-        for client, (number, error, partition, offset) in self._reports:
-            found = self._records.get(number)
-            if error is None and (found is None or (found.partition, found.offset) != (partition, offset)):
-                self._break(f"{client} reported {number!r} at {partition}, {offset}, and there is {found}")
-            if error is not None and found is not None:
-                self._break(f"{client} reported {error!r} of {number!r}, and it is there")
+        for text in self._productions.broken(self._records, self._earlier):
+            self._break(text)
 
     def _break(self, text: str) -> None:
         where = f"step {self._number_of_steps}, {self._step}: " if self._step else ""
@@ -340,12 +226,11 @@ class Judge:
     # -- producers ----------------------------------------------------------------------------------------------
 
     def _produce(self, client: str, topic: str, key: str | None, number: str) -> None:
-        self._fates[number] = Fate.UNKNOWN
-        self._produced[client, topic, key].append(number)
+        self._productions.add(client, topic, key, number)
         self._producers[client].pending.append((topic, number))
 
     def _commit(self, producer: ProducerBook) -> None:
-        self._fates.update((number, Fate.THERE) for _, number in producer.pending)
+        self._productions.fates.update((number, Fate.THERE) for _, number in producer.pending)
         for sent in producer.sent.values():
             self.state.update((n, sure) for n, sure in sent.items() if self.state[n] is not State.DONE)
         producer.pending.clear()
@@ -355,7 +240,7 @@ class Judge:
     def _abort(self, producer: ProducerBook) -> None:
         # One with an interval may have committed by itself.
         fate = Fate.NOT_THERE if producer.manual else Fate.UNKNOWN
-        self._fates.update((number, fate) for _, number in producer.pending)
+        self._productions.fates.update((number, fate) for _, number in producer.pending)
         producer.pending.clear()
         producer.sent.clear()
         producer.rewound.clear()
@@ -438,23 +323,7 @@ class Judge:
         """The error that the step is to raise."""
         if act.producer is None:
             return None
-        producer = self._producers[act.producer]
-        verb = act.verb
-        if verb == "init":
-            return None if producer.manual else ConfigError
-        if verb == "begin":
-            return None if producer.state == "ready" and not producer.pending else RequestError
-        if verb.endswith("transaction"):
-            if producer.state != "open":
-                return RequestError
-            if verb == "commit transaction" and len(producer.topics) > 1:
-                return RequestError
-        if verb.startswith("send"):
-            if act.consumer is not None and self._members[act.consumer].auto and len(producer.topics) <= 1:
-                return ConfigError
-            return RequestError if len(producer.topics) > 1 else None
-        committing = verb == "commit all" or (verb in ("flush", "end") and not producer.is_unfinished)
-        return RequestError if committing and producer.sent and len(producer.topics) > 1 else None
+        return self._producers[act.producer].refusal(act.verb, self._members.get(act.consumer or ""))
 
     def _may_be_rebalanced(self, act: Act) -> bool:
         """Whether RebalancedError has a reason."""

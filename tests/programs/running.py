@@ -19,7 +19,8 @@ from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs import prelude
-from tests.programs.judge import Judge, Record
+from tests.programs.books import Record
+from tests.programs.judge import Judge
 from tests.programs.steps import (
     CLOSING,
     ENDING,

@@ -8,13 +8,23 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations, permutations, product
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED
 from spark_ordered_kafka.controller.placement.planner import Broker, Goal, Partition, Plan, Snapshot, plan
+from tests.seeds import examples
 
+SEARCHED = settings(
+    max_examples=examples(120), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
+RACKS = st.sampled_from(["a", "b", "c"])
 Racks = Mapping[int, str | None]
 NO_RACKS = st.just(None)
+
+
+def alive(snapshot: Snapshot) -> list[int]:
+    return [broker.id for broker in snapshot.brokers if broker.alive]
 
 
 @st.composite

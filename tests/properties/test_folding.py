@@ -14,9 +14,10 @@ from spark_ordered_kafka.controller.topics.folding import foldable
 from spark_ordered_kafka.ordering import LayoutHistory, blockers, readable
 from spark_ordered_kafka.ordering.handover import Release, released
 from spark_ordered_kafka.ordering.routing import Routing
+from tests.properties.group_model import Group, Member
 from tests.properties.model import Reader, Topic
 from tests.properties.test_gate_model import FRACTIONS, ReadingAcrossChanges, offsets_around, topics
-from tests.properties.test_group_model import Consuming, Group, Member
+from tests.properties.test_group_model import Consuming
 from tests.seeds import examples
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import combinations
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.controller.placement.planner import Broker, Goal, Partition, Snapshot, plan
 from spark_ordered_kafka.errors import ErrorCode, RequestError
-from spark_ordered_kafka.kafka.values import LogDir
 from tests.properties.planner_cases import (
-    NO_RACKS,
+    RACKS,
+    SEARCHED,
+    alive,
     apart,
     applied,
     check_sound,
@@ -26,20 +27,8 @@ from tests.properties.planner_cases import (
     replica_sets,
     spread,
 )
-from tests.seeds import examples
 
-SEARCHED = settings(
-    max_examples=examples(120), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
-)
-RACKS = st.sampled_from(["a", "b", "c"])
 TIGHT = st.integers(0, 3)
-
-
-def alive(snapshot: Snapshot) -> list[int]:
-    return [broker.id for broker in snapshot.brokers if broker.alive]
-
-
-# -- drain ------------------------------------------------------------------------------------------------------------
 
 
 @given(clusters(down=True, dead=True), st.data())
@@ -108,9 +97,6 @@ def test_a_drain_goes_to_the_emptiest_and_leaders_are_shared_out() -> None:
     assert counts(after) == {0: 0, 1: 6, 2: 6, 3: 6, 4: 6}
     assert Counter(one.replicas[0] for one in after.partitions) == {1: 3, 2: 3, 3: 3, 4: 3}
     assert (found.replicas, found.size, found.leaders) == (12, 60, 12)
-
-
-# -- balance ----------------------------------------------------------------------------------------------------------
 
 
 @SEARCHED
@@ -198,9 +184,6 @@ def test_where_racks_do_not_allow_even_counts_each_part_is_even() -> None:
     assert found.replicas == 6
 
 
-# -- spread -----------------------------------------------------------------------------------------------------------
-
-
 @given(clusters(partitions=14, down=True, dead=True, capacity=st.integers(0, 9)), st.data())
 def test_spreading_moves_a_fair_share_to_the_named_brokers_alone(
     snapshot: Snapshot, data: st.DataObject
@@ -234,9 +217,6 @@ def test_new_brokers_come_to_as_much_as_the_others(old: int, new: int, partition
     assert apart(counts(after).values()) <= 1
     led = Counter(one.replicas[0] for one in after.partitions)
     assert [led[broker] for broker in range(old + new)] == list(counts(after).values())
-
-
-# -- racks ------------------------------------------------------------------------------------------------------------
 
 
 @given(clusters(racks=RACKS, down=True, dead=True))
@@ -278,9 +258,6 @@ def test_a_repair_is_found_if_there_is_one(snapshot: Snapshot) -> None:
         check_sound(snapshot, Goal("racks"))
 
 
-# -- replication factor -----------------------------------------------------------------------------------------------
-
-
 @given(clusters(dead=True), st.data())
 def test_the_replication_factor_is_what_was_asked_for(snapshot: Snapshot, data: st.DataObject) -> None:
     factor = data.draw(st.integers(1, len(snapshot.brokers)))
@@ -310,93 +287,6 @@ def test_deleted_partitions_keep_at_most_what_the_controller_lets_them() -> None
     rows = (live, replace(live, partition=1, status="marked"), replace(live, partition=2, status="deleted"))
     found = plan(Snapshot(brokers, rows, retired_factor=1), Goal("replication_factor", replication_factor=3))
     assert [len(change.replicas) for change in found.changes] == [3, 3, 1]
-
-
-# -- leaders ----------------------------------------------------------------------------------------------------------
-
-
-def rates_by_leader(snapshot: Snapshot) -> dict[int, float]:
-    found = dict.fromkeys(alive(snapshot), 0.0)
-    for one in snapshot.partitions:
-        if one.status == "live" and one.replicas[0] in found:
-            found[one.replicas[0]] += one.write_rate
-    return found
-
-
-@st.composite
-def written(draw: st.DrawFn) -> Snapshot:
-    snapshot = draw(clusters(brokers=4, partitions=6, racks=NO_RACKS))
-    rates = st.sampled_from([0.0, 1.0, 2.0, 7.0, 30.0])
-    rows = tuple(replace(one, write_rate=draw(rates)) for one in snapshot.partitions)
-    return replace(snapshot, partitions=rows)
-
-
-@SEARCHED
-@given(written())
-def test_leaders_are_evened_out_by_number_and_then_by_what_is_written(snapshot: Snapshot) -> None:
-    found, after = check_sound(snapshot, Goal("leaders"))
-    assert found.replicas == 0
-    brokers = alive(snapshot)
-    by_number = check_sound(
-        replace(snapshot, partitions=tuple(replace(one, write_rate=0.0) for one in snapshot.partitions)),
-        Goal("leaders"),
-    )[1]
-
-    def leaders(one: Snapshot) -> list[int]:
-        return sorted(sum(row.replicas[0] == broker for row in one.partitions) for broker in brokers)
-
-    assert leaders(after) == leaders(by_number), "rates do not make the numbers uneven"
-    rates = rates_by_leader(after)
-    led = Counter(row.replicas[0] for row in after.partitions)
-    mean = sum(rates.values()) / len(brokers)
-    squares = sum(rate**2 for rate in rates.values())
-    # Brute force: no exchange of two leaders, nor the move of one, helps where brokers are apart.
-    changes = [(one, None) for one in after.partitions] + list(permutations(after.partitions, 2))
-    for given_up, taken in changes:
-        source = given_up.replicas[0]
-        targets = given_up.replicas[1:] if taken is None else (taken.replicas[0],)
-        for target in targets:
-            allowed = target in given_up.replicas and target != source
-            allowed &= led[source] > led[target] if taken is None else source in taken.replicas
-            apart_now = rates[source] > 1.1 * mean or rates[target] < 0.9 * mean
-            if allowed and apart_now and rates[source] > rates[target]:
-                moved = given_up.write_rate - (0.0 if taken is None else taken.write_rate)
-                then = squares - rates[source] ** 2 - rates[target] ** 2
-                then += (rates[source] - moved) ** 2 + (rates[target] + moved) ** 2
-                assert then >= squares - 1e-6, (given_up, taken)
-    assert not plan(after, Goal("leaders")).changes
-
-
-# -- replicas in failed log directories -------------------------------------------------------------------------------
-
-
-@given(clusters(brokers=5, partitions=8), st.data())
-def test_replicas_in_no_online_directory_go_elsewhere_and_nothing_else_moves(
-    snapshot: Snapshot, data: st.DataObject
-) -> None:
-    broker = data.draw(st.sampled_from([one.id for one in snapshot.brokers]))
-    left = [one.id for one in snapshot.brokers if one.id != broker]
-    assume(left)
-    known = tuple(replace(one, log_dirs=(LogDir("/a"), LogDir("/b", 56))) for one in snapshot.brokers)
-    rows = []
-    for one in snapshot.partitions:
-        lost = data.draw(st.booleans())
-        dirs = tuple(None if lost and b == broker else "/a" for b in one.replicas)
-        rows.append(replace(one, log_dirs=dirs))
-    cluster = replace(snapshot, brokers=known, partitions=tuple(rows))
-    lost_ones = [one for one in rows if None in one.log_dirs]
-    assume(all(set(left) - set(one.replicas) for one in lost_ones))
-    found, _ = check_sound(cluster, Goal("replace_replicas", brokers=(broker,)))
-    assert {(c.partition.topic, c.partition.partition) for c in found.changes} == {
-        (one.topic, one.partition) for one in lost_ones
-    }
-    assert found.replicas == len(lost_ones)
-    for change in found.changes:
-        assert broker not in change.replicas
-        assert set(change.partition.replicas) - {broker} <= set(change.replicas)
-
-
-# -- what is left out -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["drain", "balance", "racks", "spread", "replication_factor"])

@@ -22,7 +22,7 @@ from spark_ordered_kafka.spark.options import batch_options, sink_options, strea
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.sink import OrderedBatchWriter, OrderedStreamWriter
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
-from tests.client.test_controller_client import Answer, played
+from tests.client.playing import Answer, played
 
 # Libraries, and parts of this package, that no task needs unless something goes wrong.
 UNNEEDED = {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_ordered_kafka.controller.state.reviews import Reviews
-from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.client.schemas import Open
+from spark_ordered_kafka.client.schemas.reviews import ReviewStatus
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,11 @@ class Requested:
 SendRequest = Callable[[OwnRequest], Requested]
 
 
-def review_state(reviews: Reviews, review_id: int | None) -> tuple[str | None, float | None]:
-    """What a review still waits for, None: it does not wait; and when it was decided, or has expired."""
-    if review_id is None:
-        return None, None
-    try:
-        review, status = reviews.get(review_id)
-    except RequestError:
-        return None, None  # decided long ago, and deleted since
-    if status in ("pending", "approved"):
-        return f"review {review_id} waits for a second principal", None
-    return None, review.expires_at if status == "expired" else review.decided_at
+def waits(status: Open[ReviewStatus]) -> bool:
+    """Whether a review waits for a second principal, or its request is being executed."""
+    return status in ("pending", "approved")
+
+
+def waiting_reason(review_id: int) -> str:
+    """Why nothing else is requested while a review waits."""
+    return f"review {review_id} waits for a second principal"

@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.automation.background import Background
-from spark_ordered_kafka.controller.automation.requests import OwnRequest, SendRequest, review_state
+from spark_ordered_kafka.controller.automation.requests import OwnRequest, SendRequest, waiting_reason, waits
 from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
 from spark_ordered_kafka.controller.autoscale.figures import AutoscaleFigures
 from spark_ordered_kafka.controller.autoscale.load import Observation, utilizations
@@ -17,6 +17,7 @@ from spark_ordered_kafka.controller.autoscale.policy import Decision, State, dec
 from spark_ordered_kafka.controller.autoscale.records import observation_view, remembered, stored
 from spark_ordered_kafka.controller.autoscale.rules import Rules
 from spark_ordered_kafka.controller.autoscale.sampling import Sample, Sampler, group_load, write_rates
+from spark_ordered_kafka.controller.background import Background, every
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.webhook import Webhook
 from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord, AutoscaleStore, DecisionEntry
@@ -24,8 +25,7 @@ from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.reviews import Reviews
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
-from spark_ordered_kafka.controller.zk.session import DeposedError
-from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.updates import updated
 
 PRINCIPAL = "User:autoscale"
@@ -82,7 +82,7 @@ class Autoscaler:
         self._topics: dict[str, _Topic] = {}
         self._sample: Sample | None = None
         self._background = Background(
-            "autoscale", "automatic partition counts", settings.interval, self._decide_all
+            "autoscale", "automatic partition counts", every(settings.interval), self._decide_all
         )
 
     def start(self) -> None:
@@ -156,16 +156,11 @@ class Autoscaler:
         for topic in counts:
             if stop.is_set() or before is None:
                 return
-            try:
-                self._decide(topic, records[topic], before, self._sample)
-            except DeposedError:
-                raise
-            except OrderedKafkaError as error:
-                self._background.complain(topic, f"topic {topic}: no decision: {error}")
-            except Exception:  # noqa: BLE001 - a bug, and the other topics must not suffer from it
-                _log.exception("topic %s: the decision failed", topic)
-            else:
-                self._background.settle(topic)
+            self._background.attempt(
+                topic,
+                f"topic {topic}: no decision",
+                partial(self._decide, topic, records[topic], before, self._sample),
+            )
 
     def _managed(self) -> dict[str, TopicRecord]:
         found = {}
@@ -230,7 +225,7 @@ class Autoscaler:
         if rates is None:
             return None
         loads = {group: group_load(before, after, topic, group, count) for group in rules.groups}
-        under_way, decided_at = review_state(self._reviews, kept.review_id)
+        under_way, decided_at = self._review_state(kept.review_id)
         if record.change is not None:
             under_way = f"change {record.change.id} is in progress"
         ended = None if record.last_change is None else record.last_change.finished_at
@@ -243,6 +238,18 @@ class Autoscaler:
             under_way=under_way,
             last_change=max(filter(None, (ended, decided_at)), default=None),
         )
+
+    def _review_state(self, review_id: int | None) -> tuple[str | None, float | None]:
+        """What is under way, None: nothing is; and when the review was decided, or has expired."""
+        if review_id is None:
+            return None, None
+        try:
+            review, status = self._reviews.get(review_id)
+        except RequestError:
+            return None, None  # decided long ago, and deleted since
+        if waits(status):
+            return waiting_reason(review_id), None
+        return None, review.expires_at if status == "expired" else review.decided_at
 
     def _with_hot_key(self, topic: str, rules: Rules, seen: Observation, sample: Sample) -> Observation:
         parts = utilizations(seen, rules)

@@ -42,10 +42,6 @@ class AutoscaleFigures(Collector):
         with self._lock:
             self._counts.clear()
 
-    def describe(self) -> Iterator[Metric]:
-        """None: the registry checks for duplicate names when it collects."""
-        return iter(())
-
     def collect(self) -> Iterator[Metric]:
         """Called at each scrape."""
         with self._lock:

@@ -56,6 +56,7 @@ from spark_ordered_kafka.controller.change.protocol import (
 from spark_ordered_kafka.controller.settings import Timing
 from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.errors import ErrorCode, TransitionError
+from spark_ordered_kafka.listed import listed
 
 ONGOING = "Ongoing"  # the state of an open transaction, which its writer can still commit
 _STORY_LENGTH = 40
@@ -269,14 +270,14 @@ def _ends_changed(running: Running, event: LogEndsChanged, timing: Timing) -> An
     if running.change.force or not running.change.ordered_delivery:
         return _commit(running)
     boundaries = running.boundaries or ()
-    shown = [
-        f"{partition} ({boundaries[partition].offset} -> {event.ends[partition]})"
-        for partition in sorted(event.ends)[:_NAMED_PARTITIONS]
-    ]
-    more = len(event.ends) - len(shown)
+    shown = listed(
+        sorted(event.ends),
+        _NAMED_PARTITIONS,
+        lambda partition: f"{partition} ({boundaries[partition].offset} -> {event.ends[partition]})",
+    )
     message = (
         f"something that is not an ordered writer still writes to topic {running.change.topic!r}: after the fence "
-        f"the log ends changed of partition {', '.join(shown)}{f' and {more} more' if more else ''}; {_STOP_IT}"
+        f"the log ends changed of partition {shown}; {_STOP_IT}"
     )
     return _roll_back(running, Ending("failed", ErrorCode.ACTIVE_FOREIGN_PRODUCERS, message))
 

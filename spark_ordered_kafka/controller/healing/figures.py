@@ -43,10 +43,6 @@ class HealingFigures(Collector):
             self._findings = None
             self._proposals = Counter()
 
-    def describe(self) -> Iterator[Metric]:
-        """None: the registry checks for duplicate names when it collects."""
-        return iter(())
-
     def collect(self) -> Iterator[Metric]:
         """Called at each scrape."""
         with self._lock:

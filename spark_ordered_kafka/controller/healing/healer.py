@@ -12,14 +12,15 @@ from pydantic_core import from_json
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingOutcome
-from spark_ordered_kafka.controller.automation.background import Background
 from spark_ordered_kafka.controller.automation.requests import (
     OwnRequest,
     Requested,
     SendRequest,
-    review_state,
+    waiting_reason,
+    waits,
 )
 from spark_ordered_kafka.controller.automation.rules import in_last_day
+from spark_ordered_kafka.controller.background import Background, every
 from spark_ordered_kafka.controller.healing.figures import HealingFigures
 from spark_ordered_kafka.controller.healing.observation import Observation
 from spark_ordered_kafka.controller.healing.planning import HealingPlans, Planned
@@ -100,7 +101,7 @@ class Healer:
         self._sample: Sample | None = None
         self._record: HealingRecord | None = None
         self._state = State()
-        self._background = Background("healing", "self-healing", rules.interval, self._step)
+        self._background = Background("healing", "self-healing", every(rules.interval), self._step)
 
     def start(self) -> None:
         """Observe every ``interval`` seconds, unless it is off."""
@@ -173,8 +174,8 @@ class Healer:
 
     def _follow(self, record: HealingRecord) -> HealingRecord:
         """``record`` with what became of the last request."""
-        if record.review_id is not None and review_state(self._reviews, record.review_id)[0] is None:
-            record = self._decided(record, record.review_id)
+        if record.review_id is not None:
+            record = self._follow_review(record, record.review_id)
         if record.request_id is None:
             return record
         read = self._reassignments.read(record.request_id)
@@ -194,12 +195,14 @@ class Healer:
             record = self._note(record, entry)
         return updated(record, request_id=None)
 
-    def _decided(self, record: HealingRecord, review_id: int) -> HealingRecord:
-        """``record`` after the end of its review, with the reassignment that it became."""
+    def _follow_review(self, record: HealingRecord, review_id: int) -> HealingRecord:
+        """``record`` as it is while its review waits, and after that with the reassignment that the review became."""
         try:
             review, status = self._reviews.get(review_id)
         except RequestError:
             return updated(record, review_id=None)  # decided long ago, and deleted since
+        if waits(status):
+            return record
         last = next((one for one in record.history if one.outcome == "in_review"), None)
         answer = from_json(review.answer) if review.answer else None
         request_id = answer.get("request_id") if isinstance(answer, dict) else None
@@ -223,7 +226,7 @@ class Healer:
         if record.request_id is not None:
             return f"reassignment {record.request_id} is in progress"
         if record.review_id is not None:
-            return review_state(self._reviews, record.review_id)[0]
+            return waiting_reason(record.review_id)
         if sample.ongoing or self._reassignments.active():
             return "other reassignments are in progress"
         changing = sorted(self._changing())

@@ -16,6 +16,7 @@ from spark_ordered_kafka.controller.reassign.requests.planning import Reassignme
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
+from spark_ordered_kafka.listed import listed
 
 _GOALS: Final[dict[HealingAction, PlanGoal]] = {
     "drain": "drain",
@@ -96,10 +97,9 @@ class HealingPlans:
             ]
             if without:
                 topics = [name for name in sorted(described) if name not in without]
-                more = f" and {len(without) - _SHOWN} more" if len(without) > _SHOWN else ""
-                shown = ", ".join(without[:_SHOWN]) + more
                 notes = (
-                    f"left out, since they have more replicas than there are brokers left: topics {shown}",
+                    "left out, since they have more replicas than there are brokers left: topics "
+                    f"{listed(without, _SHOWN)}",
                 )
                 if not topics:
                     return Planned(None, notes)

@@ -61,10 +61,6 @@ class ControllerCollector(Collector):
     brokers: Sampled[schemas.BrokerList]
     moves: Sampled[Moves]
 
-    def describe(self) -> Iterator[Metric]:
-        """None: the registry checks for duplicate names when it collects."""
-        return iter(())
-
     def collect(self) -> Iterator[Metric]:
         """Called at each scrape."""
         leads, leader = self.leads(), self.leader()

@@ -72,10 +72,6 @@ class Webhook(Collector):
             self._count("dropped")
             _log.warning("webhook: %d documents wait, so one is dropped: %s", _QUEUED, document)
 
-    def describe(self) -> Iterator[Metric]:
-        """None: the registry checks for duplicate names when it collects."""
-        return iter(())
-
     def collect(self) -> Iterator[Metric]:
         """Called at each scrape."""
         with self._lock:

@@ -86,7 +86,7 @@ def _check_replicas(assignments: Assignment, brokers: Collection[int], unknown: 
 def _check_distinct(partition: int, replicas: Sequence[int]) -> None:
     if not replicas or len(set(replicas)) != len(replicas):
         raise _refusal(
-            f"of partition {partition} has the value {_listed(replicas)}: distinct brokers are needed"
+            f"of partition {partition} has the value {listed_ids(replicas)}: distinct brokers are needed"
         )
 
 
@@ -95,7 +95,7 @@ def _check_known(partition: int, replicas: Sequence[int], brokers: Collection[in
     if unknown:
         raise _refusal(
             f"of partition {partition} names broker {unknown[0]}: the brokers that are up are "
-            f"{_listed(sorted(brokers))}",
+            f"{listed_ids(sorted(brokers))}",
             code,
         )
 
@@ -111,9 +111,10 @@ def _refusal(reason: str, code: ErrorCode = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def _shown(assignments: Assignment) -> str:
-    return _listed(sorted(assignments))
+    return listed_ids(sorted(assignments))
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def listed_ids(numbers: Sequence[int]) -> str:
+    """``[0, 3, 4]``; of more than 20 brokers or partitions the first, and how many others there are."""
     more = f", … {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
     return f"[{', '.join(str(number) for number in numbers[:_SHOWN])}{more}]"

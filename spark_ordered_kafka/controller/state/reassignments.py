@@ -75,7 +75,7 @@ class ReassignmentStore:
         plan, children = dump(_plan(moves)), dump(MovesRecord(moves=tuple(moves)))
 
         def fill(transaction: TransactionRequest) -> RequestRecord:
-            version = self._version()
+            version = self._session.version(REASSIGNMENTS)
             record = fields(version + 1)
             data = dump(record)
             _check_size(len(plan) + len(children) + len(data), moves)
@@ -137,12 +137,10 @@ class ReassignmentStore:
         found = self._session.read(_path(request_id))
         if found is None:
             return None
-        path = _moves_path(request_id)
-        try:
-            data, _ = self._session.wait(self._session.client.get_async(path), path)
-        except NoNodeError:
+        moves = self._session.peek(_moves_path(request_id))
+        if moves is None:
             return None  # deleted between the two
-        return parse(RequestRecord, found[0], _path(request_id)), self._parsed(request_id, data)
+        return parse(RequestRecord, found[0], _path(request_id)), self._parsed(request_id, moves[0])
 
     def _parsed(self, request_id: int, data: bytes) -> MovesRecord:
         """The moves; those of the requests read last are cached until they change."""
@@ -203,13 +201,6 @@ class ReassignmentStore:
         except ConflictError:
             if self._session.read(_path(request_id)) is not None:
                 raise
-
-    def _version(self) -> int:
-        """Version of the plan's znode, read linearizably."""
-        found = self._session.read(REASSIGNMENTS)
-        if found is None:
-            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {REASSIGNMENTS} is not there any more")
-        return found[1]
 
 
 def unknown_request(request_id: object, field: str = "request_id") -> RequestError:

@@ -109,7 +109,7 @@ class Reviews:
             )
 
         def fill(transaction: TransactionRequest) -> int:
-            version = self._version()
+            version = self._session.version(REVIEWS)
             kept = self._records()
             earlier = _earlier(record, kept)
             if earlier is not None:
@@ -133,7 +133,7 @@ class Reviews:
         """The id of the same request, in any status, if it was stored before under its idempotency key."""
         if record.key is None:
             return None
-        self._version()
+        self._session.version(REVIEWS)
         return _earlier(record, self._records())
 
     def get(self, review_id: int) -> tuple[ReviewRecord, Open[ReviewStatus]]:
@@ -143,7 +143,7 @@ class Reviews:
 
     def all(self) -> dict[int, tuple[ReviewRecord, Open[ReviewStatus]]]:
         """All stored requests, the newest first."""
-        self._version()
+        self._session.version(REVIEWS)
         epoch, now = self._epoch(), self._clock()
         records = self._records()
         return {i: (records[i], self._status(records[i], now, epoch)) for i in sorted(records, reverse=True)}
@@ -207,13 +207,6 @@ class Reviews:
             return updated(record, status="discarded", decided_by=principal, decided_at=self._clock())
 
         return self._update(review_id, discarded)
-
-    def _version(self) -> int:
-        """Version of the parent's znode, read linearizably."""
-        found = self._session.read(REVIEWS)
-        if found is None:
-            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {REVIEWS} is not there any more")
-        return found[1]
 
     def _epoch(self) -> int:
         """Epoch of the controller that leads now, or led last."""

@@ -55,10 +55,6 @@ class Znodes:
         """Wait until ZooKeeper confirms that this controller leads (:meth:`Session.await_claim`); for changes of Kafka."""
         self._session.await_claim(stop)
 
-    def confirm_claim(self) -> None:
-        """As :meth:`await_claim`, without waiting (:meth:`Session.verify`)."""
-        self._session.verify()
-
     # -- topics -------------------------------------------------------------------------------------------------
 
     def topics(self) -> list[str]:
@@ -296,11 +292,8 @@ class Znodes:
     def creation(self, topic: str) -> CreationRecord | None:
         """The recorded creation of a topic."""
         path = f"{CREATIONS}/{topic}"
-        try:
-            data, _ = self._session.wait(self._session.client.get_async(path), path)
-        except NoNodeError:
-            return None
-        return parse(CreationRecord, data, path)
+        found = self._session.peek(path)
+        return None if found is None else parse(CreationRecord, found[0], path)
 
     def record_creation(self, topic: str, record: CreationRecord) -> None:
         """Record that the topic is about to be created in Kafka."""
@@ -380,11 +373,8 @@ class Znodes:
 
     def _read_topic(self, topic: str) -> tuple[TopicRecord, int] | None:
         path = topic_path(topic)
-        try:
-            data, stat = self._session.wait(self._session.client.get_async(path), path)
-        except NoNodeError:
-            return None
-        return parse(TopicRecord, data, path), int(stat.version)
+        found = self._session.peek(path)
+        return None if found is None else (parse(TopicRecord, found[0], path), found[1])
 
 
 def _put(transaction: TransactionRequest, path: str, data: bytes, exists: bool) -> None:

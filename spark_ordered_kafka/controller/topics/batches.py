@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import Executor, Future
 from typing import TypeVar
 
@@ -23,13 +23,7 @@ def check_named(topics: Sequence[str]) -> dict[str, RequestError]:
 
     Raises RequestError INVALID_REQUEST when it names no topic, or more than :data:`MAX_TOPICS`.
     """
-    if not topics:
-        raise RequestError(ErrorCode.INVALID_REQUEST, "topics is empty: name at least one topic")
-    if len(topics) > MAX_TOPICS:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"topics names {len(topics)} topics: at most {MAX_TOPICS} are taken at once",
-        )
+    check_number("topic", topics, MAX_TOPICS)
     return {
         topic: RequestError(
             ErrorCode.INVALID_REQUEST, f"topics names {topic[:250]!r} {count} times: name it once"
@@ -37,6 +31,17 @@ def check_named(topics: Sequence[str]) -> dict[str, RequestError]:
         for topic, count in Counter(topics).items()
         if count > 1
     }
+
+
+def check_number(what: str, items: Sized, most: int) -> None:
+    """Raises RequestError INVALID_REQUEST when there are none, or more than ``most``; ``what`` names one of them."""
+    if not items:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{what}s is empty: name at least one {what}")
+    if len(items) > most:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"{what}s names {len(items)} {what}s: at most {most} are taken at once",
+        )
 
 
 def in_order(executor: Executor, work: Sequence[Callable[[], _ValueT]]) -> list[Future[_ValueT]]:

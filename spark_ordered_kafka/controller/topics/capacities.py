@@ -12,6 +12,7 @@ from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.state.broker_limits import BrokerLimits
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.listed import listed
 
 # Seconds that a reservation outlasts its request: brokers learn of new replicas one after another.
 _GRACE_PERIOD = 5.0
@@ -150,8 +151,7 @@ class Capacities:
         if broker not in views:
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
-                f"broker has the value {broker}: known are {', '.join(map(str, list(views)[:_SHOWN]))}"
-                f"{f' and {len(views) - _SHOWN} more' if len(views) > _SHOWN else ''}",
+                f"broker has the value {broker}: known are {listed(list(views), _SHOWN)}",
             )
         view = views[broker]
         if not validate_only:

@@ -23,6 +23,7 @@ from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.leader_logs import LeaderLogs
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.logs import PartitionLogs, with_records
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
@@ -188,14 +189,14 @@ def _wanted(
     if unknown:
         raise RequestError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"partitions names {_shown(unknown)}: topic {topic!r} has partitions 0 to {existing - 1}",
+            f"partitions names {listed(unknown, _NAMED)}: topic {topic!r} has partitions 0 to {existing - 1}",
         )
     _refuse_live(topic, partitions, record.undeleted_partition_count)
     unread = sorted({p for p in partitions if p >= covered})
     if unread:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
-            f"partitions names {_shown(unread)}: no layout of topic {topic!r} has covered that yet, so no reader can have read "
+            f"partitions names {listed(unread, _NAMED)}: no layout of topic {topic!r} has covered that yet, so no reader can have read "
             "it; the controller will cover it as soon as no partition change is in progress",
         )
     return sorted(set(partitions))
@@ -206,7 +207,7 @@ def _refuse_live(topic: str, partitions: Iterable[int], count: int) -> None:
     if live:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
-            f"partitions names {_shown(live)}, which topic {topic!r} still writes: only removed partitions are "
+            f"partitions names {listed(live, _NAMED)}, which topic {topic!r} still writes: only removed partitions are "
             f"emptied, and those begin at {count}",
         )
 
@@ -221,7 +222,7 @@ def _refused(
         if groups:
             message = (
                 f"partition {partition} of topic {topic!r} ends at {end}, and is not read to its end by consumer group "
-                f"{_shown([group.group for group in groups])}; let them read on, or use force"
+                f"{listed([group.group for group in groups], _NAMED)}; let them read on, or use force"
             )
         else:
             message = (
@@ -237,8 +238,3 @@ def _refused(
             )
         )
     return rows
-
-
-def _shown(items: Sequence[object]) -> str:
-    more = len(items) - _NAMED
-    return ", ".join(map(str, items[:_NAMED])) + (f" and {more} more" if more > 0 else "")

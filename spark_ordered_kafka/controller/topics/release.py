@@ -24,6 +24,7 @@ from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
 from spark_ordered_kafka.controller.zk.session import ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
@@ -131,10 +132,9 @@ class TopicReleaser(LeavingTopics):
             return
         partition = min(waiting)
         groups = sorted({one.group for positions in waiting.values() for one in positions})
-        more = f" and {len(groups) - _NAMED} more" if len(groups) > _NAMED else ""
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
-            f"consumer group {', '.join(groups[:_NAMED])}{more} has not read all that was written before the last partition "
+            f"consumer group {listed(groups, _NAMED)} has not read all that was written before the last partition "
             f"change of topic {topic!r} (partition {partition}, for example, up to offset {earlier[partition]}), and without "
             "the layouts the order of its keys is lost; let it read on, or use force",
         )

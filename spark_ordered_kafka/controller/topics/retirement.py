@@ -7,27 +7,25 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import get_args
 
 from spark_ordered_kafka.client.schemas import Open
+from spark_ordered_kafka.controller.background import Background
 from spark_ordered_kafka.controller.state.records import RemovedStatus, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.folding import Folding
 from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets
-from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError
-from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.controller.zk.session import ConflictError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 
 _log = logging.getLogger(__name__)
 # Pause after a check of all topics as a multiple of its duration: at most a quarter of the time is spent on checks.
 _PAUSE_FACTOR = 3.0
-
-
 _KNOWN = {None, *get_args(RemovedStatus)}
 
 
@@ -50,7 +48,7 @@ def new_statuses(
 
 
 class Retirement:
-    """Updates the status of removed partitions, in a thread between :meth:`start` and :meth:`stop`.
+    """Updates the status of removed partitions. ``background`` checks all topics again and again.
 
     Args:
         covering: covers stray partitions.
@@ -80,29 +78,13 @@ class Retirement:
         self._replicas = ReplicaSets(admin)
         self._starting = starting
         self._clock = clock
-        self._interval = interval
         self._factor = replication_factor
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._complaints: dict[str, str] = {}
-
-    def start(self) -> None:
-        """Start to check all topics, now and every ``interval`` seconds."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(self._stop,), name="retirement", daemon=True)
-        self._thread.start()
-
-    def begin_stop(self) -> None:
-        """Begin with no further topic."""
-        self._stop.set()
-
-    def stop(self, timeout: float) -> None:
-        """Stop between two topics; waits at most ``timeout`` seconds for that."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-            if self._thread.is_alive():
-                _log.warning("the look at removed partitions did not stop within %g s", timeout)
+        self.background = Background(
+            "retirement",
+            "the check of removed partitions",
+            lambda took: max(interval, _PAUSE_FACTOR * took),
+            self._check_all,
+        )
 
     def update_status(self, topic: str) -> None:
         """Bring the status of the topic's removed partitions up to date.
@@ -148,52 +130,27 @@ class Retirement:
             if record is None or record.change is not None or now != version:
                 return
             description = described(self._admin, topic, record.topic_id)
-            self._znodes.await_claim(self._stop)
+            self._znodes.await_claim(self.background.stopped)
             reduced = self._replicas.reduce(description, empty, factor)
         if reduced:
             _log.info("topic %s: %d deleted partitions keep %d replicas", topic, len(reduced), factor)
 
-    def _run(self, stop: threading.Event) -> None:
-        pause = 0.0
-        while not stop.wait(pause):
-            began = time.monotonic()
-            try:
-                self._check_all(stop)
-            except DeposedError:
-                _log.info("not the controller any more: removed partitions are left to the next one")
-                return
-            pause = max(self._interval, _PAUSE_FACTOR * (time.monotonic() - began))
-
     def _check_all(self, stop: threading.Event) -> None:
-        try:
-            topics = self._znodes.topics()
-            uncovered = set(self._covering.uncovered(topics))
-        except DeposedError:
-            raise
-        except OrderedKafkaError as error:
-            _log.warning("partitions cannot be checked: %s", error)
-            return
+        topics = self._znodes.topics()
+        uncovered = set(self._covering.uncovered(topics))
         for topic in topics:
             if stop.is_set():
                 return
-            try:
-                if topic in uncovered:
-                    self._covering.cover(topic)
-                self.update_status(topic)
-                self._folding.fold(topic)
-            except DeposedError:
-                raise
-            except ConflictError:
-                _log.debug("topic %s is being changed: it is checked again later", topic)
-            except OrderedKafkaError as error:
-                self._complain(topic, str(error))
-            except Exception:  # noqa: BLE001 - a bug, and the other topics must not suffer from it
-                _log.exception("topic %s: the check failed", topic)
-            else:
-                self._complaints.pop(topic, None)
+            failure = f"topic {topic}: removed partitions and old layouts cannot be checked"
+            self.background.attempt(
+                topic, failure, partial(self._check, topic, covered=topic not in uncovered)
+            )
 
-    def _complain(self, topic: str, message: str) -> None:
-        """Log a topic's error once, not every few seconds."""
-        if self._complaints.get(topic) != message:
-            _log.warning("topic %s: removed partitions and old layouts cannot be checked: %s", topic, message)
-            self._complaints[topic] = message
+    def _check(self, topic: str, *, covered: bool) -> None:
+        try:
+            if not covered:
+                self._covering.cover(topic)
+            self.update_status(topic)
+            self._folding.fold(topic)
+        except ConflictError:
+            _log.debug("topic %s is being changed: it is checked again later", topic)

@@ -205,16 +205,28 @@ class Session:
         """
         session = self.client.client_id
         self._single_flight.confirm()
-        try:
-            data, stat = self.wait(self.client.get_async(path), path)
-        except NoNodeError:
-            data = stat = None
+        found = self.peek(path)
         # A new session may have begun at a server that lags.
         if self.client.client_id != session:
             raise ZooKeeperError(
                 f"the session with ZooKeeper at {self.hosts} was replaced while {path} was read"
             )
-        return None if stat is None else (data, int(stat.version))
+        return found
+
+    def peek(self, path: str) -> tuple[bytes, int] | None:
+        """Data and version of a znode as this session sees them, None when there is none."""
+        try:
+            data, stat = self.wait(self.client.get_async(path), path)
+        except NoNodeError:
+            return None
+        return data, int(stat.version)
+
+    def version(self, path: str) -> int:
+        """Linearizable read of the version of a znode that is always there; raises RequestError UNKNOWN_SERVER_ERROR."""
+        found = self.read(path)
+        if found is None:
+            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {path} is not there any more")
+        return found[1]
 
     def children(self, path: str) -> dict[str, bytes]:
         """name -> data of the znodes right below ``path``, as this session sees them; raises NoNodeError without ``path``.

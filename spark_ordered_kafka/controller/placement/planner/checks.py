@@ -7,6 +7,7 @@ from typing import Final
 
 from spark_ordered_kafka.controller.placement.planner.values import Broker, Goal, GoalKind, Snapshot
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.listed import listed
 
 _SHOWN = 20
 
@@ -146,10 +147,7 @@ def unknown_topics(asked: Collection[str], known: Collection[str]) -> None:
 
 
 def _value(values: object) -> str:
-    if not isinstance(values, (list, tuple)):
-        return repr(values)
-    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-    return ", ".join(map(str, values[:_SHOWN])) + more
+    return listed(values, _SHOWN) if isinstance(values, (list, tuple)) else repr(values)
 
 
 def _refused(message: str) -> RequestError:

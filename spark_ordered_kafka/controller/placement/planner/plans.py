@@ -10,6 +10,7 @@ from spark_ordered_kafka.controller.placement.planner.checks import check, check
 from spark_ordered_kafka.controller.placement.planner.replication_factor import change_factor
 from spark_ordered_kafka.controller.placement.planner.table import Table
 from spark_ordered_kafka.controller.placement.planner.values import Change, Goal, Load, Plan, Snapshot
+from spark_ordered_kafka.listed import listed
 
 _SHOWN = 5
 
@@ -107,9 +108,8 @@ def _warnings(snapshot: Snapshot, goal: Goal) -> list[str]:
         (moving_log_dir, "moving between log directories already"),
     ):
         if rows:
-            shown = ", ".join(f"{one.topic}-{one.partition}" for one in rows[:_SHOWN])
-            more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-            warnings.append(f"left out, since {why}: {shown}{more}")
+            shown = listed(rows, _SHOWN, lambda one: f"{one.topic}-{one.partition}")
+            warnings.append(f"left out, since {why}: {shown}")
     return warnings
 
 

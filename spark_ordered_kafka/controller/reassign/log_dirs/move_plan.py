@@ -21,9 +21,6 @@ from spark_ordered_kafka.kafka.values import (
 )
 from spark_ordered_kafka.parsing import is_topic_name
 
-MAX_REPLICAS = 10_000
-"""Replicas in one request: a body has room for many more, whose results would take gigabytes."""
-
 
 @dataclass(frozen=True)
 class Pending:
@@ -54,17 +51,6 @@ class Plan:
     moves: Sequence[Move]
     refused: Mapping[int, OrderedKafkaError]
     request_id: int | None = None
-
-
-def check_number(rows: Sequence[schemas.ReplicaLogDir]) -> None:
-    """Raises RequestError INVALID_REQUEST when there are none, or more than :data:`MAX_REPLICAS`."""
-    if not rows:
-        raise RequestError(ErrorCode.INVALID_REQUEST, "replicas is empty: name at least one replica")
-    if len(rows) > MAX_REPLICAS:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"replicas names {len(rows)} replicas: at most {MAX_REPLICAS} are taken at once",
-        )
 
 
 def refusals(rows: Sequence[schemas.ReplicaLogDir], known: Known) -> dict[int, OrderedKafkaError]:

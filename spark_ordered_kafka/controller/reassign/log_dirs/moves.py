@@ -9,12 +9,10 @@ from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.reassign.log_dirs.move_plan import (
     Pending,
     Plan,
-    check_number,
     plan,
     refusals,
     results,
 )
-from spark_ordered_kafka.controller.reassign.log_dirs.service import by_broker
 from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
     MetadataAgreement,
     StaleMetadata,
@@ -27,15 +25,18 @@ from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
+from spark_ordered_kafka.controller.topics.batches import check_number
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs, by_broker
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _OWNER = "moves between log directories"
 """They need no capacity."""
+# Of one request: a body has room for many more, whose results would take gigabytes.
+_MAX_REPLICAS = 10_000
 
 
 class LogDirMoves:
@@ -73,7 +74,7 @@ class LogDirMoves:
             UnavailableError: Kafka or ZooKeeper does not answer.
         """
         rows = request.replicas
-        check_number(rows)
+        check_number("replica", rows, _MAX_REPLICAS)
         key = None
         if not request.validate_only:
             key = repeatable_id("log dirs", request.model_dump_json(exclude_defaults=True))

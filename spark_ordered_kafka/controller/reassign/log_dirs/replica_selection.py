@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.parsing import is_topic_name
 
 _SHOWN = 20
@@ -107,8 +108,7 @@ class ReplicaSelection:
 
 def known_are(values: Sequence[object]) -> str:
     """The end of a message about a value that is not among ``values``."""
-    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-    return f"known are {', '.join(map(str, values[:_SHOWN]))}{more}"
+    return f"known are {listed(values, _SHOWN)}"
 
 
 def not_hosted(place: tuple[str, int], broker: int) -> RequestError:

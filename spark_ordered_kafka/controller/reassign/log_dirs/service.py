@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.log_dirs.move_plan import missing
@@ -15,7 +14,7 @@ from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import (
 )
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs, by_broker
 from spark_ordered_kafka.kafka.requests import refusal
 from spark_ordered_kafka.kafka.values import (
     NO_REPLICA,
@@ -83,14 +82,6 @@ class LogDirService:
         )
         held = local_replicas(answers)
         return schemas.ReplicaLogDirList(replicas=[_replica_view(row, answers, held) for row in selected])
-
-
-def by_broker(replicas: Iterable[Replica]) -> dict[int, dict[str, set[int]]]:
-    """Their partitions by broker and topic."""
-    wanted: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for topic, partition, broker in replicas:
-        wanted[broker][topic].add(partition)
-    return wanted
 
 
 def _broker_view(

@@ -29,6 +29,7 @@ from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.listed import listed
 
 _SHOWN = 5
 
@@ -278,12 +279,11 @@ def _owner(topic: str) -> str:
 
 
 def _in_progress(moving: Moving) -> RequestError:
-    more = f" and {len(moving.replicas) - _SHOWN} more" if len(moving.replicas) > _SHOWN else ""
     request = "" if moving.request_id is None else f", or cancel reassignment {moving.request_id}"
     return RequestError(
         ErrorCode.REASSIGNMENT_IN_PROGRESS,
         f"replicas of topic {moving.topic!r} are being reassigned already (partition "
-        f"{', '.join(map(str, sorted(moving.replicas)[:_SHOWN]))}{more}): wait for the end{request}",
+        f"{listed(sorted(moving.replicas), _SHOWN)}): wait for the end{request}",
     )
 
 

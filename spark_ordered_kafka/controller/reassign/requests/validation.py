@@ -14,6 +14,7 @@ from functools import cached_property
 
 from spark_ordered_kafka.client.schemas import PartitionReassignment
 from spark_ordered_kafka.controller.placement import guards
+from spark_ordered_kafka.controller.placement.assignments import listed_ids
 from spark_ordered_kafka.controller.state.reassignment_records import ANY, Move
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.values import (
@@ -26,6 +27,7 @@ from spark_ordered_kafka.kafka.values import (
     TopicDescription,
     local_replicas,
 )
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.parsing import is_topic_name
 from spark_ordered_kafka.updates import updated
 
@@ -64,7 +66,7 @@ class Known:
         one, directories = self.ongoing[place], self.directories.get(place, {})
         found = [f"moving to {path} on broker {broker}" for broker, path in sorted(directories.items())]
         if one.adding or one.removing or not directories:
-            found.insert(0, f"adding {_listed(one.adding)}, removing {_listed(one.removing)}")
+            found.insert(0, f"adding {listed_ids(one.adding)}, removing {listed_ids(one.removing)}")
         if place in self.requests:
             found.append(f"request {self.requests[place]}")
         return ", ".join(found)
@@ -197,8 +199,7 @@ def moved_since(
 
 def shown_places(places: Sequence[PartitionId]) -> str:
     """The first 20 partitions, as ``orders-0``, and the number of others."""
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-    return ", ".join(f"{topic}-{partition}" for topic, partition in places[:_SHOWN]) + more
+    return listed(places, _SHOWN, lambda place: f"{place[0]}-{place[1]}")
 
 
 def overloaded(moves: Sequence[Move], capacity: Mapping[int, int]) -> dict[int, RequestError]:
@@ -257,21 +258,21 @@ def _check_replicas(
 ) -> None:
     replicas = row.replicas
     if not replicas or len(set(replicas)) != len(replicas):
-        raise _refusal(row, f"has replicas {_listed(replicas)}: one or more distinct brokers are needed")
+        raise _refusal(row, f"has replicas {listed_ids(replicas)}: one or more distinct brokers are needed")
     # An existing replica may stay on a broker that is down.
     unknown = [broker for broker in replicas if broker not in known.alive and broker not in before]
     if unknown:
         raise _stale(
             row,
-            f"has replicas {_listed(replicas)}: broker {unknown[0]} is not there; those that are up are "
-            f"{_listed(sorted(known.alive))}",
+            f"has replicas {listed_ids(replicas)}: broker {unknown[0]} is not there; those that are up are "
+            f"{listed_ids(sorted(known.alive))}",
             ErrorCode.UNKNOWN_MEMBER_ID,
         )
     if len(replicas) != len(before):
         if not allow_factor_change:
             raise _stale(
                 row,
-                f"has replicas {_listed(replicas)}: {len(replicas)} instead of {len(before)}, which takes "
+                f"has replicas {listed_ids(replicas)}: {len(replicas)} instead of {len(before)}, which takes "
                 "allow_replication_factor_change",
             )
         if row.topic in known.changing:
@@ -337,14 +338,8 @@ def _held_up(
 
 def _all_shown(known: Known) -> str:
     """The ongoing reassignments, as ``orders-0 (adding [2], removing [1])``: the first 20 and how many more."""
-    first = sorted(known.ongoing)[:_SHOWN]
-    more = f" and {len(known.ongoing) - _SHOWN} more" if len(known.ongoing) > _SHOWN else ""
-    return ", ".join(f"{place[0]}-{place[1]} ({known.shown(place)})" for place in first) + more
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    more = f", … {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    return f"[{', '.join(map(str, numbers[:_SHOWN]))}{more}]"
+    places = sorted(known.ongoing)
+    return listed(places, _SHOWN, lambda place: f"{place[0]}-{place[1]} ({known.shown(place)})")
 
 
 def _refusal(

@@ -19,6 +19,7 @@ from rich.filesize import decimal
 from spark_ordered_kafka.controller.state.reassignment_records import ENDED, Move
 from spark_ordered_kafka.controller.zk.records import OPEN, Record
 from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.updates import updated
 
 # org.apache.kafka.server.config.QuotaConfig
@@ -379,13 +380,7 @@ def _told_foreign(keys: Collection[Key], values: Mapping[Key, str | None]) -> li
     for key in keys:
         by_value[key.kind, key.name, values[key]].append(key.resource)
     return [
-        f"{name} of {kind} {_some(resources)} was changed by somebody else, and stays "
+        f"{name} of {kind} {listed(sorted(resources), _SHOWN)} was changed by somebody else, and stays "
         f"{'deleted' if value is None else value[:_MAX_TOLD]}{'…' if len(value or '') > _MAX_TOLD else ''}"
         for (kind, name, value), resources in by_value.items()
     ]
-
-
-def _some(names: Collection[str]) -> str:
-    listed = sorted(names)
-    more = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
