@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.programs.judge import Record
+from tests.programs.books import Record
 from tests.programs.spark_steps import SOURCE, Job, Run, Tamper
 
 INJECTED = "program's own fault"

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs import prelude, spark_checkpoint, spark_prelude
-from tests.programs.judge import Record
+from tests.programs.books import Record
 from tests.programs.running import BrokenPromiseError, read_log
 from tests.programs.spark_judge import Row, SparkJudge, Standing, gist, is_busy, remedy
 from tests.programs.spark_steps import IN_FUNCTION, Job, Read, Run, SparkProgram, SparkStep, Tamper

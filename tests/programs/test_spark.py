@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.programs.books import Record
 from tests.programs.found import FOUND_SPARK
-from tests.programs.judge import Record
 from tests.programs.search import search
 from tests.programs.spark_drawing import spark_programs
 from tests.programs.spark_judge import INJECTED, LOSS, SparkJudge, Standing
