@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
+import pyspark
+import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
@@ -53,7 +55,7 @@ def start_spark(directory: Path) -> SparkSession:
     """A Spark session with two local cores that runs its Python workers with this Python and writes to ``directory``."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("tests")
         .config("spark.ui.enabled", "false")
@@ -67,10 +69,23 @@ def start_spark(directory: Path) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .getOrCreate()
     )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(_spark_home(directory)))
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def _spark_home(directory: Path) -> Path:
+    """PySpark's own Spark without its archive of PySpark, which every new Python process of Spark's would compile anew."""
+    home = directory / "spark-home"
+    home.mkdir(parents=True, exist_ok=True)
+    for part in ("bin", "jars"):
+        link = home / part
+        if not link.is_symlink():
+            link.symlink_to(Path(pyspark.__file__).parent / part)
+    return home
 
 
 def alter_configs(

@@ -143,7 +143,8 @@ class Judge:
         return places.get(False), places.get(True)
 
     def other(self, topic: str, partition: int, broker: int) -> str:
-        """A log directory of the broker in which the replica is not."""
+        """A log directory of the broker in which the replica is not, once it is in one."""
+        await_true(lambda: self.where(topic, partition, broker)[0] is not None, "the log is made")
         here, _ = self.where(topic, partition, broker)
         return next(path for path in self.paths(broker) if path != here)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,9 +40,12 @@ class State:
     def __init__(self, version: str, client: KazooClient, admin: KafkaAdmin, cluster: LocalCluster) -> None:
         self._directory: Path = HERE / version / "znodes"
         self._client, self._admin, self._cluster = client, admin, cluster
+        recorded = [read(path)["data"] for path in self._directory.glob("*.json")]
+        self._ahead = time.time() - max(moment for data in recorded for moment in _moments(data))
 
     def read(self, name: str) -> dict[str, Any]:
-        data: dict[str, Any] = read(self._directory / f"{name}.json")["data"]
+        """What was recorded, as if that had ended now: what has long ended is forgotten."""
+        data: dict[str, Any] = _later(read(self._directory / f"{name}.json")["data"], self._ahead)
         return data
 
     def write(self, path: str, told: dict[str, Any]) -> None:
@@ -85,6 +89,25 @@ class State:
         self.write(
             f"/admin/reassign_partitions_status/{request['request_id']}/moves", self.read("moves-done")
         )
+
+
+def _moments(data: dict[str, Any]) -> Iterator[float]:
+    """Seconds since the epoch in a recorded znode."""
+    for name, value in data.items():
+        if isinstance(value, dict):
+            yield from _moments(value)
+        elif name.endswith("_at") and value is not None:
+            yield value
+
+
+def _later(value: Any, seconds: float) -> Any:
+    """A recorded znode with all its moments put off."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: one + seconds if name.endswith("_at") and one is not None else _later(one, seconds)
+        for name, one in value.items()
+    }
 
 
 def _partitions_before(change: dict[str, Any]) -> int:
