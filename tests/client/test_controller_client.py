@@ -95,7 +95,7 @@ def test_every_answer_is_a_result_or_an_error_of_this_package(
 ) -> None:
     with (
         played(answer) as controller,
-        ControllerClient(controller.url) as client,
+        ControllerClient(controller.url, retry_for=0.0) as client,
         pytest.raises(kind, match=re.escape(words)),
     ):
         client.topics()
