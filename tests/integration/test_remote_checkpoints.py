@@ -52,8 +52,10 @@ def migrate(
     return done.returncode, done.stdout, (done.stderr.strip().splitlines() or [""])[-1]
 
 
+# S3Proxy shows no directory that is empty, at which Spark's own query ends before anything is migrated.
 @pytest.mark.long
 @pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("store", ["hdfs"], indirect=True)
 def test_a_query_with_state_goes_over_in_its_store(
     cluster: LocalCluster, topic_name: str, tmp_path: Path, store: Store
 ) -> None:
