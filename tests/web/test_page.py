@@ -281,6 +281,25 @@ def test_the_focus_comes_back_to_a_button_that_was_drawn_anew(
     assert visit.page.evaluate("() => document.activeElement.textContent") == "Change partition count"
 
 
+def test_a_click_counts_although_the_view_is_drawn_anew_meanwhile(
+    browsing: Browsing, controller: InProcess, url: str
+) -> None:
+    topic = controller.create(1, prefix="pressed")
+    visit = browsing.visit(url, f"topics/{topic}")
+    visit.await_text("Epoch 0")
+    visit.button("Change partition count").hover()
+    visit.page.mouse.down()
+    assert controller.alter(topic, 2).error == "NONE"
+    visit.await_text("Epoch 1")
+    visit.page.mouse.up()
+    visit.page.locator("dialog").wait_for()
+    # What waited for the pointer is shown now.
+    visit.page.keyboard.press("Escape")
+    visit.page.mouse.down()
+    visit.page.mouse.up()
+    visit.page.locator("dialog").get_by_text("has 2 partitions").wait_for()
+
+
 def scaled(view: schemas.TopicView, count: int) -> dict[str, Any]:
     """The answer about a topic, as it would be with more partitions."""
     rows = [json.loads(row.model_dump_json()) for row in view.partitions]

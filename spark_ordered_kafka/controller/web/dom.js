@@ -62,12 +62,36 @@ export function append(element, children) {
   }
 }
 
+/** @type {Node | null} What a pointer has been pressed on and not let go: its click is lost if it is replaced meanwhile. */
+let pressed = null;
+/** @type {Map<Element, (Child | Child[])[]>} What is to be shown once the pointer is let go. */
+const later = new Map();
+
+document.addEventListener("pointerdown", (event) => { pressed = /** @type {Node} */ (event.target); }, true);
+for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, letGo);
+
+function letGo() {
+  pressed = null;
+  // The click comes before that, and may show something else.
+  window.setTimeout(() => {
+    const waiting = [...later];
+    later.clear();
+    for (const [element, children] of waiting) if (element.isConnected) replace(element, ...children);
+  });
+}
+
 /**
  * Replaces the content of an element. The focus stays on the element with the same `data-key`, if there still is one.
+ * While a pointer is pressed on a part of it, that waits.
  * @param {Element} element
  * @param {...(Child | Child[])} children
  */
 export function replace(element, ...children) {
+  if (pressed !== null && pressed !== element && element.contains(pressed)) {
+    later.set(element, children);
+    return;
+  }
+  later.delete(element);
   const focused = document.activeElement;
   const key = focused instanceof HTMLElement && element.contains(focused) ? focused.dataset.key : undefined;
   element.replaceChildren();
