@@ -80,7 +80,7 @@ class HangingTransactions:
         if not suspects:
             return []
         still = set(self._open(topic, {one.partition for one in suspects}, deadline))
-        # A name that nobody has: who may describe it may describe all.
+        # The right to describe an unused name comes from a right on all names.
         probe = uuid.uuid4().hex
         is_complete = "DESCRIBE" in self._rights.on_transactional_ids([probe])[probe]
         oldest = 1000 * (self._clock() - LONGEST_TRANSACTION)

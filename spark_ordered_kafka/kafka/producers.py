@@ -80,13 +80,13 @@ class ProducerCheck:
         deadline = time.monotonic() + TIMEOUT
         rows = read_producers(self._admin.requests, topic, partitions, deadline)
         prefix = id_prefix(topic)
-        listed = self._fencer.list_producers(prefix, deadline)
+        known = self._fencer.list_producers(prefix, deadline)
         ordered = {
             producer_id
-            for producer_id, transactional_id in listed.items()
+            for producer_id, transactional_id in known.items()
             if transactional_id.startswith(prefix)
         }
-        return _foreign(rows, ordered, listed)
+        return _foreign(rows, ordered, known)
 
 
 def read_producers(

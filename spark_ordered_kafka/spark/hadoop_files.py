@@ -6,16 +6,15 @@ and connectors (``spark.jars.packages``). Bytes are copied in its JVM.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 
 from spark_ordered_kafka.errors import ConfigError
 
-_ResultT = TypeVar("_ResultT")
 # What the user's own configuration cannot change: this is no job of the cluster.
 _OWN = {
     "spark.master": "local[1]",
@@ -54,65 +53,53 @@ class HadoopFiles:
     def names(self, directory: str) -> list[str]:
         """See :class:`~spark_ordered_kafka.spark.files.Files`."""
         path = self._path(directory)
-        found = self._run(lambda: self._system(path).listStatus(path))
-        return [str(one.getPath().getName()) for one in found or ()]
+        try:
+            with _as_os_error():
+                found = self._system(path).listStatus(path)
+        except FileNotFoundError:
+            return []
+        return [str(one.getPath().getName()) for one in found]
 
     def below(self, directory: str) -> list[str]:
         """See :class:`~spark_ordered_kafka.spark.files.Files`."""
-        path = self._path(directory)
-
-        def listed() -> list[str]:
-            remaining = self._system(path).listFiles(path, True)
-            found = []
-            while remaining.hasNext():
-                found.append(str(remaining.next().getPath().toString()))
-            return found
-
-        root = f"{directory.rstrip('/')}/"
-        return [one.removeprefix(root) for one in self._run(listed) or ()]
+        path, root, found = self._path(directory), f"{directory.rstrip('/')}/", []
+        try:
+            with _as_os_error():
+                remaining = self._system(path).listFiles(path, True)
+                while remaining.hasNext():
+                    found.append(str(remaining.next().getPath().toString()).removeprefix(root))
+        except FileNotFoundError:
+            return []
+        return found
 
     def read(self, path: str) -> bytes | None:
         """See :class:`~spark_ordered_kafka.spark.files.Files`."""
         file = self._path(path)
-
-        def content() -> bytes:
-            stream = self._system(file).open(file)
-            try:
+        try:
+            with _as_os_error(), closing(self._system(file).open(file)) as stream:
                 return bytes(stream.readAllBytes())
-            finally:
-                stream.close()
-
-        return self._run(content)
+        except FileNotFoundError:
+            return None
 
     def write(self, path: str, content: bytes) -> None:
         """See :class:`~spark_ordered_kafka.spark.files.Files`."""
         file = self._path(path)
-
-        def write() -> bool:
-            stream = self._system(file).create(file, True)
-            try:
-                stream.write(content)
-            finally:
-                # An object is there with this.
-                stream.close()
-            return True
-
-        self._run_on_existing(write)
+        # An object is there once the stream is closed.
+        with _as_os_error(), closing(self._system(file).create(file, True)) as stream:
+            stream.write(content)
 
     def copy(self, source: str, target: str) -> None:
         """See :class:`~spark_ordered_kafka.spark.files.Files`."""
         here, there = self._path(source), self._path(target)
         copy = self._jvm.org.apache.hadoop.fs.FileUtil.copy
-        self._run_on_existing(
-            lambda: copy(
-                self._system(here), here, self._system(there), there, False, True, self._configuration
-            )
-        )
+        with _as_os_error():
+            copy(self._system(here), here, self._system(there), there, False, True, self._configuration)
 
     def delete(self, directory: str) -> None:
         """See :class:`~spark_ordered_kafka.spark.files.Files`."""
         path = self._path(directory)
-        self._run(lambda: self._system(path).delete(path, True))
+        with suppress(FileNotFoundError), _as_os_error():
+            self._system(path).delete(path, True)
 
     def _path(self, uri: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(uri)
@@ -121,21 +108,6 @@ class HadoopFiles:
         # Hadoop keeps one of each.
         return path.getFileSystem(self._configuration)
 
-    def _run(self, call: Callable[[], _ResultT]) -> _ResultT | None:
-        """None: there is no such file."""
-        try:
-            return call()
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() == _NOT_FOUND:
-                return None
-            raise OSError(_said(error)) from error
-
-    def _run_on_existing(self, call: Callable[[], _ResultT]) -> _ResultT:
-        try:
-            return call()
-        except Py4JJavaError as error:
-            raise OSError(_said(error)) from error
-
     def _hint(self, uri: str, said: str) -> str:
         scheme = uri.partition(":")[0]
         if scheme not in _CONNECTORS or not any(absent in said for absent in _ABSENT):
@@ -143,6 +115,16 @@ class HadoopFiles:
         version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
         package = f"org.apache.hadoop:{_CONNECTORS[scheme]}:{version}"
         return f": give its package, for example --conf spark.jars.packages={package}"
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """Raises what Java has thrown as an OSError; FileNotFoundError as such."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        absent = error.java_exception.getClass().getName() == _NOT_FOUND
+        raise (FileNotFoundError if absent else OSError)(_said(error)) from error
 
 
 def _said(error: Py4JJavaError) -> str:

@@ -188,9 +188,7 @@ class Run:
             self._await(deadline, "changes of partition counts end", lambda: self._changing(client))
             self._await(deadline, "reassignments end", lambda: self._moving(client))
             servers = self._cluster.bootstrap_servers
-            self._await(
-                deadline, "open transactions end", lambda: str(open_transactions(servers, SOURCE) or "")
-            )
+            self._await(deadline, "open transactions end", self._open)
             source = TopicReader(servers, SOURCE)
             copies = {name: TopicReader(servers, name) for name in self._topics[1:]}
             try:
