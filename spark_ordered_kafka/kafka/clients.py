@@ -116,14 +116,33 @@ _DEFAULTS = {
 }
 
 
+_MAX_AGE, _REFRESH = "metadata.max.age.ms", "topic.metadata.refresh.interval.ms"
+# librdkafka allows a day, and counts the microseconds in 32 bits: with more than this a topic is unknown to it every
+# second, and its partitions are not read for as long as half a minute (D-316).
+_LONGEST_AGE = (2**31 - 1) // 1000
+_LARGEST_AGE = 86_400_000
+
+
 def client_properties(kafka: Mapping[str, Any], **own: str | int | bool) -> dict[str, Any]:
     """librdkafka properties: the user's, and ours (underscores become dots), which win."""
     return {
         **_DEFAULTS,
         **kafka,
+        **_max_age(kafka),
         **{name.replace("_", "."): value for name, value in own.items()},
         "logger": kafka.get("logger", _LOG),
     }
+
+
+def _max_age(kafka: Mapping[str, Any]) -> dict[str, str]:
+    """``metadata.max.age.ms`` where librdkafka would take one that it cannot count."""
+    # By default three times the other; what librdkafka refuses it has to see.
+    name, factor = (_MAX_AGE, 1) if _MAX_AGE in kafka else (_REFRESH, 3)
+    try:
+        age = int(str(kafka.get(name, 0)), 0) * factor
+    except ValueError:
+        return {}
+    return {_MAX_AGE: str(_LONGEST_AGE)} if _LONGEST_AGE < age <= _LARGEST_AGE else {}
 
 
 def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -> dict[str, Any]:

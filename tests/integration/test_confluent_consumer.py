@@ -177,14 +177,19 @@ class Keeping(logging.Handler):
         self._said.append(record)
 
 
+def keeping(name: str) -> tuple[logging.Logger, list[logging.LogRecord]]:
+    """A logger, and where it keeps what is said."""
+    said: list[logging.LogRecord] = []
+    logger = logging.getLogger(f"mine.{name}")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(Keeping(said))
+    return logger, said
+
+
 def test_callbacks_are_called_while_polling(room: Room, topic_name: str) -> None:
     create(room.cluster, topic_name, 1)
     statistics: list[str] = []
-    said: list[logging.LogRecord] = []
-    logger = logging.getLogger(f"mine.{topic_name}")
-    logger.setLevel(logging.DEBUG)
-    handler = Keeping(said)
-    logger.addHandler(handler)
+    logger, said = keeping(topic_name)
     options = conf(room.cluster, room.group, debug="generic") | {"stats_cb": statistics.append}
     more: dict[str, Any] = {"statistics.interval.ms": 50, "logger": logger, "client.id": "me"}
     with OrderedConsumer(options, **more) as consumer:
@@ -192,6 +197,26 @@ def test_callbacks_are_called_while_polling(room: Room, topic_name: str) -> None
         member = Member(consumer)
         read_until([member], lambda: len(statistics) > 1 and bool(said), "nothing was said")
     assert json.loads(statistics[0])["client_id"] == "me"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("metadata.max.age.ms", marks=pytest.mark.long), "topic.metadata.refresh.interval.ms"],
+)
+def test_what_is_known_of_a_topic_may_be_old(room: Room, topic_name: str, name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    logger, said = keeping(topic_name)
+    options = conf(room.cluster, room.group, debug="topic") | {name: 3_600_000, "logger": logger}
+    with OrderedConsumer(options) as consumer:
+        consumer.subscribe([topic_name])
+        member = Member(consumer)
+        all_of(member, writer.written)
+        # librdkafka looks every second at what it knows.
+        assert idle(member, 50) == []
+    assert said
+    assert [line for line in said if "timed out" in line.getMessage()] == []
 
 
 def test_a_token_is_asked_for(cluster: LocalCluster) -> None:

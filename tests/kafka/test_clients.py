@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError
 
@@ -13,7 +15,7 @@ from spark_ordered_kafka.errors import (
     RequestError,
     UnavailableError,
 )
-from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, translate
+from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, client_properties, translate
 from spark_ordered_kafka.kafka.codes import KINDS, Kind
 from spark_ordered_kafka.kafka.producer import transaction_error
 
@@ -89,3 +91,23 @@ def test_unknown_error_is_a_fence_to_a_transaction_only() -> None:
     assert isinstance(transaction_error(unknown, "committing"), FencedError)
     assert not translate(unknown, "asking").retriable
     assert not transaction_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), "committing").retriable
+
+
+@pytest.mark.parametrize(
+    ("given", "age"),
+    [
+        ({}, None),
+        ({"metadata.max.age.ms": "2147483"}, "2147483"),
+        ({"metadata.max.age.ms": "2147484"}, "2147483"),
+        ({"metadata.max.age.ms": 86_400_000}, "2147483"),
+        # These librdkafka has to see, and refuse.
+        ({"metadata.max.age.ms": "86400001"}, "86400001"),
+        ({"metadata.max.age.ms": "a day"}, "a day"),
+        ({"topic.metadata.refresh.interval.ms": "-1"}, None),
+        ({"topic.metadata.refresh.interval.ms": "715827"}, None),
+        ({"topic.metadata.refresh.interval.ms": "715828"}, "2147483"),
+        ({"topic.metadata.refresh.interval.ms": "3600000", "metadata.max.age.ms": "1000"}, "1000"),
+    ],
+)
+def test_no_age_of_metadata_is_more_than_librdkafka_can_count(given: dict[str, Any], age: Any) -> None:
+    assert client_properties(given).get("metadata.max.age.ms") == age

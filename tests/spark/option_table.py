@@ -77,7 +77,7 @@ PLAIN_OPTIONS = (
         "`topic.metadata.refresh.interval.ms`",
         "consumer",
         "`10000`",
-        "also how often topics are looked up that match a pattern; `-1`: never",
+        "also how often topics are looked up that match a pattern; `-1`: never. `metadata.max.age.ms` is three times this, and 35 minutes at most (D-316)",
     ),
     ("`metadata.recovery.strategy`", "consumer", "`rebootstrap`", "as in librdkafka"),
     ("`reconnect.backoff.ms`", "consumer", "`100`", "as in librdkafka"),
