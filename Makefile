@@ -29,7 +29,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium lint-deploy site demo test test-most test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted audit fuzz histories
+.PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted audit fuzz histories
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -70,6 +70,12 @@ chromium:
 	    $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } || \
 	  { echo "error: tests of the web page need Chromium or Chrome; install it (Debian: apt-get install chromium)" >&2; exit 1; }
 
+# What long tests run the alert rules in. Debian's is taken without its service.
+prometheus:
+	@command -v prometheus > /dev/null && command -v promtool > /dev/null || test -x build/prometheus/usr/bin/promtool || \
+	  { mkdir -p build/prometheus && cd build/prometheus && apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb . ; } || \
+	  { echo "error: tests of the alert rules need prometheus and promtool; install them (Debian: apt-get install prometheus)" >&2; exit 1; }
+
 # Two at a time: each of the shorter ones keeps one core busy, or waits.
 test: kernel chromium
 	$(MAKE) --no-print-directory -j 2 --output-sync=target lint test-twin
@@ -94,7 +100,7 @@ test-lowest: kernel
 	$(LOWEST)/bin/python -m pytest -m "not long" $(LOWEST_TESTS)
 
 # All of it in both ways.
-test-all: lint kernel chromium
+test-all: lint kernel chromium prometheus
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 	THOROUGH=1 $(MAKE) --no-print-directory test-openapi

@@ -231,3 +231,16 @@ def test_every_alert_is_explained_on_the_page() -> None:
         assert rule["alert"] in table
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"].keys() == {"summary", "description"}
+
+
+def test_every_alert_fires_in_a_test() -> None:
+    """`make test-all` has promtool run them."""
+    tests = yaml.safe_load((DEPLOY / "prometheus" / "alerts_test.yml").read_text())["tests"]
+    samples = [
+        sample["labels"]
+        for test in tests
+        for asked in test.get("promql_expr_test", ())
+        for sample in asked["exp_samples"]
+    ]
+    fired = {name for labels in samples for name in re.findall(r'alertname="(\w+)"', labels)}
+    assert fired == {rule["alert"] for rule in rules()}

@@ -1,0 +1,145 @@
+"""deploy/prometheus and deploy/grafana in a real Prometheus, which scrapes a controller. `make prometheus` installs it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml  # type: ignore[import-untyped]
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.controllers import InProcess, free_port, served
+from tests.servers import TIMEOUT, await_true
+
+pytestmark = pytest.mark.long
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+_FETCHED = ROOT / "build" / "prometheus" / "usr" / "bin"
+_SCRAPE = "1s"
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name) or shutil.which(name, path=str(_FETCHED))
+    assert found is not None, f"{name} is missing: make prometheus"
+    return found
+
+
+def names(rules: dict[str, Any]) -> list[str]:
+    return [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
+
+
+def test_alerts_fire_when_they_should() -> None:
+    command = [tool("promtool"), "test", "rules", "alerts_test.yml"]
+    done = subprocess.run(
+        command, cwd=ALERTS.parent, capture_output=True, text=True, check=False, timeout=TIMEOUT
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Prometheus:
+    """A server with the rules of deploy/, which wait for a second instead of minutes."""
+
+    def __init__(self, directory: Path, target: str) -> None:
+        self._port = free_port()
+        config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+        config["global"] = {"scrape_interval": _SCRAPE, "evaluation_interval": _SCRAPE}
+        config["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
+        (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
+        (directory / "alerts.yml").write_text(re.sub(r"for: \w+", "for: 1s", ALERTS.read_text()))
+        self._process = subprocess.Popen(
+            [
+                tool("prometheus"),
+                f"--config.file={directory}/prometheus.yml",
+                f"--storage.tsdb.path={directory}/data",
+                f"--web.listen-address=127.0.0.1:{self._port}",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=(directory / "log").open("w"),
+        )
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(TIMEOUT)
+
+    def ask(self, path: str, **query: str) -> Any:
+        answer = httpx2.get(
+            f"http://127.0.0.1:{self._port}/api/v1/{path}", params=query, trust_env=False, timeout=TIMEOUT
+        )
+        document = answer.json()
+        assert document["status"] == "success", (path, query, document)
+        return document["data"]
+
+    def is_ready(self) -> bool:
+        try:
+            begun = httpx2.get(f"http://127.0.0.1:{self._port}/-/ready", trust_env=False, timeout=TIMEOUT)
+        except httpx2.TransportError:
+            return False
+        return begun.is_success and any(one["health"] == "up" for one in self.ask("targets")["activeTargets"])
+
+    def rules(self) -> list[dict[str, Any]]:
+        return [rule for group in self.ask("rules")["groups"] for rule in group["rules"]]
+
+    def firing(self) -> set[str]:
+        return {rule["name"] for rule in self.rules() if rule["state"] == "firing"}
+
+
+@pytest.fixture
+def prometheus(controller: InProcess, tmp_path: Path) -> Iterator[Prometheus]:
+    port = free_port()
+    with served(controller, port):
+        server = Prometheus(tmp_path, f"127.0.0.1:{port}")
+        try:
+            await_true(server.is_ready, "Prometheus has no metrics of the controller")
+            yield server
+        finally:
+            server.stop()
+
+
+def test_a_real_prometheus_takes_the_rules_and_the_panels(
+    prometheus: Prometheus, controller: InProcess, cluster: LocalCluster
+) -> None:
+    topic = controller.create(1)
+    assert controller.alter(topic, 2).error == "NONE"
+    await_true(lambda: all(rule["health"] == "ok" for rule in prometheus.rules()), "rules are not evaluated")
+    assert {rule["name"] for rule in prometheus.rules()} == set(names(yaml.safe_load(ALERTS.read_text())))
+    panels = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    for expression in asked:
+        prometheus.ask("query", query=expression.replace("$__rate_interval", "1m"))
+    assert len(asked) > 20
+    done = 'sum(ordered_kafka_changes_total{kind="expand",outcome="done"}) > 0'
+    await_true(lambda: bool(prometheus.ask("query", query=done)["result"]), "the change is not counted")
+    assert "OrderedKafkaStrayPartitions" not in prometheus.firing()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(TIMEOUT)
+    await_true(
+        lambda: "OrderedKafkaStrayPartitions" in prometheus.firing(), "added partitions raise no alert"
+    )
+    (told,) = (rule for rule in prometheus.rules() if rule["name"] == "OrderedKafkaStrayPartitions")
+    assert topic in told["alerts"][0]["annotations"]["summary"]
+
+
+def test_alerts_of_controllers_that_are_gone(controller: InProcess, tmp_path: Path) -> None:
+    port = free_port()
+    with served(controller, port):
+        server = Prometheus(tmp_path, f"127.0.0.1:{port}")
+        await_true(server.is_ready, "Prometheus has no metrics of the controller")
+        await_true(lambda: all(rule["health"] == "ok" for rule in server.rules()), "rules are not evaluated")
+        assert not server.firing() & {"OrderedKafkaControllerDown", "OrderedKafkaNoLeader"}
+    try:
+        await_true(
+            lambda: server.firing() >= {"OrderedKafkaControllerDown", "OrderedKafkaNoLeader"},
+            "a controller that is gone raises no alert",
+        )
+    finally:
+        server.stop()
