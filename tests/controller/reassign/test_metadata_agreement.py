@@ -8,6 +8,8 @@ import pytest
 
 from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
     StaleMetadata,
+    View,
+    all_show,
     contradicted,
     replicas_of,
 )
@@ -91,3 +93,29 @@ def test_contradicted() -> None:
 def test_replicas_of_places_that_exist() -> None:
     found = replicas_of(described([1], [2, 3]), [("t", 1), ("t", 2), ("t", -1), ("u", 0)])
     assert found == {("t", 1): (2, 3)}
+
+
+class TestAgreement:
+    SAME: View = ({1, 2, 3}, {"t": {0: (1, 2), 1: (3,)}})
+
+    def test_brokers_agree_when_each_shows_what_is_known(self) -> None:
+        assert all_show([self.SAME] * 3, known([1, 2], [3]), ["t"])
+        # A topic that no broker knows is known to be missing.
+        assert all_show([self.SAME], known([1, 2], [3]), ["t", "u"])
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            ({1, 2}, {"t": {0: (1, 2), 1: (3,)}}),
+            ({1, 2, 3, 4}, {"t": {0: (1, 2), 1: (3,)}}),
+            ({1, 2, 3}, {"t": {0: (2, 1), 1: (3,)}}),
+            ({1, 2, 3}, {"t": {0: (1, 2)}}),
+            ({1, 2, 3}, {"t": {0: (1, 2), 1: (3,), 2: (3,)}}),
+            ({1, 2, 3}, {}),
+        ],
+    )
+    @pytest.mark.parametrize("position", [0, 1, 2])
+    def test_one_broker_that_differs_is_enough(self, other: View, position: int) -> None:
+        views = [self.SAME, self.SAME]
+        views.insert(position, other)
+        assert not all_show(views, known([1, 2], [3]), ["t"])

@@ -21,8 +21,8 @@ POLL = 0.1
 
 Replicas = Mapping[PartitionId, tuple[int, ...]]
 _ReadT = TypeVar("_ReadT")
-# The brokers, and the replicas of partitions by topic.
-_View = tuple[set[int], dict[str, dict[int, tuple[int, ...]]]]
+View = tuple[set[int], dict[str, dict[int, tuple[int, ...]]]]
+"""The brokers that one broker knows, and the replicas of partitions by topic."""
 
 
 class MetadataAgreement:
@@ -69,10 +69,9 @@ class MetadataAgreement:
         views = self._requests.retry(
             partial(self._views, asked), time.monotonic() + self._timeout, "ask all brokers for topics"
         )
-        described = {name: _replicas(known.topics[name]) for name in asked if name in known.topics}
-        return all(view == (set(known.alive), described) for view in views)
+        return all_show(views, known, asked)
 
-    async def _views(self, names: list[str], deadline: float) -> list[_View]:
+    async def _views(self, names: list[str], deadline: float) -> list[View]:
         """The metadata of each broker that answers."""
         wanted = names if len(names) <= MAX_NAMED else None
         return [_view(one, names) for one in await metadata_of_all(self._requests, wanted, deadline)]
@@ -121,6 +120,12 @@ class StaleMetadata:
         return contradicted(replicas, self._agreement.moved(replicas))
 
 
+def all_show(views: Collection[View], known: Known, names: Collection[str]) -> bool:
+    """Whether each view has the brokers and, of the topics ``names``, the replicas of ``known``. PURE."""
+    described = {name: _replicas(known.topics[name]) for name in names if name in known.topics}
+    return all(view == (set(known.alive), described) for view in views)
+
+
 def contradicted(replicas: Replicas, moved: Mapping[PartitionId, Move]) -> bool:
     """Whether ``replicas`` of a partition are those from before its move. PURE."""
     return any(
@@ -141,7 +146,7 @@ def _replicas(topic: TopicDescription) -> dict[int, tuple[int, ...]]:
     return {row.partition: row.replicas for row in topic.partitions}
 
 
-def _view(metadata: Any, names: Collection[str]) -> _View:
+def _view(metadata: Any, names: Collection[str]) -> View:
     wanted = set(names)
     topics = {
         topic.name: {row.partition_index: tuple(row.replica_nodes) for row in topic.partitions}
