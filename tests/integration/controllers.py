@@ -112,7 +112,7 @@ def in_process(
     connect = f"{cluster.zookeeper}/{chroot or unique_name('test')}"
     given: dict[str, Any] = {
         "kafka": {"bootstrap.servers": cluster.bootstrap_servers},
-        "zookeeper": ZooKeeperSettings(connect, session_timeout=4.0),
+        "zookeeper": ZooKeeperSettings(connect, session_timeout=10.0),
         "url": "http://in-process",
         "timing": Timing() if timing is None else timing,
     }
