@@ -81,6 +81,7 @@ class ClientNames:
 PRODUCER = ClientNames(
     refused={
         **_OF_BOTH,
+        "delivery.report.only.error": "on_delivery is called for every record that has one: look at its err; leave it out",
         "on_delivery": "give on_delivery to produce(); leave it out",
         "partitioner": "the layout decides the partition of a key; leave it out",
         "statistics.interval.ms": _METRICS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 
 from spark_ordered_kafka import credentials, parsing
 from spark_ordered_kafka.client.option_names import CONSUMER, FIXED, KEPT, PRODUCER, ClientNames
@@ -18,6 +18,7 @@ from spark_ordered_kafka.config import Connection, connection
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka import java_names, java_security
 from spark_ordered_kafka.kafka.clients import check_properties
+from spark_ordered_kafka.kafka.producer import check_writer
 from spark_ordered_kafka.parsing import HIDDEN, Given, shown, text, together
 
 Reset = Literal["earliest", "latest", "error"]
@@ -112,7 +113,7 @@ def producer_options(conf: Mapping[str, Any]) -> ProducerOptions:
     read = _Read(conf, PRODUCER)
     take = read.given.take
     found = read.checked(
-        Producer,
+        check_writer,
         {
             "interval": partial(take, "commit.interval.ms", _natural, 100),
             "commit_records": partial(take, "commit.max.records", parsing.positive, 100_000),
@@ -142,7 +143,7 @@ def consumer_options(conf: Mapping[str, Any]) -> ConsumerOptions:
     read = _Read(conf, CONSUMER)
     take = read.given.take
     found = read.checked(
-        Consumer,
+        partial(check_properties, Consumer),
         {
             "group": partial(read.given.require, "group.id", _group, _GROUP_HINT),
             "reset": partial(take, "auto.offset.reset", _reset, "latest"),
@@ -201,7 +202,7 @@ class _Read:
 
     def checked(
         self,
-        client: type[Consumer] | type[Producer],
+        judge: Callable[[Mapping[str, Any]], None],
         fields: Mapping[str, Callable[[], Any]],
         *checks: Callable[[], object],
     ) -> dict[str, Any]:
@@ -218,7 +219,7 @@ class _Read:
         together(
             {},
             partial(_raise, failure),
-            partial(check_properties, client, kafka),
+            partial(judge, kafka),
         )
         return found
 

@@ -35,7 +35,6 @@ _OURS = frozenset(
         "delivery.timeout.ms",
     }
 )
-_TRANSACTION_TIMEOUT_MS = "60000"
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,8 @@ def sender_settings(options: ProducerOptions, controller: ControllerClient, outb
     """The settings that follow from a producer's options."""
     connection = options.connection
     inner = {name: value for name, value in connection.kafka.items() if name not in _OURS}
-    # Our own queue bounds what librdkafka is given, and a record outlives a transaction that times out.
-    lifetime = min(
-        options.message_timeout, int(inner.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)) / 1000
-    )
-    inner["message.timeout.ms"] = str(max(1, int(lifetime * 1000)))
+    # Our own queue bounds what librdkafka is given.
+    inner["message.timeout.ms"] = str(max(1, int(options.message_timeout * 1000)))
     return SenderSettings(
         connection=replace(connection, kafka=inner),
         writer=uuid.uuid4().hex,

@@ -24,6 +24,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.codes import KINDS, Kind, kind_of
+from spark_ordered_kafka.kafka.java_names import RENAMED
 from spark_ordered_kafka.parsing import checked_text, raise_all, shown
 
 _LOG = logging.getLogger("spark_ordered_kafka.librdkafka")
@@ -134,15 +135,21 @@ def client_properties(kafka: Mapping[str, Any], **own: str | int | bool) -> dict
     }
 
 
+def whole_number(kafka: Mapping[str, Any], name: str) -> int | None:
+    """The value of a property as librdkafka reads it; None where it is missing, or no number, which librdkafka refuses."""
+    try:
+        return int(str(kafka[name]), 0)
+    except (KeyError, ValueError):
+        return None
+
+
 def _max_age(kafka: Mapping[str, Any]) -> dict[str, str]:
     """``metadata.max.age.ms`` where librdkafka would take one that it cannot count."""
     # By default three times the other; what librdkafka refuses it has to see.
     name, factor = (_MAX_AGE, 1) if _MAX_AGE in kafka else (_REFRESH, 3)
-    try:
-        age = int(str(kafka.get(name, 0)), 0) * factor
-    except ValueError:
-        return {}
-    return {_MAX_AGE: str(_LONGEST_AGE)} if _LONGEST_AGE < age <= _LARGEST_AGE else {}
+    given = whole_number(kafka, name)
+    is_longer = given is not None and _LONGEST_AGE < given * factor <= _LARGEST_AGE
+    return {_MAX_AGE: str(_LONGEST_AGE)} if is_longer else {}
 
 
 def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -> dict[str, Any]:
@@ -193,11 +200,9 @@ def check_properties(
         if culprit is None:
             errors.append(ConfigError(f"{label}*", ", ".join(sorted(left)), f"librdkafka says: {said}"))
             break
-        errors.append(
-            ConfigError(
-                f"{label}{culprit}", shown(culprit, left[culprit], _SECRETS), f"librdkafka says: {said}"
-            )
-        )
+        java = next((java for java, one in RENAMED.items() if one.name == culprit), None)
+        hint = f"librdkafka says: {said}" + ("" if java is None else f"; Java's name of it is {java}")
+        errors.append(ConfigError(f"{label}{culprit}", shown(culprit, left[culprit], _SECRETS), hint))
         left = _without(left, culprit)
     raise_all(errors)
 
@@ -222,8 +227,8 @@ def _refusal(client: type[Consumer] | type[Producer], properties: Mapping[str, A
     return None
 
 
-# Of codes that are librdkafka's own; a broker's are passed on as they are.
-_LOCAL_CODES = {
+# Of codes that ErrorCode does not have: librdkafka's own, and rare ones of brokers.
+_CODES_OF_KINDS = {
     Kind.DATA: ErrorCode.CORRUPT_MESSAGE,
     Kind.CONFIGURATION: ErrorCode.INVALID_CONFIG,
     Kind.OURS: ErrorCode.INVALID_REQUEST,
@@ -252,11 +257,11 @@ def _code(error: KafkaError, kind: Kind) -> ErrorCode:
     if error.code() == KafkaError._AUTHENTICATION:
         return ErrorCode.SASL_AUTHENTICATION_FAILED
     if error.code() < ErrorCode.UNKNOWN_SERVER_ERROR:
-        return _LOCAL_CODES.get(kind, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return _CODES_OF_KINDS.get(kind, ErrorCode.UNKNOWN_SERVER_ERROR)
     try:
         return ErrorCode(error.code())
     except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+        return _CODES_OF_KINDS.get(kind, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def refresh_metadata(consumer: Consumer, topic: str, timeout: float) -> None:

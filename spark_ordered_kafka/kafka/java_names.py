@@ -113,6 +113,7 @@ SAME: tuple[str, ...] = (
 
 NOTES: Mapping[str, str] = {
     "group.id": "a stream commits to it what it has processed, so that lag tools see the query; reading never joins it",
+    "delivery.timeout.ms": "at most `transaction.timeout.ms`",
     "isolation.level": "`read_committed` by default, where Spark and Java read uncommitted records, too",
     "sasl.mechanism": "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`; Kerberos (`GSSAPI`) is not in"
     " confluent-kafka's wheels",
@@ -127,7 +128,10 @@ RENAMED: Mapping[str, Renamed] = {
     "fetch.max.wait.ms": Renamed("fetch.wait.max.ms", note="10 by default"),
     "max.request.size": Renamed("message.max.bytes"),
     "receive.buffer.bytes": Renamed("socket.receive.buffer.bytes", _buffer),
-    "request.timeout.ms": Renamed("socket.timeout.ms", note="60,000 by default"),
+    "request.timeout.ms": Renamed(
+        "socket.timeout.ms",
+        note="60,000 by default; for the sink 100 less than `transaction.timeout.ms` at most",
+    ),
     "send.buffer.bytes": Renamed("socket.send.buffer.bytes", _buffer),
 }
 

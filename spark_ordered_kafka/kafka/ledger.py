@@ -8,10 +8,11 @@ was committed. The entry expires with the brokers' ``offsets.retention.minutes``
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -97,17 +98,20 @@ class LedgerEntry:
 
 
 def ledger_consumer(connection: Connection, group: str) -> Consumer:
-    """A consumer of the ledger's group that never joins it. Under ``read_committed`` librdkafka asks for stable
-    offsets, so a commit in doubt is waited for.
+    """A consumer of the ledger's group that never joins it."""
+    return Consumer(ledger_properties(connection.kafka, group))
+
+
+def ledger_properties(kafka: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """Properties of such a consumer. Under ``read_committed`` librdkafka asks for stable offsets, so a commit in doubt is
+    waited for.
     """
-    return Consumer(
-        client_properties(
-            # No warnings: a writer's properties are a producer's, of which a consumer says that it ignores them.
-            {**connection.kafka, "log_level": "3"},
-            group_id=group,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-        )
+    return client_properties(
+        # No warnings: a writer's properties are a producer's, of which a consumer says that it ignores them.
+        {**kafka, "log_level": "3"},
+        group_id=group,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
     )
 
 

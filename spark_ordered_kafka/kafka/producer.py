@@ -9,13 +9,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypedDict
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure
-from spark_ordered_kafka.kafka.clients import check_properties, client_properties, translate
-from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
+from spark_ordered_kafka.kafka.clients import check_properties, client_properties, translate, whole_number
+from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, ledger_properties, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
@@ -23,6 +23,7 @@ from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.producing import Headroom, produce, queue_rows
 from spark_ordered_kafka.native.unanswered import watch
 from spark_ordered_kafka.ordering.routing import Routing
+from spark_ordered_kafka.parsing import together
 
 _LOG = logging.getLogger(__name__)
 QUEUE_RECORDS = 500_000
@@ -32,6 +33,8 @@ _DEFAULTS = {
     # The first of growing pauses, 100 by default: brokers turn a transaction away while they end the last one (D-066).
     "retry.backoff.ms": "5",
 }
+# librdkafka's default.
+_TRANSACTION_TIMEOUT_MS = 60_000
 # Seconds of the first attempt to reach a broker.
 _FIRST_PATIENCE = 0.5
 # Undelivered at most: enough to keep a broker busy (D-110).
@@ -44,18 +47,39 @@ _ROOM_PAUSE = 0.01
 Headers = list[tuple[str, str | bytes | None]]
 
 
-def check_writer(connection: Connection) -> None:
-    """:func:`check_properties` of the options ``kafka.*`` of a sink."""
-    check_properties(Producer, connection.kafka, "option kafka.", lambda kafka: _properties(kafka, "judge"))
+def check_writer(kafka: Mapping[str, Any], label: str = "") -> None:
+    """:func:`check_properties` of what a writer opens: transactional producers, and consumers of their ledgers."""
+    together(
+        {},
+        partial(check_properties, Producer, kafka, label, lambda some: _properties(some, "judge")),
+        partial(check_properties, Consumer, kafka, label, lambda some: ledger_properties(some, "judge")),
+    )
 
 
 def _properties(kafka: Mapping[str, Any], transactional_id: str) -> dict[str, Any]:
     return client_properties(
-        {**_DEFAULTS, **kafka},
+        {**_DEFAULTS, **kafka, **_within_transaction(kafka)},
         transactional_id=transactional_id,
         enable_idempotence=True,
         queue_buffering_max_messages=QUEUE_RECORDS,
     )
+
+
+def _within_transaction(kafka: Mapping[str, Any]) -> dict[str, str]:
+    """The timeouts that outlast a transaction, cut to its own: librdkafka refuses them, Java's producer does not (D-317)."""
+    given = whole_number(kafka, "transaction.timeout.ms")
+    transaction = _TRANSACTION_TIMEOUT_MS if given is None else given
+    limits = {
+        "socket.timeout.ms": transaction - 100,
+        "message.timeout.ms": transaction,
+        "delivery.timeout.ms": transaction,
+    }
+    values = {name: whole_number(kafka, name) for name in limits}
+    return {
+        name: str(limit)
+        for name, limit in limits.items()
+        if (value := values[name]) is not None and value > limit
+    }
 
 
 class Row(TypedDict, total=False):

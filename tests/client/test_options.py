@@ -8,6 +8,7 @@ import pytest
 
 from spark_ordered_kafka.client.options import consumer_options, producer_options
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.kafka.producer import check_writer
 
 BASE: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:9092", "controller.url": "http://127.0.0.1:8090"}
 GROUP = BASE | {"group.id": "g"}
@@ -107,6 +108,14 @@ def test_wrong_for_both(parse: Any, option: str, value: Any, hint: str) -> None:
         ("message.max.bytes", -5, "at least 1"),
         ("message.timeout.ms", 0, "at least 1"),
         ("compression.type", "rar", "librdkafka says"),
+        ("delivery.report.only.error", True, "look at its err"),
+        # What librdkafka refuses a transactional producer only, and a producer's consumers.
+        ("max.in.flight.requests.per.connection", 6, "must be set <= 5"),
+        ("retries", 0, "must be set >= 1"),
+        ("queuing.strategy", "lifo", "must be set to `fifo`"),
+        ("queue.buffering.backpressure.threshold", 2, "must be set to 1"),
+        ("message.timeout.ms", 1, "must be greater than `linger.ms`"),
+        ("receive.message.max.bytes", 1000, "must be >= `fetch.max.bytes`"),
     ],
 )
 def test_wrong_for_a_producer(option: str, value: Any, hint: str) -> None:
@@ -137,6 +146,31 @@ def test_wrong_for_a_consumer(option: str, value: Any, hint: str) -> None:
     with pytest.raises(ConfigError, match=option.replace(".", r"\.")) as refused:
         consumer_options(GROUP | {option: value})
     assert hint in str(refused.value)
+
+
+def test_a_name_of_java_is_said_beside_librdkafkas() -> None:
+    with pytest.raises(
+        ConfigError, match=r"socket\.timeout\.ms has the value '900000'.*Java's name of it is request"
+    ):
+        consumer_options(GROUP | {"request.timeout.ms": 900_000})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"request.timeout.ms": 120_000},
+        {"socket.timeout.ms": "300000"},
+        {"delivery.timeout.ms": 120_000},
+        {"message.timeout.ms": 2**31 - 1},
+        {"delivery.timeout.ms": 120_000, "transaction.timeout.ms": 1000},
+    ],
+)
+def test_a_timeout_may_outlast_a_transaction(more: dict[str, Any]) -> None:
+    assert (
+        producer_options(BASE | more).connection.kafka.items()
+        > {"bootstrap.servers": "127.0.0.1:9092"}.items()
+    )
+    check_writer({"bootstrap.servers": "127.0.0.1:9092"} | more)
 
 
 @pytest.mark.parametrize("conf", [None, "bootstrap.servers=x", [("a", 1)], {1: 2}])

@@ -82,6 +82,8 @@ def test_what_no_retry_can_mend_names_a_code_of_its_own() -> None:
         is ErrorCode.SASL_AUTHENTICATION_FAILED
     )
     assert translate(KafkaError(KafkaError._INVALID_ARG), "asking").code is ErrorCode.INVALID_CONFIG
+    for code in (KafkaError.INVALID_SESSION_TIMEOUT, KafkaError.INVALID_TRANSACTION_TIMEOUT):
+        assert translate(KafkaError(code), "asking").code is ErrorCode.INVALID_CONFIG
     assert translate(KafkaError(KafkaError._BAD_MSG), "asking").code is ErrorCode.CORRUPT_MESSAGE
     assert {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION} <= OUT_OF_RANGE
 
