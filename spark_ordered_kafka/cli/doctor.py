@@ -160,10 +160,9 @@ def _reachable(connection: Connection, client: ControllerClient) -> Iterator[Fin
     """Every broker by the name that it advertises, and whether it is the cluster that the controllers manage."""
     from confluent_kafka.admin import AdminClient
 
-    from spark_ordered_kafka.kafka.clients import client_properties, wait_for
+    from spark_ordered_kafka.kafka.clients import admin_properties, wait_for
 
-    alone = {k: v for k, v in connection.kafka.items() if k not in ("group.id", "isolation.level")}
-    admin = AdminClient(client_properties(alone))
+    admin = AdminClient(admin_properties(connection.kafka))
     servers = connection.bootstrap_servers
     found, failure = _asked(
         "brokers",

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from spark_ordered_kafka.errors import OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import client_properties, translate, wait_for
+from spark_ordered_kafka.kafka.clients import admin_properties, translate, wait_for
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _TIMEOUT = 30.0
@@ -60,8 +60,7 @@ class ClusterAdmin:
     """
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
-        alone = {k: v for k, v in kafka.items() if k not in ("group.id", "isolation.level")}
-        self._admin = AdminClient(client_properties(alone))
+        self._admin = AdminClient(admin_properties(kafka))
 
     def elect(self, election: Election, places: Sequence[PartitionId] | None) -> Elections:
         """Elect leaders (KIP-460); ``places`` None: of all partitions.

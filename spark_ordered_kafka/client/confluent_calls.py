@@ -18,7 +18,7 @@ from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.transactions import GivenOffsets, ReadSide
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.clients import client_properties
+from spark_ordered_kafka.kafka.clients import admin_properties
 from spark_ordered_kafka.parsing import together
 
 _FOREVER = -1.0
@@ -253,7 +253,7 @@ class ConfluentCalls:
 
     def _cluster(self) -> AdminClient:
         if self._admin is None:
-            self._admin = AdminClient(client_properties(self._options.connection.kafka))
+            self._admin = AdminClient(admin_properties(self._options.connection.kafka))
         return self._admin
 
 

@@ -28,7 +28,13 @@ from spark_ordered_kafka.errors import (
     RebalancedError,
     RequestError,
 )
-from spark_ordered_kafka.kafka.clients import client_properties, translate, unknown_topic, wait_for
+from spark_ordered_kafka.kafka.clients import (
+    admin_properties,
+    client_properties,
+    translate,
+    unknown_topic,
+    wait_for,
+)
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.ordering.handover import Release
 from spark_ordered_kafka.ordering.resetting import furthest
@@ -80,8 +86,7 @@ class GroupAdmin:
 
     def __init__(self, kafka: Mapping[str, str], *, timeout: float = _TIMEOUT) -> None:
         self._timeout = timeout
-        alone = {k: v for k, v in kafka.items() if k not in ("group.id", "isolation.level")}
-        self._admin = AdminClient(client_properties(alone))
+        self._admin = AdminClient(admin_properties(kafka))
 
     def groups(self) -> list[ListedGroup]:
         """All groups that the caller may describe, by name.

@@ -124,6 +124,20 @@ _LONGEST_AGE = (2**31 - 1) // 1000
 _LARGEST_AGE = 86_400_000
 
 
+# What an admin client warns of, and what it cannot have where a transactional producer can.
+_NOT_OF_ADMIN = frozenset(
+    {
+        "delivery.timeout.ms",
+        "enable.gapless.guarantee",
+        "group.id",
+        "isolation.level",
+        "linger.ms",
+        "message.timeout.ms",
+        "queue.buffering.max.ms",
+    }
+)
+
+
 def client_properties(kafka: Mapping[str, Any], **own: str | int | bool) -> dict[str, Any]:
     """librdkafka properties: the user's, and ours (underscores become dots), which win."""
     return {
@@ -152,28 +166,41 @@ def _max_age(kafka: Mapping[str, Any]) -> dict[str, str]:
     return {_MAX_AGE: str(_LONGEST_AGE)} if is_longer else {}
 
 
+_FETCH_WAIT, _SHORT_WAIT = "fetch.wait.max.ms", "10"
+# More librdkafka refuses.
+_LONGEST_WAIT = 300_000
+
+
 def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -> dict[str, Any]:
     """Properties of a consumer that reads assigned ranges: never commits, sees the end of a partition.
 
     ``out_of_range``: librdkafka's ``auto.offset.reset``, for a position that the log does not hold.
-    A long poll left over from the last range would delay the next one, hence the short ``fetch.wait.max.ms``. The limits
-    of the queue bound memory, and ``fetch.queue.backoff.ms`` keeps it filled (D-113).
+    A long poll left over from the last range would delay the next one, hence the short ``fetch.wait.max.ms``: what there
+    is to read has been written, so that a longer one gains nothing (D-318). The limits of the queue bound memory, and
+    ``fetch.queue.backoff.ms`` keeps it filled (D-113).
     """
+    wait = whole_number(kafka, _FETCH_WAIT)
+    is_longer = wait is not None and int(_SHORT_WAIT) < wait <= _LONGEST_WAIT
     defaults = {
         "group.id": "ordered-kafka-reader",
         "isolation.level": "read_committed",
-        "fetch.wait.max.ms": "10",
+        _FETCH_WAIT: _SHORT_WAIT,
         "queued.min.messages": "50000",
         "queued.max.messages.kbytes": "16384",
         "fetch.queue.backoff.ms": "10",
     }
     return client_properties(
-        {**defaults, **kafka},
+        {**defaults, **kafka, **({_FETCH_WAIT: _SHORT_WAIT} if is_longer else {})},
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         enable_partition_eof=True,
         auto_offset_reset=out_of_range,
     )
+
+
+def admin_properties(kafka: Mapping[str, Any]) -> dict[str, Any]:
+    """Properties of an admin client, of those of a reader or a writer: librdkafka judges it as a plain producer."""
+    return client_properties({name: value for name, value in kafka.items() if name not in _NOT_OF_ADMIN})
 
 
 def check_properties(
@@ -221,7 +248,9 @@ def _refusal(client: type[Consumer] | type[Producer], properties: Mapping[str, A
     try:
         client({**needed, **properties, "logger": _SILENT}).close()
     except KafkaException as error:
-        return str(error.args[0].str()).strip()
+        # A writer has clients of both kinds, which say the same.
+        said = str(error.args[0].str()).strip()
+        return said.removeprefix("Failed to create producer: ").removeprefix("Failed to create consumer: ")
     except (TypeError, ValueError) as error:
         return str(error)
     return None

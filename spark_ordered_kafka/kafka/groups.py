@@ -19,7 +19,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolType
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
-from spark_ordered_kafka.kafka.clients import client_properties, translate
+from spark_ordered_kafka.kafka.clients import admin_properties, translate
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
 
@@ -177,7 +177,7 @@ class ConsumerGroups(BrokerCalls):
         self, group: str, deadline: float
     ) -> tuple[str, dict[tuple[str, int], GroupMember]]:
         """State and members of a group of the new protocol (KIP-848), which kafka-python cannot describe."""
-        admin = AdminClient(client_properties(self._requests.properties))
+        admin = AdminClient(admin_properties(self._requests.properties))
         remaining = max(deadline - time.monotonic(), 1.0)
         try:
             found = admin.describe_consumer_groups([group], request_timeout=remaining)[group].result()

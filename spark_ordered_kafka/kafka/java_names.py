@@ -125,7 +125,7 @@ NOTES: Mapping[str, str] = {
 
 RENAMED: Mapping[str, Renamed] = {
     "buffer.memory": Renamed("queue.buffering.max.kbytes", _kilobytes, "bytes as there"),
-    "fetch.max.wait.ms": Renamed("fetch.wait.max.ms", note="10 by default"),
+    "fetch.max.wait.ms": Renamed("fetch.wait.max.ms", note="at most 10: what a task reads has been written"),
     "max.request.size": Renamed("message.max.bytes"),
     "receive.buffer.bytes": Renamed("socket.receive.buffer.bytes", _buffer),
     "request.timeout.ms": Renamed(

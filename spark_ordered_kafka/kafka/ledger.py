@@ -20,7 +20,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_expone
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import client_properties, translate, wait_for
+from spark_ordered_kafka.kafka.clients import admin_properties, client_properties, translate, wait_for
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.native.contents import Contents, Headers
 from spark_ordered_kafka.native.fingerprints import fingerprint
@@ -182,7 +182,7 @@ def _committed(consumer: Consumer, topic: str, group: str, timeout: float) -> li
 
 def _groups(connection: Connection, timeout: float) -> frozenset[str]:
     # A new client each time: an older one would ask the brokers that it knew, also those that are gone.
-    admin = AdminClient(client_properties({**connection.kafka, "log_level": "3"}))
+    admin = AdminClient(admin_properties({**connection.kafka, "log_level": "3"}))
     doing = "listing the ledgers of a writer"
     listing = wait_for(admin.list_consumer_groups(request_timeout=timeout), timeout, doing)
     for error in listing.errors:

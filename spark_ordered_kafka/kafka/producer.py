@@ -33,6 +33,7 @@ _DEFAULTS = {
     # The first of growing pauses, 100 by default: brokers turn a transaction away while they end the last one (D-066).
     "retry.backoff.ms": "5",
 }
+_MESSAGE_TIMEOUT = "message.timeout.ms"
 # librdkafka's default.
 _TRANSACTION_TIMEOUT_MS = 60_000
 # Seconds of the first attempt to reach a broker.
@@ -71,15 +72,18 @@ def _within_transaction(kafka: Mapping[str, Any]) -> dict[str, str]:
     transaction = _TRANSACTION_TIMEOUT_MS if given is None else given
     limits = {
         "socket.timeout.ms": transaction - 100,
-        "message.timeout.ms": transaction,
         "delivery.timeout.ms": transaction,
+        _MESSAGE_TIMEOUT: transaction,
     }
     values = {name: whole_number(kafka, name) for name in limits}
-    return {
-        name: str(limit)
-        for name, limit in limits.items()
-        if (value := values[name]) is not None and value > limit
+    cut = {
+        name: str(limits[name])
+        for name, value in values.items()
+        if value is not None and value > limits[name]
     }
+    # Said, since librdkafka compares it with linger.ms only then before the first record.
+    is_given = kafka.keys() & {"delivery.timeout.ms", _MESSAGE_TIMEOUT}
+    return cut if is_given else cut | {_MESSAGE_TIMEOUT: str(transaction)}
 
 
 class Row(TypedDict, total=False):

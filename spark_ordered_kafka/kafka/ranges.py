@@ -24,7 +24,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.clients import (
-    client_properties,
+    admin_properties,
     consumer_properties,
     translate,
     unknown_topic,
@@ -180,9 +180,8 @@ class LogRanges:
                 self._consumer.set_sasl_credentials(username, password)
 
     def _new_admin(self) -> AdminClient:
-        alone = {k: v for k, v in self._kafka.items() if k not in ("group.id", "isolation.level")}
         self._errors = BrokerErrors(self._kafka)
-        return AdminClient(client_properties({**alone, "error_cb": self._errors}))
+        return AdminClient(admin_properties({**self._kafka, "error_cb": self._errors}))
 
     def _ask(self, topic: str, partitions: Collection[int], spare: Collection[int]) -> TopicLog:
         doing = f"asking {self._servers} for the offsets of topic {topic!r}"

@@ -114,6 +114,7 @@ def test_wrong_for_both(parse: Any, option: str, value: Any, hint: str) -> None:
         ("retries", 0, "must be set >= 1"),
         ("queuing.strategy", "lifo", "must be set to `fifo`"),
         ("queue.buffering.backpressure.threshold", 2, "must be set to 1"),
+        ("linger.ms", 900_000, "must be greater than `linger.ms`"),
         ("message.timeout.ms", 1, "must be greater than `linger.ms`"),
         ("receive.message.max.bytes", 1000, "must be >= `fetch.max.bytes`"),
     ],

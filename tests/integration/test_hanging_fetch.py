@@ -76,9 +76,9 @@ def test_a_broker_that_hangs_for_too_long_ends_the_task_with_the_reason(
     kafka_cluster: LocalCluster, topic_name: str
 ) -> None:
     fill(kafka_cluster.bootstrap_servers, create_topic(kafka_cluster.bootstrap_servers, topic_name, 1))
-    reading = batches(kafka_cluster, topic_name, stall_timeout=1.0)
+    reading = batches(kafka_cluster, topic_name, stall_timeout=5.0)
     next(reading)
-    reason = rf"no progress for 1 s at offset \d+ of {topic_name}-0, which should be read to {RECORDS}"
+    reason = rf"no progress for 5 s at offset \d+ of {topic_name}-0, which should be read to {RECORDS}"
     with hanging(kafka_cluster), pytest.raises(UnavailableError, match=reason):
         list(reading)
     # The next attempt of the task, in the same process.

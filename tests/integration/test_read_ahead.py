@@ -77,3 +77,14 @@ def test_segments_come_in_their_order(
     ]
     assert found == (expected if taken is None or len(read) < taken else expected[: len(found)])
     assert len(reader._CLIENTS) <= reader._AHEAD
+
+
+@pytest.mark.parametrize("wait", ["300000", "5"])
+def test_a_long_poll_of_the_last_task_delays_no_later_one(
+    kafka_cluster: LocalCluster, topic: str, wait: str
+) -> None:
+    servers = {"bootstrap.servers": kafka_cluster.bootstrap_servers, "fetch.wait.max.ms": wait}
+    settings = ReadSettings(Connection(servers, "http://nobody:1"), False, True, "ignore", TIMEOUT)
+    for partition in range(PARTITIONS):
+        segments = [Segment(topic, partition, 0, 0, RECORDS, None)]
+        assert sum(batch.num_rows for batch in read_segments(settings, segments, SCHEMA)) == RECORDS

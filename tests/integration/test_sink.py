@@ -331,6 +331,7 @@ def test_a_stream_writes_while_its_target_changes(
         ("'v' AS value", {"kafka.max.in.flight.requests.per.connection": "9"}, "option kafka.max.in.flight"),
         ("'v' AS value", {"kafka.retries": "0"}, "option kafka.retries has the value '0': librdkafka says"),
         ("'v' AS value", {"kafka.receive.message.max.bytes": "1000"}, "must be >= `fetch.max.bytes`"),
+        ("'v' AS value", {"kafka.linger.ms": "900000"}, "option kafka.linger.ms has the value '900000'"),
         ("1.5D AS key, 'v' AS value", {}, "column key has the value 'double'.*binary or string"),
         ("'k' AS key", {}, "column value is missing"),
         ("'v' AS value", {"topic": None}, "option topic is missing"),
