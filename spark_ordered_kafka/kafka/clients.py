@@ -264,12 +264,21 @@ _CODES_OF_KINDS = {
 }
 
 
+_HINTS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "; the topic takes less (max.message.bytes): set batch.size to that, 1000000 by default,"
+    " unless a single record is too large",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "; set transaction.timeout.ms, 60000 by default",
+    KafkaError.INVALID_SESSION_TIMEOUT: "; set session.timeout.ms, 45000 by default, as the brokers allow it"
+    " (group.min.session.timeout.ms, group.max.session.timeout.ms)",
+}
+
+
 def translate(error: KafkaError, doing: str) -> OrderedKafkaError:
     """librdkafka's error as one of ours; ``doing`` completes "while ...".
 
     Fenced, retriable and abortable errors become retriable ones; what no retry can mend becomes a RequestError.
     """
-    message = f"while {doing}: {error.name()}: {error.str()}"
+    message = f"while {doing}: {error.name()}: {error.str()}{_HINTS.get(error.code(), '')}"
     kind = kind_of(error)
     if kind is Kind.FENCED:
         return FencedError(message)

@@ -152,6 +152,20 @@ def test_errors_of_callbacks_are_the_callers(cluster: LocalCluster, topic_name: 
     assert [message.value() for message in reports.messages] == [b"0", b"2", b"3"]
 
 
+def test_batches_that_the_topic_refuses_need_a_smaller_size(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1, **{"max.message.bytes": "2000"})
+    with manual(cluster, compression_type="none") as producer:
+        for number in range(100):
+            producer.produce(topic_name, b"%100d" % number)
+        with pytest.raises(RequestError, match="set batch.size to that") as refused:
+            producer.commit()
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    with manual(cluster, compression_type="none", batch_size=2000) as producer:
+        for number in range(100):
+            producer.produce(topic_name, b"%100d" % number)
+    assert values(cluster, topic_name) == [b"%100d" % number for number in range(100)]
+
+
 def test_a_record_that_the_topic_refuses(cluster: LocalCluster, topic_name: str) -> None:
     bad = create(cluster, f"{topic_name}-bad", 1, **{"max.message.bytes": "2000"})
     good = create(cluster, f"{topic_name}-good", 1)
