@@ -219,6 +219,10 @@ def check_properties(
         if isinstance(value, str):
             checked_text(f"{label}{name}", value)
     left, errors = dict(kafka), []
+    if left.get("group.id") == "":
+        # And for this.
+        errors.append(ConfigError(f"{label}group.id", "", "the name of a consumer group"))
+        del left["group.id"]
     while (said := _refusal(client, complete(left))) is not None:
         # librdkafka stops at the first, and names an alias by the name it stands for.
         culprit = next(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_ordered_kafka.errors import ConfigError
@@ -66,11 +66,14 @@ class OrderedKafkaDataSource(SameVersion, DataSource):
 
         return OrderedBatchReader(_fitting(schema, self._parsed(batch_options)))
 
-    def streamReader(self, schema: StructType) -> OrderedStreamReader:
+    def streamReader(self, schema: StructType) -> OrderedStreamReader | RefusedStreamReader:
         """Reader of a streaming query."""
         from spark_ordered_kafka.spark.stream import OrderedStreamReader
 
-        return OrderedStreamReader(_fitting(schema, self._parsed(stream_options)))
+        try:
+            return OrderedStreamReader(_fitting(schema, self._parsed(stream_options)))
+        except ConfigError as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> OrderedBatchWriter:
         """Writer of a batch query, or inside ``foreachBatch``."""
@@ -116,6 +119,26 @@ class OrderedKafkaDataSource(SameVersion, DataSource):
                     f"Options set in Spark conf ({CONF_PREFIX}<option>) are not read yet: {_ADVICE}."
                 )
             raise
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Raises why there is no reader at its first use: what :meth:`DataSource.streamReader` raises, PySpark 4.3 ends with an
+    UnboundLocalError of its own."""
+
+    def __init__(self, error: ConfigError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Raises the ConfigError."""
+        raise self._error
+
+    def latestOffset(self) -> dict[str, Any]:
+        """Raises the ConfigError."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raises the ConfigError."""
+        raise self._error
 
 
 def _check_unread(options: Mapping[str, str]) -> None:

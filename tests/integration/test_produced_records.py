@@ -157,7 +157,7 @@ def test_batches_that_the_topic_refuses_need_a_smaller_size(cluster: LocalCluste
     with manual(cluster, compression_type="none") as producer:
         for number in range(100):
             producer.produce(topic_name, b"%100d" % number)
-        with pytest.raises(RequestError, match="set batch.size to that") as refused:
+        with pytest.raises(RequestError, match=r"set batch\.size to that") as refused:
             producer.commit()
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     with manual(cluster, compression_type="none", batch_size=2000) as producer:

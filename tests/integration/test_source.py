@@ -268,10 +268,11 @@ def test_bad_input_is_refused_when_a_batch_is_planned(
         ({"subscribe": "no-such-topic"}, "no-such-topic.*does not exist"),
         ({"controller.url": "http://127.0.0.1:1"}, "no controller answered.*127.0.0.1:1"),
         ({"startingOffsets": '{"TOPIC":{"0":7}}'}, "TOPIC-0: 7.*the log holds the offsets 0 to 0"),
+        ({"endingOffsets": "latest", "kafka.group.id": ""}, "only a batch read has an end"),
+        ({"kafka.group.id": ""}, "option kafka.group.id has the value '': the name of a consumer group"),
         *(
             pytest.param(changes, message, marks=pytest.mark.long)
             for changes, message in [
-                ({"endingOffsets": "latest"}, "only a batch read has an end"),
                 (
                     {"endingTimestamp": "5"},
                     "option endingTimestamp has the value '5': only a batch read has an end",
@@ -297,5 +298,6 @@ def test_bad_input_ends_a_stream_at_its_start(
     given = options(cluster, subscribe=topic_name) | changes
     given = {name: value.replace("TOPIC", topic_name) for name, value in given.items()}
     message = message.replace("TOPIC", topic_name)
-    with pytest.raises(Exception, match=f"(?s){message}"):
+    with pytest.raises(Exception, match=f"(?s){message}") as caught:
         delivered(spark, given, str(tmp_path))
+    assert "UnboundLocalError" not in str(caught.value)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from spark_ordered_kafka.errors import (
+    ConfigErrors,
     DataLossError,
     ErrorCode,
     FencedError,
@@ -15,7 +16,13 @@ from spark_ordered_kafka.errors import (
     RequestError,
     UnavailableError,
 )
-from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, client_properties, translate
+from spark_ordered_kafka.kafka.clients import (
+    OUT_OF_RANGE,
+    STALE_METADATA,
+    check_properties,
+    client_properties,
+    translate,
+)
 from spark_ordered_kafka.kafka.codes import KINDS, Kind
 from spark_ordered_kafka.kafka.producer import transaction_error
 
@@ -113,3 +120,13 @@ def test_unknown_error_is_a_fence_to_a_transaction_only() -> None:
 )
 def test_no_age_of_metadata_is_more_than_librdkafka_can_count(given: dict[str, Any], age: Any) -> None:
     assert client_properties(given).get("metadata.max.age.ms") == age
+
+
+@pytest.mark.parametrize("client", [Consumer, Producer])
+def test_a_group_without_a_name_does_not_end_the_process(client: type[Consumer] | type[Producer]) -> None:
+    with pytest.raises(ConfigErrors) as refused:
+        check_properties(client, {"group.id": "", "socket.timeout.ms": "1"}, "option kafka.")
+    assert [error.option for error in refused.value.errors] == [
+        "option kafka.group.id",
+        "option kafka.socket.timeout.ms",
+    ]

@@ -50,11 +50,12 @@ def placed(admin: KafkaAdmin, *replicas: list[int], size: int = 0) -> str:
     topic = unique_name("log-dirs")
     admin.create_topic(topic, dict(enumerate(replicas)), {})
 
-    def led() -> bool:
-        found = admin.describe_topics([topic]).get(topic)
-        return found is not None and all(row.leader != -1 for row in found.partitions)
+    def is_known() -> bool:
+        """Whether every broker shows all replicas: each may be asked about them."""
+        found = admin.replicas_in_sync(topic)
+        return all(set(found.get(p, ())) == set(ids) for p, ids in enumerate(replicas))
 
-    await_true(led, f"leaders of {topic}")
+    await_true(is_known, f"all brokers know {topic}")
     fill(admin.requests.servers, topic, size)
     return topic
 
