@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from spark_ordered_kafka.errors import ConfigError
@@ -128,17 +128,10 @@ class RefusedStreamReader(DataSourceStreamReader):
     def __init__(self, error: ConfigError) -> None:
         self._error = error
 
-    def initialOffset(self) -> dict[str, Any]:
-        """Raises the ConfigError."""
+    def _refuse(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
-    def latestOffset(self) -> dict[str, Any]:
-        """Raises the ConfigError."""
-        raise self._error
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Raises the ConfigError."""
-        raise self._error
+    initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815 -- PySpark's names
 
 
 def _check_unread(options: Mapping[str, str]) -> None:
