@@ -11,11 +11,12 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from spark_ordered_kafka.controller.access.files import toml_tables
 from spark_ordered_kafka.controller.autoscale import configuration as autoscale
@@ -40,6 +41,7 @@ from spark_ordered_kafka.parsing import (
     checked_text,
     is_http_url,
     is_loopback,
+    raise_all,
     shown,
     text,
     together,
@@ -149,7 +151,7 @@ class ControllerConfig:
 def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """The entries of a configuration file by dotted name, references resolved.
 
-    Raises ConfigError: the file cannot be read, is not TOML, or refers to a missing variable or file.
+    Raises ConfigError: the file cannot be read, is not TOML, or refers to missing variables or files.
     """
     try:
         parsed = toml_tables(path.read_text(encoding="utf-8"))
@@ -162,37 +164,34 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         if name in found:
             hint = "it is there twice: once as a table and once as a name in quotes"
             raise ConfigError(name, shown(name, value), hint)
-        found[name] = _resolved(name, value, environment)
-    return found
+        found[name] = value
+    return together({name: partial(_resolved, name, value, environment) for name, value in found.items()})
 
 
 def controller_config(entries: Mapping[str, Any], *, default_host: str) -> ControllerConfig:
     """The configuration from ``entries`` by dotted name; ``default_host`` is what other hosts call this one.
 
-    Raises ConfigError for the first wrong entry: names it and the valid values.
+    Raises ConfigError for all wrong entries: names them and the valid values.
     """
-    kafka = _kafka(entries)
-    given = {
-        name: value
-        for name, value in entries.items()
-        if not name.startswith(KAFKA_PREFIX) and name not in _OTHERS
-    }
-    try:
-        file = _File.model_validate(given)
-    except ValidationError as error:
-        raise _explained(error) from error
-    tls = _tls(file)
-    own = together(
+    file = cache(partial(_file, entries))
+    parsed = together(
         {
+            "kafka": partial(_kafka, entries),
+            # What is wrong with the file itself each of these raises, and it is said once.
+            "zookeeper": lambda: _zookeeper(file()),
+            "tls": lambda: _tls(file()),
+            "url": lambda: _url(file(), default_host),
+            "authentication": lambda: _authentication(file()),
+            "webhook": lambda: _webhook(file()),
             "autoscale": partial(autoscale.autoscale_settings, entries),
             "healing": partial(healing.healing_rules, entries),
-            "webhook": partial(_webhook, file),
         }
     )
+    return _config(file(), parsed, default_host)
+
+
+def _config(file: _File, parsed: Mapping[str, Any], default_host: str) -> ControllerConfig:
     settings = ControllerSettings(
-        kafka=kafka,
-        zookeeper=_zookeeper(file),
-        url=_url(file, "http" if tls is None else "https", default_host),
         # No page of another site can be loaded under this machine's own names.
         allowed_hosts=frozenset((*file.allowed_hosts, file.host, default_host)),
         timing=Timing(
@@ -204,8 +203,6 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
         request_timeout=file.request_timeout_ms / 1000,
         retire_interval=file.retire_interval_ms / 1000,
         retire_replication_factor=file.retire_replication_factor,
-        tls=tls,
-        authentication=_authentication(file, tls),
         authorization=AuthorizationSettings(
             super_users=frozenset(file.authorization_super_users),
             roles_file=file.authorization_roles_file,
@@ -222,7 +219,7 @@ def controller_config(entries: Mapping[str, Any], *, default_host: str) -> Contr
             broker_timeout=file.reassign_broker_timeout_ms / 1000,
             status_retention=file.reassign_partitions_status_min_retention_ms / 1000,
         ),
-        **own,
+        **parsed,
     )
     return ControllerConfig(file.host, file.port, file.log_format, file.log_level, settings)
 
@@ -258,26 +255,39 @@ def _resolved(name: str, value: Any, environment: Mapping[str, str]) -> Any:
 
 
 def _kafka(entries: Mapping[str, Any]) -> dict[str, str]:
-    found = {}
-    for name, value in entries.items():
-        if name.startswith(KAFKA_PREFIX):
-            if not isinstance(value, str | int):
-                raise ConfigError(name, shown(name, value), "text is needed")
-            found[name.removeprefix(KAFKA_PREFIX)] = text(value)
-    return checked(found)
+    given = {name: value for name, value in entries.items() if name.startswith(KAFKA_PREFIX)}
+    raise_all(
+        ConfigError(name, shown(name, value), "text is needed")
+        for name, value in given.items()
+        if not isinstance(value, str | int)
+    )
+    return checked({name.removeprefix(KAFKA_PREFIX): text(value) for name, value in given.items()})
 
 
-def _explained(error: ValidationError) -> ConfigError:
-    """Pydantic's first error as a ConfigError."""
-    first = error.errors(include_url=False)[0]
-    name, value = str(first["loc"][0]), first["input"]
-    if first["type"] == "extra_forbidden":
+def _file(entries: Mapping[str, Any]) -> _File:
+    """What is neither below ``kafka.`` nor of autoscaling or self-healing."""
+    given = {
+        name: value
+        for name, value in entries.items()
+        if not name.startswith(KAFKA_PREFIX) and name not in _OTHERS
+    }
+    try:
+        return _File.model_validate(given)
+    except ValidationError as error:
+        raise_all(map(_explained, error.errors(include_url=False)))
+        raise
+
+
+def _explained(error: ErrorDetails) -> ConfigError:
+    """One of pydantic's errors as a ConfigError."""
+    name, value = str(error["loc"][0]), error["input"]
+    if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(name, KEYS, n=1)
         hint = f"did you mean {near[0]}?" if near else "conf/controller.toml has all of them"
         return ConfigError(f"unknown key {name}", shown(name, value, KEYS), hint)
-    if first["type"] == "missing":
+    if error["type"] == "missing":
         return ConfigError(name, None, "it must be set")
-    return ConfigError(name, shown(name, value), first["msg"])
+    return ConfigError(name, shown(name, value), error["msg"])
 
 
 def _zookeeper(file: _File) -> ZooKeeperSettings:
@@ -305,13 +315,15 @@ def _tls(file: _File) -> TlsSettings | None:
         raise ConfigError(missing, None, f"ssl.client.auth = {file.ssl_client_auth!r} needs it")
     if certificate is None or key is None:
         return None
-    for name, path in files.items():
-        if path is not None and not Path(path).is_file():
-            raise ConfigError(name, path, "there is no such file")
+    raise_all(
+        ConfigError(name, path, "there is no such file")
+        for name, path in files.items()
+        if path is not None and not Path(path).is_file()
+    )
     return TlsSettings(certificate, key, file.ssl_key_password, ca, file.ssl_client_auth)
 
 
-def _authentication(file: _File, tls: TlsSettings | None) -> AuthenticationSettings:
+def _authentication(file: _File) -> AuthenticationSettings:
     methods = (
         file.authentication_kafka_mechanism is not None
         or file.authentication_tokens_file is not None
@@ -334,7 +346,7 @@ def _authentication(file: _File, tls: TlsSettings | None) -> AuthenticationSetti
         tokens_file=file.authentication_tokens_file,
     )
     if file.review_required:
-        check_review(authentication, tls)
+        check_review(authentication, file.ssl_client_auth)
     return authentication
 
 
@@ -355,7 +367,8 @@ def _webhook(file: _File) -> WebhookSettings:
     return WebhookSettings(url, token_file, file.webhook_timeout_ms / 1000)
 
 
-def _url(file: _File, scheme: str, default_host: str) -> str:
+def _url(file: _File, default_host: str) -> str:
+    scheme = "http" if file.ssl_certificate_location is None else "https"
     if file.advertised_url is not None:
         url = file.advertised_url.rstrip("/")
         # A proxy may add TLS, but none removes it.

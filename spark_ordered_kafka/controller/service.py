@@ -85,7 +85,9 @@ class ControllerService:
         before_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         if settings.review_required:
-            check_review(settings.authentication, settings.tls)
+            check_review(
+                settings.authentication, "none" if settings.tls is None else settings.tls.client_auth
+            )
         self.settings = settings
         self.id = f"{socket.gethostname()}-{uuid4().hex[:8]}"
         self.metrics = Metrics()

@@ -99,16 +99,16 @@ class AuthenticationSettings:
     tokens_file: str | None = None
 
 
-def check_review(authentication: AuthenticationSettings, tls: TlsSettings | None) -> None:
+def check_review(authentication: AuthenticationSettings, client_auth: str) -> None:
     """Raises ConfigError unless ``review.required`` is effective: callers must be authenticated, and one person must not
-    have two principals (D-170)."""
+    have two principals (D-170). ``client_auth`` is ``ssl.client.auth``."""
     name = "review.required"
     if not authentication.required:
         raise ConfigError(name, True, "without authentication there are no two principals: require it")
     ways = {
         "authentication.kafka.mechanism": authentication.kafka_mechanism is not None,
         "authentication.tokens.file": authentication.tokens_file is not None,
-        "ssl.client.auth": tls is not None and tls.client_auth != "none",
+        "ssl.client.auth": client_auth != "none",
     }
     there = [way for way, offered in ways.items() if offered]
     if len(there) > 1:

@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
@@ -59,22 +60,27 @@ def checked(properties: Mapping[str, str] | str) -> dict[str, str]:
             mechanisms,
             f"sasl.mechanism says {given['sasl.mechanism']!r}; give one of them",
         )
-    for name in given:
-        if name not in _NAMES:
-            hint = f"the controller knows {', '.join(_NAMES)}"
-            raise _wrong(name, parsing.shown(name, given[name], _NAMES), hint)
-    for name, value in given.items():
-        parsing.checked_text(f"{PREFIX}{name}", value)
-    servers = given.get("bootstrap.servers")
-    if servers is None:
-        raise _wrong("bootstrap.servers", None, parsing.SERVERS_HINT)
-    found = given | {"bootstrap.servers": parsing.servers(f"{PREFIX}bootstrap.servers", servers)}
+    names = {name: partial(_check_name, name, value) for name, value in given.items()}
+    servers = partial(_servers, given.get("bootstrap.servers"))
+    found = given | parsing.together({"bootstrap.servers": servers}, *names.values())
     found["security.protocol"] = _one_of(found, "security.protocol", PROTOCOLS, "PLAINTEXT").upper()
     if "sasl.mechanism" in found:
         found["sasl.mechanism"] = found["sasl.mechanism"].upper()
     _check_sasl(found)
     _check_ssl(found)
     return found
+
+
+def _check_name(name: str, value: str) -> None:
+    if name not in _NAMES:
+        raise _wrong(name, parsing.shown(name, value, _NAMES), f"the controller knows {', '.join(_NAMES)}")
+    parsing.checked_text(f"{PREFIX}{name}", value)
+
+
+def _servers(value: str | None) -> str:
+    if value is None:
+        raise _wrong("bootstrap.servers", None, parsing.SERVERS_HINT)
+    return parsing.servers(f"{PREFIX}bootstrap.servers", value)
 
 
 def kafka_python_options(properties: Mapping[str, str]) -> dict[str, Any]:

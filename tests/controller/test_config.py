@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_ordered_kafka.controller.config import KEYS, controller_config, read_file
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.errors import ConfigError, ConfigErrors
 
 EXAMPLE = Path(__file__).parents[2] / "conf" / "controller.toml"
 NEEDED = {"kafka.bootstrap.servers": "127.0.0.1:9092", "zookeeper.connect": "127.0.0.1:2181"}
@@ -129,6 +129,37 @@ class TestEntries:
     def test_refused(self, entries: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigError, match=re.escape(message)):
             parse(**entries)
+
+    def test_all_that_is_wrong_is_said_at_once(self, tmp_path: Path) -> None:
+        path = written(tmp_path, 'a = "${env:MISSING}"\nb = "${file:/nowhere/at/all}"\n')
+        with pytest.raises(ConfigErrors) as refused:
+            read_file(path, {})
+        assert [error.option for error in refused.value.errors] == ["a", "b"]
+        with pytest.raises(ConfigErrors) as refused:
+            parse(
+                port=0,
+                colour="red",
+                healing__mode="maybe",
+                autoscale__interval__ms=1,
+                kafka__socket__timeout__ms="1",
+                kafka__bootstrap__servers="nowhere",
+            )
+        assert {error.option for error in refused.value.errors} == {
+            *("port", "unknown key colour", "healing.mode", "autoscale.interval.ms"),
+            *("kafka.socket.timeout.ms", "kafka.bootstrap.servers"),
+        }
+        with pytest.raises(ConfigErrors) as refused:
+            parse(
+                ssl__certificate__location="/c",
+                ssl__key__location="/k",
+                advertised__url="http://here:1",
+                webhook__token__file="/t",
+                authentication__required=True,
+            )
+        assert {error.option for error in refused.value.errors} == {
+            *("ssl.certificate.location", "ssl.key.location", "advertised.url"),
+            *("webhook.url", "authentication.required"),
+        }
 
     def test_a_proxy_may_add_tls_but_not_end_that_of_the_controller(self, tmp_path: Path) -> None:
         assert parse(advertised__url="https://here:1/").settings.url == "https://here:1"
