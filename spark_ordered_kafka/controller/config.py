@@ -81,7 +81,8 @@ class _File(BaseModel):
     allowed_hosts: list[_HostName] = []
 
     zookeeper_connect: _ZooKeeperConnect
-    zookeeper_session_timeout_ms: _Millis = 6000
+    # With less a client gives up each connection before ZooKeeper can answer.
+    zookeeper_session_timeout_ms: Annotated[int, Field(ge=500, le=24 * 3600 * 1000)] = 6000
     zookeeper_ssl_enabled: bool = False
     zookeeper_ssl_ca_location: _Text | None = None
     zookeeper_ssl_certificate_location: _Text | None = None

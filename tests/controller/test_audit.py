@@ -67,6 +67,20 @@ def test_a_file_moved_away_is_made_anew(tmp_path: Path) -> None:
     assert [line["number"] for line in lines(path)] == [3]
 
 
+def test_a_pipe_may_take_the_lines(tmp_path: Path) -> None:
+    """As /dev/stdout of a container is one."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = AuditLog(str(path), lambda: 0.0)
+    try:
+        log.require("requested", {"topic": "t"})
+        assert json.loads(os.read(reading, 10_000))["topic"] == "t"
+    finally:
+        log.close()
+        os.close(reading)
+
+
 def test_a_file_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"audit\.log\.file has the value .*No such file or directory"):
         AuditLog(str(tmp_path / "missing" / "audit.log"), lambda: 0.0).check()

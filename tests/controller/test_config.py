@@ -107,6 +107,7 @@ class TestEntries:
             ({"max__broker__partitions": -1}, "max.broker.partitions has the value -1"),
             ({"max__broker__partitions": 2**31}, "max.broker.partitions has the value 2147483648"),
             ({"request__timeout__ms": 0}, "request.timeout.ms has the value 0"),
+            ({"zookeeper__session__timeout__ms": 499}, "zookeeper.session.timeout.ms has the value 499"),
             ({"log__format": "xml"}, "log.format has the value 'xml'"),
             ({"review__required": True}, "review.required has the value True: without authentication"),
             ({"host": "0.0.0.0"}, "authentication.required has the value 'true, since host is 0.0.0.0'"),

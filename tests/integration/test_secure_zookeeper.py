@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -71,6 +72,17 @@ def test_znodes_are_the_controllers_alone(
 def start(settings: ZooKeeperSettings, kafka: Kafka) -> None:
     """Connect as a controller does when it starts."""
     zookeeper.connect(client_of(settings), settings, ROOT, TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    "digest", [{}, {"digest_username": "owner", "digest_password": "hush"}], ids=["open", "digest"]
+)
+def test_a_path_of_several_parts_is_made(kafka_cluster: LocalCluster, digest: dict[str, Any]) -> None:
+    tree = f"{kafka_cluster.zookeeper}/{unique_name('deep')}/in/the/tree"
+    settings = ZooKeeperSettings(tree, session_timeout=4.0, **digest)
+    for _ in range(2):
+        with in_process(kafka_cluster, zookeeper=settings) as controller:
+            assert controller.alter(controller.create(1), 2).error == "NONE"
 
 
 def test_a_tree_from_before_gets_its_acl(

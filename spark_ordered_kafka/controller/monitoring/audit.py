@@ -11,6 +11,7 @@ import errno
 import json
 import logging
 import os
+import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -117,7 +118,9 @@ class AuditLog:
             self._torn = written < len(data)
             if self._torn:
                 raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes of a line were written")
-            os.fsync(file)
+            # A pipe or a terminal, as /dev/stdout may be, has no disk to wait for.
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                os.fsync(file)
 
     def _keep(self, line: str) -> None:
         # Another lock: a reader must not wait for the disk.

@@ -98,6 +98,7 @@ def connect(client: KazooClient, settings: ZooKeeperSettings, root: str, timeout
     deadline = time.monotonic() + timeout
     try:
         _start(client, settings, root, deadline, timeout)
+        _create_chroot(client, _Deadline(settings, deadline))
         _protect(client, settings, root, _Deadline(settings, deadline))
     except BaseException:
         client.stop()
@@ -300,6 +301,18 @@ def _refusal(failure: OSError | None, settings: ZooKeeperSettings) -> OrderedKaf
         hint = f"{failure.verify_message}; connect by a name in the server's certificate"
         return ConfigError(f"{_PREFIX}connect", settings.connect, hint)
     return certificate_refusal(failure, _PREFIX, settings.ssl_ca_location, settings.ssl_certificate_location)
+
+
+def _create_chroot(client: KazooClient, deadline: _Deadline) -> None:
+    """Create the path behind the servers in the connect string, as Kafka does; kazoo creates its last part alone."""
+    chroot = client.chroot
+    if not chroot or deadline.result(client.exists_async("/"), chroot) is not None:
+        return
+    client.chroot = ""
+    try:
+        deadline.result(client.ensure_path_async(chroot), chroot)
+    finally:
+        client.chroot = chroot
 
 
 def _protect(client: KazooClient, settings: ZooKeeperSettings, root: str, deadline: _Deadline) -> None:
