@@ -276,7 +276,17 @@ class _Reading:
         except UnavailableError:
             # No broker lets the client in; one alone that does not may be about to get another certificate.
             errors.check()
+            self._replace_client()
             raise
+
+    def _replace_client(self) -> None:
+        """Read on with a client that begins with the given addresses: one to which a broker has shown no broker, as when the
+        controller has fenced all of them, knows none to ask any more (D-228)."""
+        self.close()
+        self.client.close()
+        self.client = _Client(self._settings.connection)
+        self._consumer = self.client.consumer
+        self._drain = self._assign()
 
     def _check_first(self, offset: int) -> None:
         # A gap is legal (control records, aborted records, compaction) unless the log now starts behind the position.
