@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
@@ -54,20 +54,24 @@ def made(cluster: LocalCluster, topic: str) -> TransactionalProducer:
     return TransactionalProducer(connection, topic, unique_name("unanswered"), TIMEOUT)
 
 
-def sockets() -> list[int]:
-    """The connections of this process."""
-    return [one.fd for one in psutil.Process().net_connections("tcp") if one.status == "ESTABLISHED"]
+def sockets() -> dict[int, int]:
+    """The connections of this process: by local port the descriptor, whose number a later one may get again."""
+    found = psutil.Process().net_connections("tcp")
+    return {one.laddr.port: one.fd for one in found if one.status == "ESTABLISHED"}
 
 
-def breaking_off(descriptor: int) -> None:
-    with socket.socket(fileno=os.dup(descriptor)) as broken:
-        broken.shutdown(socket.SHUT_RDWR)
+def break_others(before: Mapping[int, int]) -> None:
+    """Break the connections that were opened since ``before``."""
+    for port, descriptor in sockets().items():
+        if port not in before:
+            with socket.socket(fileno=os.dup(descriptor)) as broken:
+                broken.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_broken_connection_counts_if_an_answer_was_due(
     with_kernel: None, kafka_cluster: LocalCluster, topic: str
 ) -> None:
-    before = set(sockets())
+    before = sockets()
     producer = made(kafka_cluster, topic)
     pool = ProducerPool()
     connection = Connection({}, "http://nobody:1")
@@ -82,8 +86,7 @@ def test_a_broken_connection_counts_if_an_answer_was_due(
         pool.give_back(connection, producer)
         assert pool.take(connection, producer.transactional_id) is producer
     # No answer was due on these.
-    for descriptor in set(sockets()) - before:
-        breaking_off(descriptor)
+    break_others(before)
     transaction(3)
     assert producer.is_clean()
 
@@ -96,8 +99,7 @@ def test_a_broken_connection_counts_if_an_answer_was_due(
                 await_true(lambda: undelivered(producer) > 0, "the record is queued")
                 # In a moment the first request is on its way, as a rule.
                 wait([begun], 0.05)
-                for descriptor in set(sockets()) - before:
-                    breaking_off(descriptor)
+                break_others(before)
             finally:
                 kafka_cluster.resume("broker-1")
             begun.result(TIMEOUT)
