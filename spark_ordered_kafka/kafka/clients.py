@@ -157,6 +157,16 @@ def whole_number(kafka: Mapping[str, Any], name: str) -> int | None:
         return None
 
 
+def cut(kafka: Mapping[str, Any], limits: Mapping[str, int], largest: int | None = None) -> dict[str, str]:
+    """The values of ``kafka`` above their limit, cut to it; librdkafka refuses those above ``largest``, so they stay."""
+    values = {name: whole_number(kafka, name) for name in limits}
+    return {
+        name: str(limits[name])
+        for name, value in values.items()
+        if value is not None and value > limits[name] and (largest is None or value <= largest)
+    }
+
+
 def _max_age(kafka: Mapping[str, Any]) -> dict[str, str]:
     """``metadata.max.age.ms`` where librdkafka would take one that it cannot count."""
     # By default three times the other; what librdkafka refuses it has to see.
@@ -166,7 +176,7 @@ def _max_age(kafka: Mapping[str, Any]) -> dict[str, str]:
     return {_MAX_AGE: str(_LONGEST_AGE)} if is_longer else {}
 
 
-_FETCH_WAIT, _SHORT_WAIT = "fetch.wait.max.ms", "10"
+_FETCH_WAIT, _SHORT_WAIT = "fetch.wait.max.ms", 10
 # More librdkafka refuses.
 _LONGEST_WAIT = 300_000
 
@@ -179,18 +189,16 @@ def consumer_properties(kafka: Mapping[str, str], out_of_range: str = "error") -
     is to read has been written, so that a longer one gains nothing (D-318). The limits of the queue bound memory, and
     ``fetch.queue.backoff.ms`` keeps it filled (D-113).
     """
-    wait = whole_number(kafka, _FETCH_WAIT)
-    is_longer = wait is not None and int(_SHORT_WAIT) < wait <= _LONGEST_WAIT
     defaults = {
         "group.id": "ordered-kafka-reader",
         "isolation.level": "read_committed",
-        _FETCH_WAIT: _SHORT_WAIT,
+        _FETCH_WAIT: str(_SHORT_WAIT),
         "queued.min.messages": "50000",
         "queued.max.messages.kbytes": "16384",
         "fetch.queue.backoff.ms": "10",
     }
     return client_properties(
-        {**defaults, **kafka, **({_FETCH_WAIT: _SHORT_WAIT} if is_longer else {})},
+        {**defaults, **kafka, **cut(kafka, {_FETCH_WAIT: _SHORT_WAIT}, _LONGEST_WAIT)},
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         enable_partition_eof=True,

@@ -14,7 +14,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure
-from spark_ordered_kafka.kafka.clients import check_properties, client_properties, translate, whole_number
+from spark_ordered_kafka.kafka.clients import (
+    check_properties,
+    client_properties,
+    cut,
+    translate,
+    whole_number,
+)
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, ledger_properties, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
@@ -75,15 +81,9 @@ def _within_transaction(kafka: Mapping[str, Any]) -> dict[str, str]:
         "delivery.timeout.ms": transaction,
         _MESSAGE_TIMEOUT: transaction,
     }
-    values = {name: whole_number(kafka, name) for name in limits}
-    cut = {
-        name: str(limits[name])
-        for name, value in values.items()
-        if value is not None and value > limits[name]
-    }
     # Said, since librdkafka compares it with linger.ms only then before the first record.
     is_given = kafka.keys() & {"delivery.timeout.ms", _MESSAGE_TIMEOUT}
-    return cut if is_given else cut | {_MESSAGE_TIMEOUT: str(transaction)}
+    return cut(kafka, limits) | ({} if is_given else {_MESSAGE_TIMEOUT: str(transaction)})
 
 
 class Row(TypedDict, total=False):

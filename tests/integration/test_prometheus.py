@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,24 +94,28 @@ class Prometheus:
         return {rule["name"] for rule in self.rules() if rule["state"] == "firing"}
 
 
-@pytest.fixture
-def prometheus(controller: InProcess, tmp_path: Path) -> Iterator[Prometheus]:
-    port = free_port()
-    with served(controller, port):
-        server = Prometheus(tmp_path, f"127.0.0.1:{port}")
-        try:
-            await_true(server.is_ready, "Prometheus has no metrics of the controller")
-            yield server
-        finally:
-            server.stop()
+@contextmanager
+def scraping(directory: Path, port: int) -> Iterator[Prometheus]:
+    server = Prometheus(directory, f"127.0.0.1:{port}")
+    try:
+        await_true(server.is_ready, "Prometheus has no metrics of the controller")
+        await_true(lambda: all(rule["health"] == "ok" for rule in server.rules()), "rules are not evaluated")
+        yield server
+    finally:
+        server.stop()
 
 
 def test_a_real_prometheus_takes_the_rules_and_the_panels(
-    prometheus: Prometheus, controller: InProcess, cluster: LocalCluster
+    controller: InProcess, cluster: LocalCluster, tmp_path: Path
 ) -> None:
+    port = free_port()
+    with served(controller, port), scraping(tmp_path, port) as prometheus:
+        judge(prometheus, controller, cluster)
+
+
+def judge(prometheus: Prometheus, controller: InProcess, cluster: LocalCluster) -> None:
     topic = controller.create(1)
     assert controller.alter(topic, 2).error == "NONE"
-    await_true(lambda: all(rule["health"] == "ok" for rule in prometheus.rules()), "rules are not evaluated")
     assert {rule["name"] for rule in prometheus.rules()} == set(names(yaml.safe_load(ALERTS.read_text())))
     panels = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())["panels"]
     asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
@@ -131,19 +136,15 @@ def test_a_real_prometheus_takes_the_rules_and_the_panels(
 
 def test_alerts_of_controllers_that_are_gone(controller: InProcess, tmp_path: Path) -> None:
     port = free_port()
-    with served(controller, port):
-        server = Prometheus(tmp_path, f"127.0.0.1:{port}")
-        await_true(server.is_ready, "Prometheus has no metrics of the controller")
-        await_true(lambda: all(rule["health"] == "ok" for rule in server.rules()), "rules are not evaluated")
-        # Before the first samples nobody leads.
-        await_true(
-            lambda: not server.firing() & {"OrderedKafkaControllerDown", "OrderedKafkaNoLeader"},
-            "there is a leader, and an alert",
-        )
-    try:
+    with ExitStack() as stack:
+        with served(controller, port):
+            server = stack.enter_context(scraping(tmp_path, port))
+            # Before the first samples nobody leads.
+            await_true(
+                lambda: not server.firing() & {"OrderedKafkaControllerDown", "OrderedKafkaNoLeader"},
+                "there is a leader, and an alert",
+            )
         await_true(
             lambda: server.firing() >= {"OrderedKafkaControllerDown", "OrderedKafkaNoLeader"},
             "a controller that is gone raises no alert",
         )
-    finally:
-        server.stop()
