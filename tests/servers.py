@@ -51,8 +51,11 @@ def processes_of(directory: Path) -> list[psutil.Process]:
     return found
 
 
-def start_spark(directory: Path) -> SparkSession:
-    """A Spark session with two local cores that runs its Python workers with this Python and writes to ``directory``."""
+def start_spark(directory: Path, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A Spark session with two local cores that runs its Python workers with this Python and writes to ``directory``.
+
+    ``settings``: more of Spark's configuration, or other values of it.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = (
@@ -69,6 +72,7 @@ def start_spark(directory: Path) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+        .config(map={} if settings is None else dict(settings))
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_HOME", str(_spark_home(directory)))

@@ -17,7 +17,7 @@ from spark_ordered_kafka.client.consumer import OrderedConsumer
 from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import UnavailableError
-from spark_ordered_kafka.kafka.clients import client_properties
+from spark_ordered_kafka.kafka.properties import client_properties
 
 _PLAIN = "confluent-kafka"
 _GOAL = 1.0

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.bench import FORMATS, SPARKS, Bench
 from benchmarks.figures import OURS, Measurement, Sample, alternate
 from benchmarks.progress import batch_milliseconds
-from spark_ordered_kafka.kafka.clients import client_properties
+from spark_ordered_kafka.kafka.properties import client_properties
 from spark_ordered_kafka.kafka.replay import Claim
 from spark_ordered_kafka.spark.options import SinkOptions
 from spark_ordered_kafka.spark.sink import write_task

@@ -22,7 +22,7 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.clients import client_properties
+from spark_ordered_kafka.kafka.properties import client_properties
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 
 _TOOL = "kafka-reassign-partitions"

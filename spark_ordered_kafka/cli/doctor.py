@@ -160,7 +160,8 @@ def _reachable(connection: Connection, client: ControllerClient) -> Iterator[Fin
     """Every broker by the name that it advertises, and whether it is the cluster that the controllers manage."""
     from confluent_kafka.admin import AdminClient
 
-    from spark_ordered_kafka.kafka.clients import admin_properties, wait_for
+    from spark_ordered_kafka.kafka.clients import wait_for
+    from spark_ordered_kafka.kafka.properties import admin_properties
 
     admin = AdminClient(admin_properties(connection.kafka))
     servers = connection.bootstrap_servers

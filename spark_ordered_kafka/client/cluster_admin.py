@@ -17,7 +17,8 @@ from confluent_kafka.admin import (
 )
 
 from spark_ordered_kafka.errors import OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import admin_properties, translate, wait_for
+from spark_ordered_kafka.kafka.clients import translate, wait_for
+from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _TIMEOUT = 30.0

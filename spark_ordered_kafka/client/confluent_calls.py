@@ -18,7 +18,7 @@ from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.transactions import GivenOffsets, ReadSide
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.clients import admin_properties
+from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.parsing import together
 
 _FOREVER = -1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -13,6 +13,7 @@ from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.committing import AutoCommit
 from spark_ordered_kafka.client.counts import ReaderCounts
 from spark_ordered_kafka.client.joining import GroupOffsets
+from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.offset_source import TransactionSide
 from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options, merged
@@ -21,7 +22,7 @@ from spark_ordered_kafka.client.steering import Steering, wanted_offsets
 from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.clients import client_properties
+from spark_ordered_kafka.kafka.properties import member_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
 OnRebalance = Callable[["OrderedConsumer", list[TopicPartition]], Any]
@@ -32,21 +33,9 @@ _ROUND = 0.1
 _LEAST_FETCH, _MOST_FETCH = 500, 10_000
 # Seconds after which a consumer with records in hand serves the group, which would take it for dead otherwise.
 _SERVE_INTERVAL = 1.0
-_DEFAULTS = {
-    # The reasons are in D-102. Members learn of a rebalance, which every expansion brings, by a heartbeat.
-    "heartbeat.interval.ms": "1000",
-    # The end of a partition is known when a fetch comes back empty; others may wait for that.
-    "fetch.wait.max.ms": "100",
-    # A full queue would stop fetching for a second.
-    "fetch.queue.backoff.ms": "10",
-    "isolation.level": "read_committed",
-    # confluent-kafka's own: a member may outlive all addresses of its cluster, and poll() empties its queues (D-228).
-    "metadata.recovery.strategy": "rebootstrap",
-    "reconnect.backoff.ms": "100",
-}
 
 
-class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
+class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
     """A member of a consumer group, as ``confluent_kafka.Consumer``, for topics whose partition count changes.
 
     Each key's records reach the group's members in the order of writing, through expansions and shrinks. A member does
@@ -84,12 +73,11 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._directory = TopicDirectory(self._options.connection, retry_for=0.0)
         self._subscription = Subscription(self._directory, self._options.topics_interval, clock)
         self._listener: PartitionKeyRebalanceListener | None = None
-        self._is_manual = self._has_joined = False
+        self._is_manual = self._has_joined = self._is_closing = False
         self._offered: list[PartitionId] | None = None
         self._assignment = self._new_assignment([], self._join)
         self._user: dict[str, OnRebalance | None] = {}
         self._failure: BaseException | None = None
-        self._is_closed = False
         self._auto_commit = AutoCommit(
             self._options.commit_interval, clock, stores=self._options.stores_offsets
         )
@@ -98,24 +86,21 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._is_lost = False
         self._rewound_at = float("-inf")
         self._served_at = clock()
+        self._opened()
 
     def _open(self) -> Consumer:
-        return Consumer(
-            client_properties(
-                {**_DEFAULTS, **self._options.connection.kafka, **self._options.callbacks},
-                enable_auto_commit=False,
-                enable_auto_offset_store=False,
-                enable_partition_eof=True,
-                partition_assignment_strategy="roundrobin",
-                auto_offset_reset="error",
-            )
-        )
+        return Consumer(member_properties({**self._options.connection.kafka, **self._options.callbacks}))
 
     def __enter__(self) -> OrderedConsumer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __iter__(self) -> Iterator[Message]:
+        """One record after another as :meth:`poll` returns them, without end."""
+        while True:
+            yield from self._take(1, None)
 
     # -- subscription -------------------------------------------------------------------------------------------
 
@@ -239,6 +224,8 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
                 self._await(count, _FOREVER if timeout is None or timeout < 0 else now + timeout)
             return self._assignment.take(count)
         except Exception as error:
+            if self._is_closing:
+                raise ClosedError("the consumer was closed meanwhile") from error
             self._end_with(error)
             raise
 
@@ -369,8 +356,9 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
 
         While an exception is on its way nothing is committed: what was delivered last is not processed.
         """
-        if self._is_closed:
+        if self._is_closing or self._closed is not None:
             return
+        self._is_closing = True
         self._commits_on_revoke = self._commits_on_revoke and sys.exc_info()[0] is None
         try:
             try:
@@ -380,7 +368,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
                 # Calls on_revoke.
                 self._consumer.close()
         finally:
-            self._is_closed = True
+            self._closed = "the consumer is closed"
             self._assignment.report_misrouted()
             self._directory.close()
 
@@ -391,7 +379,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
             self._failure = error
 
     def _check_usable(self) -> None:
-        if self._is_closed:
-            raise ClosedError("the consumer is closed")
+        if self._closed is not None:
+            raise ClosedError(self._closed)
         if self._failure is not None:
             raise self._failure

@@ -28,14 +28,9 @@ from spark_ordered_kafka.errors import (
     RebalancedError,
     RequestError,
 )
-from spark_ordered_kafka.kafka.clients import (
-    admin_properties,
-    client_properties,
-    translate,
-    unknown_topic,
-    wait_for,
-)
+from spark_ordered_kafka.kafka.clients import translate, unknown_topic, wait_for
 from spark_ordered_kafka.kafka.ids import WriterTask
+from spark_ordered_kafka.kafka.properties import admin_properties, client_properties
 from spark_ordered_kafka.ordering.handover import Release
 from spark_ordered_kafka.ordering.resetting import furthest
 

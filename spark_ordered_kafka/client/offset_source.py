@@ -19,7 +19,7 @@ class TransactionSide:
     _assignment: Assignment
     _auto_commit: AutoCommit
     _failure: BaseException | None
-    _is_closed: bool
+    _closed: str | None
     _is_lost: bool
     _is_manual: bool
     _rewound_at: float
@@ -82,5 +82,5 @@ class TransactionSide:
 
     def transaction_aborted(self) -> None:
         """The transaction is not committed: what it was made from is delivered again."""
-        if not self._is_closed and self._failure is None and not self._auto_commit.is_on:
+        if self._closed is None and self._failure is None and not self._auto_commit.is_on:
             self._rewind()

@@ -17,8 +17,7 @@ from spark_ordered_kafka.client.option_names import CONSUMER, FIXED, KEPT, PRODU
 from spark_ordered_kafka.config import Connection, connection
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka import java_names, java_security
-from spark_ordered_kafka.kafka.clients import check_properties
-from spark_ordered_kafka.kafka.producer import check_writer
+from spark_ordered_kafka.kafka.property_checks import check_properties, check_writer
 from spark_ordered_kafka.parsing import HIDDEN, Given, shown, text, together
 
 Reset = Literal["earliest", "latest", "error"]

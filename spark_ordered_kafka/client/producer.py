@@ -13,6 +13,7 @@ from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra
 from spark_ordered_kafka.client.confluent_calls import ConfluentCalls
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.counts import WriterCounts
+from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.client.options import merged, producer_options
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras, too_large
 from spark_ordered_kafka.client.reports import Outbox
@@ -36,7 +37,7 @@ from spark_ordered_kafka.parsing import topic_name
 _FOREVER = -1
 
 
-class OrderedProducer(ConfluentCalls):
+class OrderedProducer(ConfluentCalls, OpenClient):
     """Writes to topics under management: per key in order, exactly once, through changes of the partition count.
 
     Takes confluent-kafka's configuration names and ``controller.url``; :mod:`~spark_ordered_kafka.client.options` has
@@ -64,8 +65,8 @@ class OrderedProducer(ConfluentCalls):
         self._names: list[LeasedName] = []
         self._opening = threading.Lock()
         self._cluster_id: str | None = None
-        self._closed = False
         self._reads = ReadSide()
+        self._opened()
 
     def produce(
         self,
@@ -215,7 +216,7 @@ class OrderedProducer(ConfluentCalls):
         :meth:`commit_transaction` has not ended. Before the first, call
         :meth:`abort` to end in the middle.
         """
-        if self._closed:
+        if self._closed is not None:
             return True
         begun = self._reads.requests()
         try:
@@ -240,7 +241,7 @@ class OrderedProducer(ConfluentCalls):
     ) -> None:
         if kind is None:
             self.close()
-        elif not self._closed:
+        elif self._closed is None:
             self._abort()
             self._end()
             self._outbox.serve()
@@ -251,8 +252,8 @@ class OrderedProducer(ConfluentCalls):
     # -- senders --------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise ClosedError("the producer is closed; make a new one")
+        if self._closed is not None:
+            raise ClosedError(self._closed)
 
     def _open_sender(self, topic: Any) -> TopicSender:
         self._check_open()
@@ -370,8 +371,16 @@ class OrderedProducer(ConfluentCalls):
     def _abort(self) -> None:
         self._request_aborts()(_FOREVER)
 
+    def _end_in_child(self) -> None:
+        super()._end_in_child()
+        # Where produce() looks first.
+        self._senders = {}
+
+    def _uncommitted(self) -> int:
+        return len(self)
+
     def _end(self) -> None:
-        self._closed = True
+        self._closed = "the producer is closed; make a new one"
         with self._backlog.lock:
             senders, self._senders = self._senders, {}
             for sender in senders.values():

@@ -32,7 +32,7 @@ class ConsumerQueries:
     _assignment: Assignment
     _consumer: Consumer
     _directory: TopicDirectory
-    _is_closed: bool
+    _closed: str | None
     _options: ConsumerOptions
 
     def _check_usable(self) -> None:
@@ -46,7 +46,7 @@ class ConsumerQueries:
     def figures(self) -> list[PartitionFigures]:
         """The assigned partitions, as of the last fetch; none once it is closed. May be called by any thread."""
         try:
-            return [] if self._is_closed else self._assignment.figures()
+            return [] if self._closed is not None else self._assignment.figures()
         except RuntimeError:
             # It was closed meanwhile.
             return []

@@ -19,8 +19,9 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolType
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
-from spark_ordered_kafka.kafka.clients import admin_properties, translate
+from spark_ordered_kafka.kafka.clients import translate
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
+from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
 
 _LOG = logging.getLogger(__name__)

@@ -8,11 +8,10 @@ was committed. The entry expires with the brokers' ``offsets.retention.minutes``
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -20,8 +19,9 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_expone
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import admin_properties, client_properties, translate, wait_for
+from spark_ordered_kafka.kafka.clients import translate, wait_for
 from spark_ordered_kafka.kafka.ids import WriterTask
+from spark_ordered_kafka.kafka.properties import admin_properties, ledger_properties
 from spark_ordered_kafka.native.contents import Contents, Headers
 from spark_ordered_kafka.native.fingerprints import fingerprint
 
@@ -100,19 +100,6 @@ class LedgerEntry:
 def ledger_consumer(connection: Connection, group: str) -> Consumer:
     """A consumer of the ledger's group that never joins it."""
     return Consumer(ledger_properties(connection.kafka, group))
-
-
-def ledger_properties(kafka: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """Properties of such a consumer. Under ``read_committed`` librdkafka asks for stable offsets, so a commit in doubt is
-    waited for.
-    """
-    return client_properties(
-        # No warnings: a writer's properties are a producer's, of which a consumer says that it ignores them.
-        {**kafka, "log_level": "3"},
-        group_id=group,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-    )
 
 
 def read_entry(consumer: Consumer, topic: str, group: str, timeout: float) -> LedgerEntry | None:

@@ -14,13 +14,9 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteRecordsRequest
 
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.clients import (
-    NO_COORDINATOR,
-    STALE_METADATA,
-    consumer_properties,
-    translate,
-)
+from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, translate
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
+from spark_ordered_kafka.kafka.properties import consumer_properties
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error, translated
 from spark_ordered_kafka.kafka.rows import chunks
 

@@ -9,39 +9,23 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypedDict
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure
-from spark_ordered_kafka.kafka.clients import (
-    check_properties,
-    client_properties,
-    cut,
-    translate,
-    whole_number,
-)
-from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, ledger_properties, read_entry
+from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
+from spark_ordered_kafka.kafka.properties import producer_properties
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.producing import Headroom, produce, queue_rows
 from spark_ordered_kafka.native.unanswered import watch
 from spark_ordered_kafka.ordering.routing import Routing
-from spark_ordered_kafka.parsing import together
 
 _LOG = logging.getLogger(__name__)
-QUEUE_RECORDS = 500_000
-_DEFAULTS = {
-    "linger.ms": "5",
-    "compression.type": "lz4",
-    # The first of growing pauses, 100 by default: brokers turn a transaction away while they end the last one (D-066).
-    "retry.backoff.ms": "5",
-}
-_MESSAGE_TIMEOUT = "message.timeout.ms"
-# librdkafka's default.
-_TRANSACTION_TIMEOUT_MS = 60_000
 # Seconds of the first attempt to reach a broker.
 _FIRST_PATIENCE = 0.5
 # Undelivered at most: enough to keep a broker busy (D-110).
@@ -52,38 +36,6 @@ _LITTLE_ROOM = 0.125
 _ROOM_PAUSE = 0.01
 
 Headers = list[tuple[str, str | bytes | None]]
-
-
-def check_writer(kafka: Mapping[str, Any], label: str = "") -> None:
-    """:func:`check_properties` of what a writer opens: transactional producers, and consumers of their ledgers."""
-    together(
-        {},
-        partial(check_properties, Producer, kafka, label, lambda some: _properties(some, "judge")),
-        partial(check_properties, Consumer, kafka, label, lambda some: ledger_properties(some, "judge")),
-    )
-
-
-def _properties(kafka: Mapping[str, Any], transactional_id: str) -> dict[str, Any]:
-    return client_properties(
-        {**_DEFAULTS, **kafka, **_within_transaction(kafka)},
-        transactional_id=transactional_id,
-        enable_idempotence=True,
-        queue_buffering_max_messages=QUEUE_RECORDS,
-    )
-
-
-def _within_transaction(kafka: Mapping[str, Any]) -> dict[str, str]:
-    """The timeouts that outlast a transaction, cut to its own: librdkafka refuses them, Java's producer does not (D-317)."""
-    given = whole_number(kafka, "transaction.timeout.ms")
-    transaction = _TRANSACTION_TIMEOUT_MS if given is None else given
-    limits = {
-        "socket.timeout.ms": transaction - 100,
-        "delivery.timeout.ms": transaction,
-        _MESSAGE_TIMEOUT: transaction,
-    }
-    # Said, since librdkafka compares it with linger.ms only then before the first record.
-    is_given = kafka.keys() & {"delivery.timeout.ms", _MESSAGE_TIMEOUT}
-    return cut(kafka, limits) | ({} if is_given else {_MESSAGE_TIMEOUT: str(transaction)})
 
 
 class Row(TypedDict, total=False):
@@ -177,7 +129,7 @@ class TransactionalProducer:
         self._largest = 0
         given: dict[str, Any] = {**connection.kafka, **(callbacks or {})}
         self._errors = BrokerErrors(connection.kafka, given.get("error_cb"))
-        properties = _properties({**given, "error_cb": self._errors}, transactional_id)
+        properties = producer_properties({**given, "error_cb": self._errors}, transactional_id)
         self._producer = Producer(self._watch.watching(properties))
         self.last: LedgerEntry | None = None
         if group is not None and not predecessors:

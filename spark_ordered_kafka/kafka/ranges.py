@@ -23,13 +23,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.clients import (
-    admin_properties,
-    consumer_properties,
-    translate,
-    unknown_topic,
-)
+from spark_ordered_kafka.kafka.clients import translate, unknown_topic
 from spark_ordered_kafka.kafka.logins import BrokerErrors
+from spark_ordered_kafka.kafka.properties import admin_properties, consumer_properties
 
 # Seconds that leaders may be away, as by Kafka's default.api.timeout.ms: brokers that are busy elect late.
 _PATIENCE = 60.0

@@ -21,13 +21,13 @@ from spark_ordered_kafka.kafka.clients import (
     NO_COORDINATOR,
     OUT_OF_RANGE,
     STALE_METADATA,
-    consumer_properties,
     refresh_metadata,
     translate,
 )
 from spark_ordered_kafka.kafka.idle import IdlePool
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter, MisroutedRecords
+from spark_ordered_kafka.kafka.properties import consumer_properties
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.native.draining import Drain, Drained, Limits, drain_of
 

@@ -10,7 +10,8 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spark_ordered_kafka.errors import UnavailableError
-from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, consumer_properties, translate
+from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, translate
+from spark_ordered_kafka.kafka.properties import consumer_properties
 
 _PARTITIONS = 400
 _RECORDS = 4000

@@ -17,7 +17,9 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.clients import check_reader, consumer_properties, translate, unknown_topic
+from spark_ordered_kafka.kafka.clients import translate, unknown_topic
+from spark_ordered_kafka.kafka.properties import consumer_properties
+from spark_ordered_kafka.kafka.property_checks import check_reader
 from spark_ordered_kafka.ordering import readable
 from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.parsing import EARLIEST, LATEST

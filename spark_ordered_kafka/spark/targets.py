@@ -8,7 +8,7 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.kafka.producer import check_writer
+from spark_ordered_kafka.kafka.property_checks import check_writer
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.spark.options import SinkOptions
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_ordered_kafka.client.options import consumer_options, producer_options
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.producer import check_writer
+from spark_ordered_kafka.kafka.property_checks import check_writer
 
 BASE: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:9092", "controller.url": "http://127.0.0.1:8090"}
 GROUP = BASE | {"group.id": "g"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from confluent_kafka import (
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import ReleaseTopicRequest
-from spark_ordered_kafka.errors import ConfigError, ConfigErrors
+from spark_ordered_kafka.errors import ClosedError, ConfigError, ConfigErrors
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.members import (
     Member,
@@ -68,6 +70,49 @@ def test_only_stored_offsets_are_committed(room: Room, topic_name: str) -> None:
     assert of_partition(successor.messages, 0) == list(range(20, 100))
     with pytest.raises(ConfigError, match=r"enable\.auto\.offset\.store"):
         successor.consumer.store_offsets(message=successor.messages[0])
+
+
+def test_a_consumer_is_iterated_over(room: Room, topic_name: str) -> None:
+    """What the loop was left with is processed once the consumer is closed, and its successor continues behind it."""
+    writer = written_through(room.cluster, topic_name, 2, 3)
+    first = OrderedConsumer(conf(room.cluster, room.group))
+    first.subscribe([topic_name])
+    with first:
+        found = [message.value() for message in islice(first, 70)]
+    successor = room.member(topic_name)
+    all_of(successor, writer.written - len(found))
+    values = [*found, *(message.value() for message in successor.messages)]
+    assert len(set(values)) == len(values) == writer.written
+
+
+def test_a_consumer_that_another_thread_closes_says_so(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    member = room.member(topic_name)
+    read_until([member], lambda: member.partitions == [0], "no assignment")
+    closing = threading.Timer(0.5, member.consumer.close)
+    closing.start()
+    with pytest.raises(ClosedError, match=r"the consumer (is closed|was closed meanwhile)"):
+        member.consumer.consume(1, TIMEOUT)
+    closing.join(TIMEOUT)
+
+
+@pytest.mark.parametrize("callback", ["on_assign", "on_revoke"])
+def test_a_callback_may_close_the_consumer(room: Room, topic_name: str, callback: str) -> None:
+    """``on_revoke`` is called by ``close()`` itself."""
+    create(room.cluster, topic_name, 1)
+    consumer = OrderedConsumer(conf(room.cluster, room.group))
+    listening: dict[str, Any] = {callback: lambda its, _: its.close()}
+    consumer.subscribe([topic_name], **listening)
+    if callback == "on_assign":
+        with pytest.raises(ClosedError, match="closed"):
+            consumer.consume(1, TIMEOUT)
+    else:
+        read_until([Member(consumer)], lambda: bool(consumer.assignment()), "no assignment")
+        consumer.close()
+    with pytest.raises(ClosedError, match="the consumer is closed"):
+        consumer.poll(0)
+    successor = room.member(topic_name)
+    read_until([successor], lambda: successor.partitions == [0], "the closed consumer has not left")
 
 
 def test_stored_offsets_let_keys_go(room: Room, topic_name: str) -> None:

@@ -16,15 +16,11 @@ from spark_ordered_kafka.errors import (
     RequestError,
     UnavailableError,
 )
-from spark_ordered_kafka.kafka.clients import (
-    OUT_OF_RANGE,
-    STALE_METADATA,
-    check_properties,
-    client_properties,
-    translate,
-)
+from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, translate
 from spark_ordered_kafka.kafka.codes import KINDS, Kind
 from spark_ordered_kafka.kafka.producer import transaction_error
+from spark_ordered_kafka.kafka.properties import client_properties
+from spark_ordered_kafka.kafka.property_checks import check_properties
 
 ALL_CODES = {
     name: code

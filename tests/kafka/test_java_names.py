@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from spark_ordered_kafka.errors import ConfigError, ConfigErrors
-from spark_ordered_kafka.kafka.clients import check_properties, client_properties, consumer_properties
 from spark_ordered_kafka.kafka.java_names import FIXED, NOTES, REFUSED, RENAMED, SAME, translated
 from spark_ordered_kafka.kafka.java_security import MEANING as OF_SECURITY
+from spark_ordered_kafka.kafka.properties import client_properties, consumer_properties
+from spark_ordered_kafka.kafka.property_checks import check_properties
 from spark_ordered_kafka.local.jars import KAFKA_VERSIONS, kafka_jars
 from spark_ordered_kafka.local.java import classpath, find_java
 from spark_ordered_kafka.parsing import is_secret

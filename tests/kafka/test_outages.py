@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.kafka.clients import News, client_properties, consumer_properties
+from spark_ordered_kafka.kafka.client_log import NoiseFilter
+from spark_ordered_kafka.kafka.properties import client_properties, consumer_properties
 from tests.servers import TIMEOUT
 
 CLIENTS: dict[str, Callable[[str], Any]] = {
@@ -81,26 +82,26 @@ def record(*args: str) -> logging.LogRecord:
 
 def test_what_is_repeated_is_logged_once_in_half_a_minute() -> None:
     now = 100.0
-    news = News(lambda: now)
+    noise_filter = NoiseFilter(lambda: now)
     said = [record("FAIL", "c#1", f"Connection refused (after {ms}ms in state CONNECT)") for ms in (0, 3, 7)]
-    assert [news.filter(one) for one in said] == [True, False, False]
-    assert news.filter(record("FAIL", "c#2", "Connection refused (after 0ms in state CONNECT)"))
-    assert news.filter(record("FAIL", "c#1", "Disconnected (after 0ms in state UP)"))
+    assert [noise_filter.filter(one) for one in said] == [True, False, False]
+    assert noise_filter.filter(record("FAIL", "c#2", "Connection refused (after 0ms in state CONNECT)"))
+    assert noise_filter.filter(record("FAIL", "c#1", "Disconnected (after 0ms in state UP)"))
     now = 129.0
-    assert not news.filter(said[0])
+    assert not noise_filter.filter(said[0])
     now = 130.0
-    assert [news.filter(one) for one in said] == [True, False, False]
+    assert [noise_filter.filter(one) for one in said] == [True, False, False]
 
 
 def test_what_is_said_of_a_fenced_producer_is_no_news() -> None:
-    assert not News().filter(record("TXNERR", "p#1", "fenced"))
+    assert not NoiseFilter().filter(record("TXNERR", "p#1", "fenced"))
 
 
 def test_what_is_said_of_properties_for_another_kind_of_client_is_no_news() -> None:
     """A reader's properties are those of its admin client, too."""
     name, place = "rdkafka#producer-1", "[thrd:app]: "
     text = "Configuration property session.timeout.ms is a consumer property and will be ignored by this producer instance"
-    assert not News().filter(record("CONFWARN", name, place + text))
-    assert News().filter(
+    assert not NoiseFilter().filter(record("CONFWARN", name, place + text))
+    assert NoiseFilter().filter(
         record("CONFWARN", name, place + "Configuration property request.timeout.ms is deprecated")
     )

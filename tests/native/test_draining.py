@@ -17,7 +17,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaProducer
 
-from spark_ordered_kafka.kafka.clients import STALE_METADATA, consumer_properties
+from spark_ordered_kafka.kafka.clients import STALE_METADATA
+from spark_ordered_kafka.kafka.properties import consumer_properties
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.draining import Drain, Limits, drain_of, schema_of
 from spark_ordered_kafka.native.loading import VARIABLE, kernel

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.kafka.clients import consumer_properties
+from spark_ordered_kafka.kafka.properties import consumer_properties
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.messages import fetch, misrouted, runs
 from spark_ordered_kafka.ordering import HASH_NAMES, bucket, key_hash

@@ -1,0 +1,62 @@
+"""Clients of a process that is forked, or ends, while they are open."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT, unique_name
+from tests.streams import conf, create, raw_records
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_forked_child_is_told_to_make_clients_of_its_own(cluster: LocalCluster) -> None:
+    topic = create(cluster, unique_name("fork"), 2)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.integration.forking"),
+            *(cluster.bootstrap_servers, cluster.controller_url, topic),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=4 * TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *said, values = done.stdout.splitlines()
+    theirs = "this {} belongs to process PARENT, which has forked this one: make a new one here"
+    producers, consumers = theirs.format("OrderedProducer"), theirs.format("OrderedConsumer")
+    assert said == [producers, producers, producers, consumers, consumers, "None", "True"]
+    assert values == "[b'child', b'open', b'parent', b'parent again']"
+
+
+@pytest.mark.parametrize("interval", [0, 60_000])
+@pytest.mark.parametrize(
+    "end", ["", "raise ValueError", "producer.close()", "producer.flush()", "producer.abort()"]
+)
+def test_what_a_process_leaves_uncommitted_is_said(cluster: LocalCluster, end: str, interval: int) -> None:
+    topic = create(cluster, unique_name("left"), 1)
+    options = conf(cluster, commit_interval_ms=interval)
+    program = f"""
+from spark_ordered_kafka import OrderedProducer
+producer = OrderedProducer({options})
+for number in range(70):
+    producer.produce({topic!r}, str(number), "k")
+{end}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=4 * TIMEOUT, check=False
+    )
+    warning = "an open OrderedProducer ends with 70 uncommitted records: call flush() or close()"
+    is_left = end in ("", "raise ValueError")
+    assert (warning in done.stderr) is is_left, done.stderr
+    assert is_left or done.stderr == ""
+    assert len(list(raw_records(cluster, topic, 1))) == (
+        70 if end in ("producer.close()", "producer.flush()") else 0
+    )
