@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -16,6 +17,8 @@ from spark_ordered_kafka.kafka.producer import Row
 _KAFKAS_OWN = range(0, 1000)
 # Of an application that never polls; of more the oldest are dropped.
 _MOST_EVENTS = 1000
+# A callback and what it is called with; an event has no error.
+_Call = tuple[Callable[[KafkaError | None, Any], object], KafkaError | None, Any]
 
 
 class Attempt:
@@ -25,7 +28,7 @@ class Attempt:
     """
 
     def __init__(self) -> None:
-        self.reports: list[tuple[DeliveryCallback, KafkaError | None, Message]] = []
+        self.reports: list[_Call] = []
         self._takers: dict[int, DeliveryCallback] = {}
 
     def report(self, row: Row) -> None:
@@ -50,15 +53,19 @@ class Outbox:
     """Reports that wait to be served by ``poll()``; safe to share between threads."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[DeliveryCallback, KafkaError | None, Message]] = deque()
-        self._events: deque[tuple[Callable[[Any], object], Any]] = deque(maxlen=_MOST_EVENTS)
+        self._waiting: deque[_Call] = deque()
+        self._events: deque[_Call] = deque(maxlen=_MOST_EVENTS)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._events)
 
     def events(self, callback: Callable[[Any], object]) -> Callable[[Any], None]:
         """What librdkafka calls in place of a callback such as ``error_cb``: what it says waits here to be served."""
-        return lambda said: self._events.append((callback, said))
+
+        def call(_: KafkaError | None, said: Any) -> None:
+            callback(said)
+
+        return lambda said: self._events.append((call, None, said))
 
     def committed(self, attempt: Attempt) -> None:
         """Report what a committed attempt delivered."""
@@ -73,20 +80,24 @@ class Outbox:
 
     def serve(self) -> int:
         """Call the callbacks in the caller's thread; how many. What one raises is raised, the rest keeps waiting."""
-        served = 0
-        while self._events:
-            heard, said = self._events.popleft()
+        return _serve(self._events) + _serve(self._waiting)
+
+
+def _serve(queue: deque[_Call]) -> int:
+    # What comes meanwhile is for the next call. A call by a callback serves that and no more, or each would call the next.
+    taken: deque[_Call] = deque()
+    with suppress(IndexError):
+        for _ in range(len(queue)):
+            taken.append(queue.popleft())
+    served = 0
+    try:
+        while taken:
+            callback, error, said = taken.popleft()
             served += 1
-            heard(said)
-        # Not those that a callback's own produce() and flush() add: it would never end.
-        for _ in range(len(self._waiting)):
-            try:
-                callback, error, message = self._waiting.popleft()
-            except IndexError:
-                break
-            served += 1
-            callback(error, message)
-        return served
+            callback(error, said)
+    finally:
+        queue.extendleft(reversed(taken))
+    return served
 
 
 def kafka_error(error: BaseException) -> KafkaError:

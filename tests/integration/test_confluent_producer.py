@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import (
@@ -25,6 +26,9 @@ from tests.integration import members
 from tests.integration.members import Member, Room, read_until
 from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, conf, create
+
+# More than Python nests calls.
+REPORTS = 3000
 
 
 @pytest.fixture
@@ -100,6 +104,34 @@ def test_a_wrong_batch_is_refused_as_a_whole(producer: OrderedProducer, topic_na
     for messages in ("abc", [1], None):
         with pytest.raises(ConfigError, match="a list of dicts"):
             producer.produce_batch(topic_name, messages)  # type: ignore[arg-type]
+
+
+def test_a_callback_may_call_what_calls_it(cluster: LocalCluster, topic_name: str) -> None:
+    """Each of more reports than Python nests calls polls for the others; some produce and flush, some raise."""
+    create(cluster, topic_name, 1)
+    reported: list[int] = []
+
+    def report(error: KafkaError | None, message: Message) -> None:
+        assert error is None
+        number = int(message.value() or b"")
+        reported.append(number)
+        writer.poll(0)
+        if number % 500 == 0 and number < REPORTS:
+            writer.produce(topic_name, str(REPORTS + number), "k", on_delivery=report)
+            writer.flush()
+        if number % 700 == 0:
+            raise ValueError(number)
+
+    wanted = [*range(REPORTS), *range(REPORTS, 2 * REPORTS, 500)]
+    deadline = time.monotonic() + TIMEOUT
+    with OrderedProducer(conf(cluster)) as writer:
+        for number in range(REPORTS):
+            writer.produce(topic_name, str(number), "k", on_delivery=report)
+        while len(reported) < len(wanted):
+            assert time.monotonic() < deadline, len(reported)
+            with suppress(ValueError):
+                writer.poll(0.1)
+    assert sorted(reported) == wanted
 
 
 @pytest.mark.parametrize("blocking", [True, False])
