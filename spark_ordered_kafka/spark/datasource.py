@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.spark.address_space import share_arenas
 from spark_ordered_kafka.spark.options import (
     SinkOptions,
     SourceOptions,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 FORMAT = "ordered-kafka"
 CONF_PREFIX = "spark.ordered-kafka."
+# Before each option of a table, which Spark gives once without it, too.
+_TABLE_OPTION = "option."
 _ADVICE = "call spark_ordered_kafka.register(spark) before the first read or write"
 _Options = TypeVar("_Options", SourceOptions, SinkOptions)
 
@@ -42,7 +45,9 @@ class OrderedKafkaDataSource(SameVersion, DataSource):
     defaults: ClassVar[Mapping[str, str] | None] = None
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
+        share_arenas()
         super().__init__(dict(options))
+        _check_table(self.options)
         self._plans = True
         if self.defaults is None:
             _check_unread(self.options)
@@ -132,6 +137,19 @@ class RefusedStreamReader(DataSourceStreamReader):
         raise self._error
 
     initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815 -- PySpark's names
+
+
+def _check_table(options: Mapping[str, str]) -> None:
+    """Raises ConfigError for the definition of a table: Spark 4 keeps no options of one whose format is written in Python,
+    so that it could never be read."""
+    doubled = sorted(name for name in options if name.lower().startswith(_TABLE_OPTION))
+    if doubled and "provider" in options:
+        raise ConfigError(
+            "CREATE TABLE",
+            ", ".join(name[len(_TABLE_OPTION) :] for name in doubled),
+            f"Spark forgets the options of a table of this format: use CREATE TEMPORARY VIEW ... USING `{FORMAT}` OPTIONS"
+            " (...)",
+        )
 
 
 def _check_unread(options: Mapping[str, str]) -> None:

@@ -53,6 +53,10 @@ def _loader() -> Callable[[str, bytes], Any]:
             from spark_ordered_kafka.spark.versions import check_version
 
             check_version(driver)
+            # Only now: another version need not have it.
+            from spark_ordered_kafka.spark.address_space import share_arenas
+
+            share_arenas()
             made, state = pickle.loads(pickled)
         except ImportError as error:
             raise ImportError(

@@ -62,7 +62,8 @@ def test_blocks_say_what_they_are(page: str) -> None:
     commands = "".join(block.text for block in ALL_BLOCKS[page] if block.kind == "bash")
     for before, block in zip([None, *ALL_BLOCKS[page]], ALL_BLOCKS[page], strict=False):
         place = f"{page}, line {block.line}"
-        assert block.kind in {"bash", "python", "text", "toml", "json"}, f"{place}: what is {block.kind!r}?"
+        kinds = {"bash", "python", "sql", "text", "toml", "json"}
+        assert block.kind in kinds, f"{place}: what is {block.kind!r}?"
         for test in re.findall(r"tests/[\w/.]+\w", block.not_run or ""):
             assert (ROOT / test).exists(), f"{place}: {test}"
         if block.kind == "toml":

@@ -25,6 +25,8 @@ def other_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with this package as a version 0.0.7."""
     home: Path = tmp_path_factory.mktemp("other")
     shutil.copytree(PACKAGE, home / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    # It need not have the modules that this one has.
+    (home / PACKAGE.name / "spark" / "address_space.py").unlink()
     (home / PACKAGE.name / "version.py").write_text('__version__ = "0.0.7"\n')
     return home
 

@@ -1,0 +1,65 @@
+"""Source and sink in SQL: temporary views read and write, tables are refused since Spark keeps none of their options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from spark_ordered_kafka.local import LocalCluster
+from tests.integration.blocks import blocks
+from tests.servers import unique_name
+from tests.streams import create, options, written_through
+
+PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+
+
+@pytest.fixture(autouse=True)
+def without_views(spark: SparkSession) -> Iterator[None]:
+    """The session is that of other tests, too."""
+    yield
+    for view in ("orders", "big_orders"):
+        spark.catalog.dropTempView(view)
+
+
+def in_sql(given: Mapping[str, str]) -> str:
+    """Options as SQL has them."""
+    return ", ".join(f"'{name}' '{value}'" for name, value in given.items())
+
+
+def test_the_statements_of_the_page(spark: SparkSession, cluster: LocalCluster) -> None:
+    """Views read and write."""
+    source, target = unique_name("sql"), create(cluster, unique_name("sql"), 2)
+    written_through(cluster, source, 2, 3)
+    text = next(block.text for block in blocks(PAGE.read_text()) if block.kind == "sql")
+    ours = {
+        "broker-1:9092": cluster.bootstrap_servers,
+        "http://controller-1:8080": cluster.controller_url,
+        "'orders'": f"'{source}'",
+        "'big-orders'": f"'{target}'",
+        "1000": "4",
+    }
+    for theirs, our in ours.items():
+        assert theirs in text
+        text = text.replace(theirs, our)
+    for statement in text.split(";")[:-1]:
+        spark.sql(statement)
+    copied = spark.read.format("ordered-kafka").options(**options(cluster, subscribe=target)).load()
+    wanted = spark.table("orders").where("length(value) > 4").select("key", "value")
+    assert 0 < wanted.count() == copied.count() < spark.table("orders").count()
+    assert copied.select("key", "value").exceptAll(wanted).isEmpty()
+
+
+def test_a_table_is_refused_when_it_is_created(spark: SparkSession, cluster: LocalCluster) -> None:
+    given: dict[str, Any] = options(cluster, subscribe="orders")
+    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW") as caught:
+        spark.sql(f"CREATE TABLE orders USING `ordered-kafka` OPTIONS ({in_sql(given)})")
+    said = "CREATE TABLE has the value 'controller.url, kafka.bootstrap.servers, subscribe': Spark forgets the options"
+    assert said in str(caught.value)
+    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
+        spark.catalog.createTable("orders", source="ordered-kafka", **given)
+    assert not spark.catalog.tableExists("orders")
