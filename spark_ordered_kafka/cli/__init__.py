@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 from typing import Annotated
 
 import typer
@@ -9,6 +11,8 @@ import typer
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.version import __version__
 
+# Of standard output, too, which may be a file.
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 app = command_group("ordered-kafka")
 
 
@@ -30,4 +34,9 @@ def ordered_kafka(
 
 def main() -> None:
     """Entry point of the ``ordered-kafka`` command."""
-    app()
+    try:
+        app()
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        sys.exit(f"error: {error}")

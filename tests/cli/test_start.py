@@ -66,3 +66,17 @@ def test_the_version_needs_no_command() -> None:
         "spark_ordered_kafka.cli.grouping",
         "spark_ordered_kafka.version",
     }
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["autoscale", "simulate", "--help"]])
+def test_a_full_disk_is_an_error_of_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "spark_ordered_kafka.cli", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: [Errno 28] No space left on device\n"
