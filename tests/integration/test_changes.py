@@ -305,7 +305,8 @@ def test_closing_that_cannot_end_is_taken_back(kafka_cluster: LocalCluster) -> N
             kafka_cluster.resume("broker-1")
         assert (last.outcome, last.error and last.error.error) == ("failed", "REQUEST_TIMED_OUT")
         assert "did not end within 1.5 s" in str(last.error)
-        assert controller.http.get(f"/v1/topics/{topic}/layout?writer=true").json()["layout_epoch"] == 0
+        # Perhaps one layout newer: the created partition may already be covered, by the check of all topics.
+        assert controller.layout(topic).layouts[-1].undeleted_partition_count == 2
         assert controller.alter(topic, 3).error == "NONE"
 
 
