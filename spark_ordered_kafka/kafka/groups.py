@@ -58,11 +58,15 @@ class GroupMember:
 
 @dataclass(frozen=True)
 class GroupDescription:
-    """A consumer group: Kafka's name of its state, topic -> partition -> committed offset, and who reads what."""
+    """A consumer group: Kafka's name of its state, topic -> partition -> committed offset, and who reads what.
+
+    ``member_count`` counts all members. While a group of the classic protocol rebalances, ``members`` has none of them.
+    """
 
     state: str
     committed: Mapping[str, Mapping[int, CommittedOffset]]
     members: Mapping[tuple[str, int], GroupMember]
+    member_count: int
 
 
 class _IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
@@ -112,10 +116,8 @@ class ConsumerGroups(BrokerCalls):
         found = self._requests.retry(partial(self._describe, group), deadline, f"describe group {group!r}")
         if found is None or found.state != _DEAD:
             return found
-        state, members = self._consumer_protocol_group(group, deadline)
-        if state == _DEAD and not found.committed:
-            return None
-        return GroupDescription(state, found.committed, members)
+        newer = self._consumer_protocol_group(group, found.committed, deadline)
+        return None if newer.state == _DEAD and not found.committed else newer
 
     def delete(self, prefix: str) -> int:
         """Delete all groups whose names begin with ``prefix``, which must have no members, and their committed offsets.
@@ -175,20 +177,21 @@ class ConsumerGroups(BrokerCalls):
         return [answer for some in answers for answer in some]
 
     def _consumer_protocol_group(
-        self, group: str, deadline: float
-    ) -> tuple[str, dict[tuple[str, int], GroupMember]]:
-        """State and members of a group of the new protocol (KIP-848), which kafka-python cannot describe."""
+        self, group: str, committed: Mapping[str, Mapping[int, CommittedOffset]], deadline: float
+    ) -> GroupDescription:
+        """A group of the new protocol (KIP-848), which kafka-python cannot describe."""
         admin = AdminClient(admin_properties(self._requests.properties))
         remaining = max(deadline - time.monotonic(), 1.0)
         try:
             found = admin.describe_consumer_groups([group], request_timeout=remaining)[group].result()
         except KafkaException as error:
             raise translate(error.args[0], f"describing group {group!r}") from error
-        return found.state.name.capitalize(), {
+        members = {
             (tp.topic, tp.partition): GroupMember(member.member_id, member.client_id, member.host)
             for member in found.members
             for tp in member.assignment.topic_partitions
         }
+        return GroupDescription(found.state.name.capitalize(), committed, members, len(found.members))
 
     async def _describe(self, group: str, deadline: float) -> GroupDescription | None:
         # Looking for a coordinator would create the topic.
@@ -211,7 +214,7 @@ class ConsumerGroups(BrokerCalls):
             metadata = None if row.metadata is None else row.metadata.rstrip("\0")
             committed[topic][row.partition_index] = CommittedOffset(row.committed_offset, metadata)
         state, members = _members(described.groups[0])
-        return GroupDescription(state, committed, members)
+        return GroupDescription(state, committed, members, len(described.groups[0].members))
 
     async def _coordinator(self, group: str, deadline: float) -> int:
         request = FindCoordinatorRequest(

@@ -87,8 +87,9 @@ def sample_records(
 
 def newest_keys(
     kafka: Mapping[str, str], topic: str, partition: int, first: int, end: int, *, timeout: float
-) -> list[bytes]:
-    """The keys of a partition's committed records from offset ``first`` to ``end``; records without one are left out.
+) -> tuple[list[bytes], int]:
+    """The keys of a partition's committed records from offset ``first`` to ``end``, and the number of these records, of which
+    some may have no key.
 
     Args:
         kafka: librdkafka's properties of the connection.
@@ -98,11 +99,11 @@ def newest_keys(
         RequestError: the topic may not be read.
     """
     if first >= end:
-        return []
+        return [], 0
     with _Sampler(kafka, topic) as sampler:
         window = _Window(first, end, keyed=end - first, records=end - first)
         sampler.take({partition: window}, time.monotonic() + timeout, newest=True)
-        return [record.key for record in sampler.found.values()]
+        return [record.key for record in sampler.found.values()], end - first - window.records
 
 
 def spread(items: Sequence[int], most: int) -> list[int]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from spark_ordered_kafka.cli import app
@@ -20,13 +23,16 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.controller.access.tokens import hashed
 from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
 from spark_ordered_kafka.controller.autoscale.rules import Rules
+from spark_ordered_kafka.controller.autoscale.sampling import Sampler
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
 from spark_ordered_kafka.controller.state.autoscale import AUTOSCALE
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.leader_logs import LeaderLog
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import session_of
 from tests.integration.controllers import InProcess, free_port, in_process, served
 from tests.integration.members import Member, Room, exact
-from tests.servers import await_true, processes_of, unique_name
+from tests.servers import TIMEOUT, await_true, processes_of, unique_name
 from tests.streams import NumberedWriter
 
 RULES = Rules(
@@ -146,6 +152,22 @@ def test_a_topic_follows_its_load_and_every_key_stays_in_order(
     assert all("of the target" in line["reason"] for line in requests)
     decided = [line for line in lines if line["event"] == "autoscale"]
     assert {"requested"} <= {line["outcome"] for line in decided}
+
+
+def test_the_share_of_a_key_is_of_all_records(kafka_cluster: LocalCluster) -> None:
+    topic, servers = unique_name("topic"), kafka_cluster.bootstrap_servers
+    with closing(KafkaAdmin(servers, timeout=TIMEOUT)) as admin:
+        sampler = Sampler(admin, TIMEOUT, time.monotonic)
+        creator = AdminClient({"bootstrap.servers": servers})
+        creator.create_topics([NewTopic(topic, 1)])[topic].result(TIMEOUT)
+        producer = Producer({"bootstrap.servers": servers})
+        for number in range(100):
+            producer.produce(topic, b"v", key=b"k" if number % 4 == 0 else None)
+        assert producer.flush(TIMEOUT) == 0
+        found = sampler.hot_key(topic, 0, LeaderLog(0, 100, None))
+        assert found is not None
+        assert found.share == 0.25
+        assert sampler.hot_key(topic, 0, LeaderLog(1, 4, None)) is None
 
 
 @pytest.mark.long

@@ -284,3 +284,22 @@ def test_a_group_that_catches_up_or_lacks_members_gets_none() -> None:
     assert not any(late.step(30.0).due for _ in range(30))
     stopped = Followed(speed=0.0, lag=[1e5])
     assert not any(stopped.step(30.0).due for _ in range(30))
+
+
+@given(st.integers(1, 12), st.integers(1, 30))
+def test_what_nobody_has_seen_does_not_count(seen_before: int, missed: int) -> None:
+    """A shrink takes a low load all through ``shrink.after.ms``; one sample may fail meanwhile."""
+    state, at, low_since = State(), MONDAY, MONDAY
+    seen = Observation(1, 4, [1.0] * 4, [0.0] * 4, seconds=INTERVAL)
+    for step in range(40):
+        if step == seen_before:
+            at += missed * INTERVAL
+            low_since = at if missed + 1 > 4 else low_since
+        decision, state = decide(RULES, seen, state, at)
+        if decision.due:
+            break
+        at += INTERVAL
+    first = max(low_since + RULES.shrink_after, MONDAY)
+    assert decision.action == "shrink"
+    assert at >= first
+    assert at < first + (missed + 2) * INTERVAL

@@ -237,6 +237,7 @@ class Autoscaler:
             groups={group: load for group, load in loads.items() if load is not None},
             under_way=under_way,
             last_change=max(filter(None, (ended, decided_at)), default=None),
+            seconds=after.at - before.at,
         )
 
     def _review_state(self, review_id: int | None) -> tuple[str | None, float | None]:

@@ -6,6 +6,7 @@ hash, so a split is predicted to be even; a merge is an exact sum.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class HotKey:
 class GroupLoad:
     """What a consumer group reads, by live partition: records behind (``lag``) and records per second (``read``).
 
-    ``members`` have partitions of the topic assigned; 0: not known.
+    ``members`` have partitions of the topic assigned; while the group rebalances, all of the group. 0: not known.
     """
 
     lag: Sequence[float]
@@ -41,7 +42,7 @@ class Observation:
     """A topic with ``count`` partitions, created with ``initial``: bytes and records written per second, by partition.
 
     ``groups`` has those whose rates are known. ``under_way`` says what change runs or waits, None: none does;
-    ``last_change``: when any change ended, in seconds since the epoch.
+    ``last_change``: when any change ended, in seconds since the epoch. ``seconds`` until now are what the rates are of.
     """
 
     initial: int
@@ -52,6 +53,7 @@ class Observation:
     under_way: str | None = None
     last_change: float | None = None
     hot: HotKey | None = None
+    seconds: float = math.inf
 
 
 def predicted(rates: Sequence[float], initial: int, count: int) -> list[float]:

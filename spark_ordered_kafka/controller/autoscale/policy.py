@@ -19,6 +19,9 @@ from spark_ordered_kafka.controller.autoscale.rules import Rules
 Action = Literal["none", "grow", "shrink"]
 HeldBy = Literal["bounds", "cooldown", "budget", "quiet_hours", "unsplittable_key", "under_way", "members"]
 
+# Rates take two samples, so one that fails leaves three times the usual time between two observations.
+_MOST_SPANS = 4
+
 
 @dataclass(frozen=True)
 class Change:
@@ -41,12 +44,13 @@ class Reading:
 class State:
     """What is kept from one decision to the next. Times are seconds since the epoch.
 
-    ``count``: the partition count that the timers are about; ``above_since``: the load has warranted growth since then;
+    ``count``: the partition count that the timers are about; ``observed_at``: the last observation; ``above_since``: the load has warranted growth since then;
     ``below_since``: ``below_count`` partitions, fewer than there are, have been enough since then; ``behind_since``: by group.
     ``changes`` are those of the last day; ``readings`` by group.
     """
 
     count: int = 0
+    observed_at: float = 0.0
     above_since: float | None = None
     below_since: float | None = None
     below_count: int = 0
@@ -80,7 +84,7 @@ class Decision:
 def decide(rules: Rules, seen: Observation, state: State, now: float) -> tuple[Decision, State]:
     """What ``rules`` say to an observation at ``now``, in seconds since the epoch, and the state for the next one."""
     prediction = Prediction(utilizations(seen, rules), seen.initial, seen.hot)
-    state = _timed(rules, seen, prediction, _pruned(state, seen.count, now), now)
+    state = _timed(rules, seen, prediction, _pruned(state, seen, now), now)
     wanted = (
         _growth_by_load(rules, seen, prediction, state, now)
         or _growth_by_lag(rules, seen, state, now)
@@ -96,13 +100,13 @@ def decide(rules: Rules, seen: Observation, state: State, now: float) -> tuple[D
     return wanted, state
 
 
-def _pruned(state: State, count: int, now: float) -> State:
-    """Without what is older than a day; with another count, timers begin anew."""
+def _pruned(state: State, seen: Observation, now: float) -> State:
+    """Without what is older than a day. With another count, and when nothing was known for long, timers begin anew."""
     changes = tuple(change for change in state.changes if change.at > now - DAY)
     readings = {group: one for group, one in state.readings.items() if one.at > now - DAY}
-    if state.count != count:
-        return State(count=count, changes=changes, readings=readings)
-    return replace(state, changes=changes, readings=readings)
+    if state.count != seen.count or now - state.observed_at > _MOST_SPANS * seen.seconds:
+        return State(count=seen.count, observed_at=now, changes=changes, readings=readings)
+    return replace(state, observed_at=now, changes=changes, readings=readings)
 
 
 def _timed(rules: Rules, seen: Observation, prediction: Prediction, state: State, now: float) -> State:

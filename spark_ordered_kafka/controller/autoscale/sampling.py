@@ -79,16 +79,14 @@ class Sampler:
         The key is shown as a hash, since keys may be personal data (D-293). Raises RequestError and UnavailableError.
         """
         first = max(log.start, log.end - _KEY_RECORDS)
-        keys = Counter(
-            newest_keys(
-                self._admin.requests.properties, topic, partition, first, log.end, timeout=self._timeout
-            )
+        keys, records = newest_keys(
+            self._admin.requests.properties, topic, partition, first, log.end, timeout=self._timeout
         )
         if not keys:
             return None
-        key, count = keys.most_common(1)[0]
+        key, count = Counter(keys).most_common(1)[0]
         shown = f"one key (SHA-256 {hashlib.sha256(key).hexdigest()[:_HASH_LENGTH]}…)"
-        return HotKey(partition, count / keys.total(), shown)
+        return HotKey(partition, count / records, shown)
 
 
 def write_rates(
@@ -111,7 +109,7 @@ def write_rates(
 def group_load(before: Sample, after: Sample, topic: str, group: str, count: int) -> GroupLoad | None:
     """What a group reads of the live partitions; None while it lacks two samples, or has committed nothing."""
     old, new = before.groups.get(group), after.groups.get(group)
-    logs = after.logs.get(topic, {})
+    logs, former = after.logs.get(topic, {}), before.logs.get(topic, {})
     if old is None or new is None or after.at <= before.at or len(logs) < count:
         return None
     earlier, later = old.committed.get(topic, {}), new.committed.get(topic, {})
@@ -121,13 +119,14 @@ def group_load(before: Sample, after: Sample, topic: str, group: str, count: int
     lag, read = [], []
     for partition in range(count):
         log, now = logs[partition], later.get(partition)
-        position = log.start if now is None else max(log.start, now.offset)
+        first = former.get(partition, log).start
+        lag.append(float(max(0, log.end - max(log.start, 0 if now is None else now.offset))))
+        # What retention has deleted meanwhile was not read.
         was = earlier.get(partition)
-        start = position if now is None else log.start if was is None else was.offset
-        lag.append(float(max(0, log.end - position)))
-        read.append(max(0.0, position - start) / seconds)
-    members = {member.consumer_id for (name, _), member in new.members.items() if name == topic}
-    return GroupLoad(lag, read, len(members))
+        start = first if was is None else max(first, was.offset)
+        read.append(0.0 if now is None else max(0, now.offset - start) / seconds)
+    assigned = {member.consumer_id for (name, _), member in new.members.items() if name == topic}
+    return GroupLoad(lag, read, len(assigned) if new.members else new.member_count)
 
 
 def _mean_bytes(logs: Sequence[LeaderLog]) -> float:

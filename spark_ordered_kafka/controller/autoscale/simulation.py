@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.controller.autoscale.load import HotKey, Observation, utilizations
 from spark_ordered_kafka.controller.autoscale.policy import Change, Decision, State, decide
@@ -54,7 +54,7 @@ def simulate(rules: Rules, load: Sequence[LoadPoint], initial: int, count: int, 
     changes: list[Change] = []
     above, held = 0.0, defaultdict[str, float](float)
     for point in _moments(load, interval):
-        seen = _observation(point, initial, count)
+        seen = replace(_observation(point, initial, count), seconds=interval)
         decision, state = decide(rules, seen, state, point.at)
         peak = max(utilizations(seen, rules))
         moments.append(Moment(point, count, peak, decision))
