@@ -20,7 +20,7 @@ from tests.servers import TIMEOUT, unique_name
 SESSION_TIMEOUT = 1.0
 """Seconds; the shortest that the local ZooKeeper grants."""
 # A session this short ends again and again while other processes take all processors.
-_START_TIMEOUT = 3 * TIMEOUT
+START_TIMEOUT = 3 * TIMEOUT
 
 
 class CrashingController:
@@ -82,7 +82,7 @@ class CrashingController:
     def start(self) -> None:
         self.spawn()
         assert self._process is not None
-        deadline = time.monotonic() + _START_TIMEOUT
+        deadline = time.monotonic() + START_TIMEOUT
         while True:
             try:
                 if httpx2.get(f"{self.url}/readyz").is_success:

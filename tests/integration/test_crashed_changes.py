@@ -15,7 +15,7 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.crash_control import CrashingController, await_layout
+from tests.integration.crash_control import START_TIMEOUT, CrashingController, await_layout
 from tests.integration.live_writer import check_epochs, live_writers
 from tests.seeds import fresh_seeds
 from tests.servers import TIMEOUT, unique_name
@@ -69,7 +69,7 @@ def _lose_controllers(cluster: LocalCluster, directory: Path, crashes: Sequence[
     with (
         first.running(),
         pair[1].standing_by(),
-        ControllerClient(urls, retry_for=TIMEOUT) as client,
+        ControllerClient(urls, retry_for=START_TIMEOUT) as client,
     ):
         client.create_topic(CreateTopicRequest(topic=topic, partitions=2))
         count = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 
@@ -32,17 +33,18 @@ def test_a_thousand_idle_connections_keep_no_writer_waiting(controller: InProces
         assert peak.grown < 100 * MEGABYTE
 
 
-async def comments(*_: object) -> AsyncIterator[str]:
-    """More events than any buffer has room for."""
-    while True:
-        yield f":{'x' * MEGABYTE}\n\n"
-        await asyncio.sleep(0)
-
-
 def test_a_listener_that_takes_no_events_loses_its_place(
     controller: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "MAX_LISTENERS", 1)
+    is_full = threading.Event()
+
+    async def comments(*_: object) -> AsyncIterator[str]:
+        """Once it is to be full, more events than any buffer has room for."""
+        while True:
+            yield f":{'x' * MEGABYTE if is_full.is_set() else ''}\n\n"
+            await asyncio.sleep(0 if is_full.is_set() else 0.05)
+
     monkeypatch.setattr(events, "_stream", comments)
     topic = controller.create(2)
     with serving(controller, ImpatientProtocol) as port, socket.socket() as listener:
@@ -57,6 +59,7 @@ def test_a_listener_that_takes_no_events_loses_its_place(
                 return answer.status_code == 200
 
         assert not is_taken()
+        is_full.set()
         with Writer(port, topic) as writer:
             writer.await_answers(3)
         await_true(is_taken, "the place is free again")
