@@ -10,6 +10,7 @@ from spark_ordered_kafka.client.progress import Progress
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.controller.access.passwords import PasswordProver
 from spark_ordered_kafka.controller.change.job import Job
+from spark_ordered_kafka.controller.healing.healer import Healer
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.state.broker_limits import BrokerLimits
 from spark_ordered_kafka.controller.state.topics import Znodes
@@ -87,3 +88,8 @@ def znodes_of(service: ControllerService) -> Znodes:
 def jobs_of(service: ControllerService) -> dict[str, tuple[Job, threading.Thread]]:
     """Its partition changes that have not ended, with the thread of each, by topic."""
     return service.changes._jobs._entries
+
+
+def healing_step(healer: Healer) -> None:
+    """One look at the cluster, and what follows from it."""
+    healer._step(threading.Event())

@@ -141,6 +141,28 @@ def test_samples_have_counts_rates_and_directories() -> None:
     assert (gone.ongoing, gone.brokers[1].directories, two.kafka_share) == (3, None, 0.145)
 
 
+def test_a_broker_that_does_not_answer_is_not_one_to_which_nothing_is_written() -> None:
+    silent = RequestError(ErrorCode.REQUEST_TIMED_OUT, "silent")
+
+    def at(seconds: float, before: Sample | None, other: Any) -> Sample:
+        mine = dirs(round(100 * seconds), 0, 5)
+        return sample_of(seconds, [1, 2], topic(1, 2, 2), {1: mine, 2: other}, 0, before)
+
+    def both(sample: Sample) -> list[float | None]:
+        return [broker.write_rate for broker in sample.brokers]
+
+    never = at(20.0, at(10.0, None, silent), silent)
+    assert both(never) == [100.0, None]
+    once = at(30.0, never, dirs(0, 1000, 1000))
+    assert both(once) == [100.0, None], "a rate takes two answers"
+    known = at(40.0, once, dirs(0, 2000, 3000))
+    assert both(known) == [100.0, 300.0]
+    lost = at(50.0, known, silent)
+    assert both(lost) == [100.0, None]
+    assert lost.rates == known.rates, "for the plan that evens leaders out"
+    assert both(at(60.0, lost, dirs(0, 4000, 5000))) == [100.0, 300.0]
+
+
 def test_the_status_fits_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

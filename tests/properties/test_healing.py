@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -125,6 +126,28 @@ def test_a_request_keeps_every_rule(
             ill_now = lasted(cluster, index, after, is_ill(broker, request.action))
             assert (broker in request.brokers) == ill_now
         made.append((at, request.action))
+
+
+@given(st.integers(1, 8), st.integers(0, 300))
+def test_what_no_plan_ends_leaves_the_budget_for_repairs(budget: int, later: int) -> None:
+    """Leaders stay uneven whatever is requested, and then a broker dies."""
+    rules = replace(RULES, requests_per_day=budget, quiet_hours=())
+    cluster = Cluster(rules)
+    uneven = (40, 10, 10, 10, 10)
+    for _ in range(300 + later):
+        cluster.step(Observation(brokers(leaders=uneven)))
+    vain = [cluster.times[index] for index, _ in cluster.requests]
+    assert vain
+    for at in vain:
+        day = [other for other in vain if at - DAY < other <= at]
+        assert len(day) <= (budget + 1) // 2
+        pauses = [late - early for early, late in pairwise(day)]
+        assert all(pause >= rules.cooldown * 2**number for number, pause in enumerate(pauses))
+    steps = round(rules.broker_away_after / STEP) + 1
+    for _ in range(steps):
+        cluster.step(Observation(brokers(away=[2], leaders=uneven)))
+    last = cluster.requests[-1][1]
+    assert (last.action == "drain") == (budget > 1 or len(vain) == 0 or cluster.at - vain[-1] > DAY)
 
 
 @settings(max_examples=60)

@@ -155,7 +155,8 @@ class Healer:
             self._record = self._store.read()
             self._state = remembered(self._record)
         self._sample = sample = self._sampler.sample(self._sample)
-        record = self._follow(self._record)
+        # After each part, so that a later one that fails does not make it be told of again.
+        record = self._write(self._follow(self._record))
         seen = Observation(sample.brokers, sample.displaced, self._under_way(record, sample))
         if stop.is_set():
             return
@@ -163,12 +164,11 @@ class Healer:
         findings, proposals, state = decide(self._rules, seen, self._state, now)
         self._report(findings, state, now)
         self._state = state
-        record = self._withdraw(record, proposals, now)
-        for proposal in proposals:
-            record = self._handle(record, proposal, sample, now)
-        self._write(record)
         with self._lock:
             self._newest = _View(now, seen, findings, proposals)
+        record = self._write(self._withdraw(record, proposals, now))
+        for proposal in proposals:
+            record = self._write(self._handle(record, proposal, sample, now))
         standing = ((one.action, one.held_by or one.outcome) for one in record.standing)
         self._figures.found((one.kind for one in findings), standing)
 

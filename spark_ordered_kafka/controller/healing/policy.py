@@ -129,7 +129,8 @@ def _proposals(
         if own:
             brokers = {broker for one in own for broker in one.brokers} if action != "balance" else set()
             wanted = Proposal(action, tuple(sorted(brokers)), "; ".join(one.reason for one in own))
-            wanted = _held(rules, seen, state, wanted, now)
+            began = min(state.since[one.key] for one in own)
+            wanted = _held(rules, seen, state, wanted, began, now)
             if wanted.due and any(one.due for one in proposals):
                 wanted = _because(wanted, "one_at_a_time", "another proposal comes first")
             proposals.append(wanted)
@@ -143,8 +144,10 @@ def _after(rules: Rules, kind: HealingKind) -> float:
     return rules.log_dir_offline_after if kind == "log_dir_offline" else rules.uneven_after
 
 
-def _held(rules: Rules, seen: Observation, state: State, wanted: Proposal, now: float) -> Proposal:
-    """``wanted``, or held back by the first rule that forbids it now."""
+def _held(
+    rules: Rules, seen: Observation, state: State, wanted: Proposal, began: float, now: float
+) -> Proposal:
+    """``wanted``, whose finding began at ``began``, or held back by the first rule that forbids it now."""
     ill = sorted({*seen.away, *seen.failed})
     if wanted.action in _REPAIRS and len(ill) > rules.max_brokers:
         shown = ", ".join(map(str, ill))
@@ -164,13 +167,23 @@ def _held(rules: Rules, seen: Observation, state: State, wanted: Proposal, now: 
     latest = max(
         [*times, *([state.tried[wanted.action]] if wanted.action in state.tried else [])], default=None
     )
-    cooling = cooldown_reason(latest, rules.cooldown, now)
+    # What did not end the finding is not repeated as often: rates and sizes always differ a little from those before.
+    vain = sum(at >= began for at in times) if wanted.action not in _REPAIRS else 0
+    cooling = cooldown_reason(latest, rules.cooldown * 2 ** max(0, vain - 1), now)
     if cooling is not None:
         return _because(wanted, "cooldown", cooling)
     if is_quiet(rules.quiet_hours, now):
         return _because(wanted, "quiet_hours", "these are quiet hours")
-    if in_last_day([one.at for one in state.requests], now) >= rules.requests_per_day:
+    made = in_last_day([one.at for one in state.requests], now)
+    if made >= rules.requests_per_day:
         reason = f"requests.per.day = {rules.requests_per_day} were made in the last 24 hours"
+        return _because(wanted, "budget", reason)
+    half = -(-rules.requests_per_day // 2)
+    if wanted.action not in _REPAIRS and made >= half:
+        reason = (
+            f"{made} of requests.per.day = {rules.requests_per_day} were made in the last 24 hours, and the rest is kept for "
+            "brokers and log directories that fail"
+        )
         return _because(wanted, "budget", reason)
     return wanted
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -77,12 +77,17 @@ def sample_of(
         if (found := held.get((*place, leader))) is not None and found.path is not None
     }
     rates = _rates(at, leaders, sizes, before)
-    written: Counter[int] = Counter()
+    written: dict[int, list[float]] = defaultdict(list)
     for place, rate in rates.items():
-        written[leaders[place]] += round(rate)
+        written[leaders[place]].append(rate)
     hosted = Counter(broker for _, row in rows for broker in row.replicas)
     led = Counter(leaders.values())
     preferred = Counter(row.replicas[0] for _, row in rows)
+    directories = {broker: _directories(answers.get(broker)) for broker in {*alive, *hosted}}
+    is_known = {
+        broker: before is not None and found is not None and (led[broker] == 0 or broker in written)
+        for broker, found in directories.items()
+    }
     brokers = tuple(
         BrokerSeen(
             broker,
@@ -90,10 +95,10 @@ def sample_of(
             hosted=hosted[broker],
             leaders=led[broker],
             preferred=preferred[broker],
-            write_rate=float(written[broker]) if before is not None and broker in alive else None,
-            directories=_directories(answers.get(broker)),
+            write_rate=float(round(sum(written[broker]))) if is_known[broker] else None,
+            directories=directories[broker],
         )
-        for broker in sorted({*alive, *hosted})
+        for broker in sorted(directories)
     )
     displaced = sum(_displaced(row) for _, row in rows)
     return Sample(at, brokers, displaced, ongoing, leaders, sizes, rates)
@@ -109,16 +114,16 @@ def _rates(
     sizes: Mapping[PartitionId, int],
     before: Sample | None,
 ) -> dict[PartitionId, float]:
-    """Growth of the leaders' logs. A log that shrinks, by retention, keeps its rate."""
+    """Growth of the leaders' logs. A log that shrinks, by retention, keeps its rate, and so does one whose size is not known."""
     if before is None or at <= before.at:
         return {}
     rates = {}
-    for place, size in sizes.items():
-        known = before.rates.get(place)
-        if before.leaders.get(place) != leaders[place] or place not in before.sizes:
+    for place, leader in leaders.items():
+        known, size, old = before.rates.get(place), sizes.get(place), before.sizes.get(place)
+        if before.leaders.get(place) != leader or size is None or old is None:
             rate = known
         else:
-            grown = (size - before.sizes[place]) / (at - before.at)
+            grown = (size - old) / (at - before.at)
             rate = known if grown < 0 else grown if known is None else known + _WEIGHT * (grown - known)
         if rate is not None:
             rates[place] = rate

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection
 
-from spark_ordered_kafka.controller.placement.planner.swaps import TOLERANCE
+from spark_ordered_kafka.controller.placement.planner.swaps import BELOW, TOLERANCE
 from spark_ordered_kafka.controller.placement.planner.values import Broker, Partition, Snapshot
+from spark_ordered_kafka.controller.placement.planner.volumes import shares
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 Placements = dict[tuple[str, int], dict[int, str]]
@@ -43,15 +44,19 @@ def empty(snapshot: Snapshot, broker: Broker, emptied: Collection[str]) -> Place
 
 
 def balance(snapshot: Snapshot, broker: Broker) -> Placements:
-    """Even out the bytes of a broker's log directories: until they are within ``TOLERANCE`` of the mean, or no move helps."""
+    """Give each of a broker's log directories its part of the bytes, within ``TOLERANCE``, or as near as moves come.
+
+    The parts are those of the volumes, or equal ones where some volume is not known.
+    """
     placed: Placements = {}
     free = _Free(broker)
+    share = shares({one.path: one.total_bytes for one in broker.log_dirs or () if one.online})
     for pool in _pools(snapshot):
         dirs = {path: sorted(replicas) for path, replicas in _contents(pool, broker).items()}
         load = {path: size for path, (size, _) in _loads(pool, broker).items()}
         where = {replica: path for path, replicas in dirs.items() for replica in replicas}
         now = dict(where)
-        while (step := _step(dirs, load, free)) is not None:
+        while (step := _step(dirs, load, share, free)) is not None:
             replica, source, target = step
             dirs[source].remove(replica)
             insort(dirs[target], replica)
@@ -64,25 +69,29 @@ def balance(snapshot: Snapshot, broker: Broker) -> Placements:
 
 
 def _step(
-    dirs: dict[str, list[_Replica]], load: dict[str, int], free: _Free
+    dirs: dict[str, list[_Replica]], load: dict[str, int], share: dict[str, float], free: _Free
 ) -> tuple[_Replica, str, str] | None:
     """The next replica, its source and target: between the fullest and the emptiest directory that allow it."""
     mean = sum(load.values()) / max(1, len(load))
-    order = sorted(load, key=lambda path: (load[path], path))
+    filled = {path: load[path] / share[path] for path in load}
+    order = sorted(load, key=lambda path: (filled[path], path))
     for source in reversed(order):
         for target in order:
-            between = load[source] - load[target]
-            if between <= 0 or (
-                load[source] <= mean * (1 + TOLERANCE) and load[target] >= mean * (1 - TOLERANCE)
+            # What source must give for both to be filled alike.
+            even = (load[source] * share[target] - load[target] * share[source]) / (
+                share[source] + share[target]
+            )
+            if even <= 0 or (
+                filled[source] <= mean * (1 + TOLERANCE) and filled[target] >= mean * (1 - TOLERANCE)
             ):
                 break
             candidates = dirs[source]
-            above = bisect_left(candidates, (between / 2, "", -1))
+            above = bisect_left(candidates, (even, "", -1))
             near = sorted(
-                candidates[max(0, above - 1) : above + 1], key=lambda one: (abs(one[0] - between / 2), one)
+                candidates[max(0, above - 1) : above + 1], key=lambda one: (abs(one[0] - even), one)
             )
             for replica in near:
-                if 0 < replica[0] < between and free.fits(target, replica[0]):
+                if 0 < replica[0] < 2 * even * BELOW and free.fits(target, replica[0]):
                     return replica, source, target
     return None
 

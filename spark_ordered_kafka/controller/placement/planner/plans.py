@@ -10,6 +10,7 @@ from spark_ordered_kafka.controller.placement.planner.checks import check, check
 from spark_ordered_kafka.controller.placement.planner.replication_factor import change_factor
 from spark_ordered_kafka.controller.placement.planner.table import Table
 from spark_ordered_kafka.controller.placement.planner.values import Change, Goal, Load, Plan, Snapshot
+from spark_ordered_kafka.controller.placement.planner.volumes import make_fit
 from spark_ordered_kafka.listed import listed
 
 _SHOWN = 5
@@ -76,6 +77,7 @@ def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
         goals.balance(table, among)
     elif "leaders" in wanted:
         goals.leaders(table, among)
+    make_fit(table, among if goal.kind == "balance" else named if goal.kind == "spread" else left)
     return warnings
 
 

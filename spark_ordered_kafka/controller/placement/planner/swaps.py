@@ -3,67 +3,75 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
 from spark_ordered_kafka.controller.placement.planner.replicas import ReplicaMoves
+from spark_ordered_kafka.controller.placement.planner.volumes import shares
 
 TOLERANCE = 0.1
-"""Tolerated difference of a broker's, or log directory's, bytes from the mean, as a fraction: moving data costs time."""
+"""Tolerated difference of a broker's, or log directory's, bytes from its part, as a fraction: moving data costs time."""
+
+BELOW = 1 - 1e-9
+"""Part of the greatest useful exchange that is made, so that rounding errors undo none."""
 
 _CANDIDATES = 12
 _PARTNERS = 4
 
 
 def even_out_bytes(moves: ReplicaMoves, brokers: Collection[int]) -> None:
-    """Exchange large replicas of brokers with more than the mean for small ones of those with less.
+    """Exchange large replicas of brokers with more than their part of the bytes for small ones of those with less.
 
-    Until all are within ``TOLERANCE``, or no tried exchange helps. Every exchange brings its two brokers closer together, so
-    this terminates, and a second call changes nothing.
+    The parts are those of the volumes, or equal ones where some volume is not known. Until all are within ``TOLERANCE``, or no
+    tried exchange helps. Every exchange brings its two brokers closer together, so this terminates, and a second call changes
+    nothing.
     """
     group = sorted(brokers)
     if len(group) < 2:
         return
+    share = shares({b: moves.table.volume[b] for b in group})
     mean = sum(moves.bytes[b] for b in group) / len(group)
+    parts = {b: mean * share[b] for b in group}
+
+    def filled(broker: int) -> float:
+        return moves.bytes[broker] / share[broker]
+
     by_size = _BySize(moves)
     improved = True
     while improved:
         improved = False
-        for source in sorted(group, key=lambda b: (-moves.bytes[b], b)):
-            while moves.bytes[source] > mean * (1 + TOLERANCE) and _swap_from(
-                moves, by_size, source, group, mean
-            ):
+        for source in sorted(group, key=lambda b: (-filled(b), b)):
+            while filled(source) > mean * (1 + TOLERANCE):
+                partners = sorted((b for b in group if b != source), key=lambda b: (filled(b), b))
+                if not any(_swap(moves, by_size, source, target, parts) for target in partners[:_PARTNERS]):
+                    break
                 improved = True
-        for target in sorted(group, key=lambda b: (moves.bytes[b], b)):
-            while moves.bytes[target] < mean * (1 - TOLERANCE) and _swap_to(
-                moves, by_size, target, group, mean
-            ):
+        for target in sorted(group, key=lambda b: (filled(b), b)):
+            while filled(target) < mean * (1 - TOLERANCE):
+                partners = sorted((b for b in group if b != target), key=lambda b: (-filled(b), b))
+                if not any(_swap(moves, by_size, source, target, parts) for source in partners[:_PARTNERS]):
+                    break
                 improved = True
 
 
-def _swap_from(moves: ReplicaMoves, by_size: _BySize, source: int, group: list[int], mean: float) -> bool:
-    partners = sorted((b for b in group if b != source), key=lambda b: (moves.bytes[b], b))[:_PARTNERS]
-    return any(_swap(moves, by_size, source, target, mean) for target in partners)
-
-
-def _swap_to(moves: ReplicaMoves, by_size: _BySize, target: int, group: list[int], mean: float) -> bool:
-    partners = sorted((b for b in group if b != target), key=lambda b: (-moves.bytes[b], b))[:_PARTNERS]
-    return any(_swap(moves, by_size, source, target, mean) for source in partners)
-
-
-def _swap(moves: ReplicaMoves, by_size: _BySize, source: int, target: int, mean: float) -> bool:
-    """Exchange two of their replicas so that their bytes come closer together; False if no exchange does."""
+def _swap(
+    moves: ReplicaMoves, by_size: _BySize, source: int, target: int, parts: Mapping[int, float]
+) -> bool:
+    """Exchange two of their replicas so that both come closer to their parts; False if no exchange does."""
     size = moves.table.size
-    between = moves.bytes[source] - moves.bytes[target]
-    if not (moves.open(source) and moves.open(target)) or between <= 0:
+    # What source must give for both to be filled alike, to target's part of the sum.
+    even = (moves.bytes[source] * parts[target] - moves.bytes[target] * parts[source]) / (
+        parts[source] + parts[target]
+    )
+    if not (moves.open(source) and moves.open(target)) or even <= 0:
         return False
-    goal = min(between / 2, max(moves.bytes[source] - mean, mean - moves.bytes[target]))
+    goal = min(even, max(moves.bytes[source] - parts[source], parts[target] - moves.bytes[target]))
     best = None
     for small in islice(by_size.ascending(target), _CANDIDATES):
         for large in islice(by_size.nearest(source, size[small] + goal), _CANDIDATES):
             difference = size[large] - size[small]
             cost = (abs(difference - goal), size[large] + size[small], large, small)
-            better = 0 < difference < between and (best is None or cost < best)
+            better = 0 < difference < 2 * even * BELOW and (best is None or cost < best)
             if better and _allowed(moves, large, source, target) and _allowed(moves, small, target, source):
                 best = cost
     if best is None:

@@ -37,6 +37,16 @@ class Broker:
     capacity: int = UNLIMITED
     log_dirs: tuple[LogDir, ...] | None = None
 
+    @property
+    def volume(self) -> int | None:
+        """Bytes of the volumes of its online log directories; None: not known."""
+        return _sum([one.total_bytes for one in self.log_dirs or () if one.online])
+
+    @property
+    def free(self) -> int | None:
+        """Bytes that are left on them; None: not known."""
+        return _sum([one.usable_bytes for one in self.log_dirs or () if one.online])
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:
@@ -154,3 +164,8 @@ class Plan:
     before: dict[int, Load]
     after: dict[int, Load]
     warnings: tuple[str, ...] = ()
+
+
+def _sum(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None

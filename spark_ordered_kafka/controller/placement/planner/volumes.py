@@ -1,0 +1,68 @@
+"""Volumes of brokers and of log directories: their share of the bytes, and whether they can take what a plan copies. PURE."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+from spark_ordered_kafka.controller.placement.planner.table import Table
+from spark_ordered_kafka.errors import ErrorCode, RequestError
+
+_KeyT = TypeVar("_KeyT")
+
+
+def shares(volumes: Mapping[_KeyT, int | None]) -> dict[_KeyT, float]:
+    """How much of the bytes each should have, 1 on average: in proportion to its volume, where all of them are known."""
+    known = [volume for volume in volumes.values() if volume]
+    if len(known) < len(volumes):
+        return dict.fromkeys(volumes, 1.0)
+    return {key: (volume or 0) * len(known) / sum(known) for key, volume in volumes.items()}
+
+
+def make_fit(table: Table, targets: Collection[int]) -> None:
+    """Let ``targets`` that have the space take what a plan copies to brokers that do not have it.
+
+    What leaves a broker is deleted at the end of a reassignment only, so it makes no space. Raises RequestError GUARD_RAILS
+    where that does not help.
+    """
+    copied: dict[int, int] = defaultdict(int)
+    gained: dict[int, list[int]] = defaultdict(list)
+    for partition in table.changed():
+        for broker in set(table.replicas[partition]).difference(table.before[partition]):
+            copied[broker] += table.size[partition]
+            gained[broker].append(partition)
+
+    def left(broker: int) -> float:
+        free = table.free[broker]
+        return math.inf if free is None else free - copied[broker]
+
+    for broker in sorted(gained):
+        for partition in sorted(gained[broker], key=lambda one: (-table.size[one], one)):
+            if left(broker) >= 0:
+                break
+            size, barred = table.size[partition], table.barred(partition, broker)
+            fitting = [
+                target
+                for target in sorted(targets)
+                if target not in table.replicas[partition]
+                and table.rack[target] not in barred
+                and table.room[target] > 0
+                and left(target) >= size
+            ]
+            if fitting:
+                target = max(fitting, key=left)
+                table.move(partition, broker, target)
+                copied[broker] -= size
+                copied[target] += 0 if target in table.before[partition] else size
+    lacking = [
+        f"broker {table.ids[broker]} would get {copied[broker]} bytes and has {table.free[broker]} left"
+        for broker in sorted(gained)
+        if left(broker) < 0
+    ]
+    if lacking:
+        raise RequestError(
+            ErrorCode.GUARD_RAILS,
+            f"the volumes cannot take what would be copied: {'; '.join(lacking)}; plan for fewer topics at a time",
+        )
