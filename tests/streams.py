@@ -20,6 +20,7 @@ from spark_ordered_kafka.client.layout_answers import LayoutHistoryView
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
 from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.clients import STALE_METADATA
 from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
@@ -120,7 +121,7 @@ class NumberedWriter:
     def task(self) -> TaskTransaction:
         """The next transaction, with nothing in it."""
         name = f"ordered:{self.topic}:{self.name}:0"
-        return TaskTransaction(self._context, self.topic, name, self._number, buffer_bytes=10_000)
+        return TaskTransaction(self._context, self.topic, name, self._number, Memory(10_000))
 
     @contextmanager
     def under_load(self) -> Iterator[NumberedWriter]:

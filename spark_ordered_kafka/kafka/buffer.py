@@ -10,15 +10,34 @@ from typing import IO
 import pyarrow as pa
 
 
+class Memory:
+    """Bytes that buffers of one task may take together."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._taken = 0
+
+    def take(self, size: int) -> bool:
+        """Take ``size`` bytes, unless that is more than are left."""
+        if self._taken + size > self.limit:
+            return False
+        self._taken += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Leave them to others."""
+        self._taken -= size
+
+
 class RowBuffer:
     """Arrow batches of one schema, appended once and read any number of times in the same order.
 
-    Beyond ``limit`` bytes in memory, all further batches go to a file without a name in ``directory`` (by default that of
-    :mod:`tempfile`), which vanishes with the process, however it ends, or with :meth:`close`.
+    What ``memory`` has no place for, and all that comes after it, goes to a file without a name in ``directory`` (by default
+    that of :mod:`tempfile`), which vanishes with the process, however it ends, or with :meth:`close`.
     """
 
-    def __init__(self, limit: int, directory: str | None = None) -> None:
-        self._limit = limit
+    def __init__(self, memory: Memory, directory: str | None = None) -> None:
+        self._budget = memory
         self._directory = directory
         self._memory: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -28,7 +47,7 @@ class RowBuffer:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Keep one more batch; raises OSError where it cannot be written."""
-        if self._writer is None and self._bytes + batch.nbytes <= self._limit:
+        if self._writer is None and self._budget.take(batch.nbytes):
             self._memory.append(batch)
             self._bytes += batch.nbytes
             return
@@ -38,7 +57,7 @@ class RowBuffer:
             directory = self._directory or tempfile.gettempdir()
             error.add_note(
                 f"It happened in {directory}, which keeps the rows of a task beyond replayBufferBytes"
-                f" ({self._limit}) until it commits: give it more room, or give the task fewer rows or more memory"
+                f" ({self._budget.limit}) until it commits: give it more room, or give the task fewer rows or more memory"
             )
             raise
 
@@ -64,6 +83,8 @@ class RowBuffer:
     def close(self) -> None:
         """Forget everything, and the file with it."""
         self._memory.clear()
+        self._budget.give_back(self._bytes)
+        self._bytes = 0
         try:
             if self._writer is not None:
                 self._writer.close()
@@ -71,4 +92,4 @@ class RowBuffer:
             if self._file is not None:
                 self._file.close()
             self._writer = self._file = None
-            self._bytes = self._spilled = 0
+            self._spilled = 0

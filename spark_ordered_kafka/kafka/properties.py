@@ -151,10 +151,15 @@ def producer_properties(kafka: Mapping[str, Any], transactional_id: str) -> dict
     )
 
 
+def transaction_timeout_ms(kafka: Mapping[str, Any]) -> int:
+    """After how many milliseconds brokers abort a transaction."""
+    given = _whole_number(kafka, "transaction.timeout.ms")
+    return _TRANSACTION_TIMEOUT_MS if given is None else given
+
+
 def _within_transaction(kafka: Mapping[str, Any]) -> dict[str, str]:
     """The timeouts that outlast a transaction, cut to its own: librdkafka refuses them, Java's producer does not (D-317)."""
-    given = _whole_number(kafka, "transaction.timeout.ms")
-    transaction = _TRANSACTION_TIMEOUT_MS if given is None else given
+    transaction = transaction_timeout_ms(kafka)
     limits = {
         "socket.timeout.ms": transaction - 100,
         "delivery.timeout.ms": transaction,

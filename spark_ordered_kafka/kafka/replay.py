@@ -24,7 +24,7 @@ class Claim:
     """What a task wants to write: the batch ``sequence`` of ``writer``.
 
     ``accepted``: the operator has accepted that rows of this batch are lost or doubled (D-071). ``replayable``: False
-    of a write whose name is new.
+    of a write whose name is new, of which only a repeated task finds an entry.
     """
 
     writer: str
@@ -111,6 +111,12 @@ def renaming(place: WriterTask, entry: LedgerEntry, claim: Claim) -> str | None:
 
 
 def _causes(claim: Claim) -> str:
+    if not claim.replayable:
+        return (
+            "Spark has run the task a second time, and its rows are not the same each time (rand(), the time of day, an input"
+            " that changes): let the rows depend on the input alone, or write them to a file first. What tasks have committed"
+            " stays, and another write adds all rows again"
+        )
     return (
         f"Either its rows were distributed otherwise ({_SAME_TASKS}), or other rows came: retention or compaction has"
         " removed records of the input since, the transformation is not deterministic, or two writes of a batch share"

@@ -13,17 +13,19 @@ import pyarrow as pa
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import (
+    ConfigError,
     NoLayoutError,
     OrderedKafkaError,
     ReplayMismatchError,
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.attempts import pause_before, retriable_failure
-from spark_ordered_kafka.kafka.buffer import RowBuffer
+from spark_ordered_kafka.kafka.buffer import Memory, RowBuffer
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.ledger import NO_ORIGIN, Fingerprint, LedgerEntry, Origin, look_up
 from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.producer import TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.properties import transaction_timeout_ms
 from spark_ordered_kafka.kafka.replay import ACCEPT_OPTION, Claim, mismatch, refusal
 from spark_ordered_kafka.kafka.writer import LayoutOf, TopicWriter
 from spark_ordered_kafka.native.contents import Records
@@ -56,10 +58,12 @@ class TaskTransaction:
     ``sequence`` numbers the transactions of a ``ledger`` (the sink: by batch id), a consumer group, by default one named
     like the transactional id. When the ledger shows that ``sequence`` was committed before, nothing is sent, and
     :meth:`commit` compares the rows with those committed. ``origin`` is recorded in the ledger; ``accepted``: other rows
-    than those committed before are skipped, with a warning.
+    than those committed before are skipped, with a warning; ``replayable``: as a Claim has it. ``memory`` is for the rows,
+    perhaps with transactions of other topics.
 
     Errors: ReplayMismatchError (other rows than the first time, or another write's), RequestError (refused by Kafka or
-    the controller), UnavailableError and FencedError (retriable, after several attempts).
+    the controller), ConfigError (the transaction timeout is too short for the rows), UnavailableError and FencedError
+    (retriable, after several attempts).
     """
 
     def __init__(
@@ -68,25 +72,29 @@ class TaskTransaction:
         topic: str,
         transactional_id: str,
         sequence: int,
-        buffer_bytes: int,
+        memory: Memory,
         ledger: str | None = None,
         *,
         origin: Origin = NO_ORIGIN,
         accepted: bool = False,
+        replayable: bool = True,
     ) -> None:
         self._context = context
         self._topic = topic
         self._transactional_id = transactional_id
         self._ledger = ledger or transactional_id
         place = WriterTask.of(transactional_id)
-        self._claim = Claim("" if place is None else place.writer, sequence, origin, accepted)
-        self._buffer = RowBuffer(buffer_bytes, context.spill_directory)
+        self._claim = Claim("" if place is None else place.writer, sequence, origin, accepted, replayable)
+        self._buffer = RowBuffer(memory, context.spill_directory)
         self._fingerprint = Fingerprint()
         self._writer = TopicWriter(topic, context.connection, partial(_layout_of, context), context.timeout)
         self._unused: TransactionalProducer | None = None
         self._committed: LedgerEntry | None = None
         self._skipped = False
         self._started = False
+        self._begun: float | None = None
+        # Once brokers have aborted a transaction for its age, the next one begins when all rows are there.
+        self._at_once = False
         self._restarts = 0
         self._progress: tuple[int | None, int] | None = None
         self._stuck_since = context.clock()
@@ -157,7 +165,25 @@ class TaskTransaction:
     def _with_restarts(self, step: Callable[[], None]) -> None:
         """Run ``step`` until it is done: after a retriable error it starts over with all rows in the buffer."""
         while (failure := retriable_failure(step)) is not None:
+            self._note_age()
             self._before_restart(failure)
+
+    def _note_age(self) -> None:
+        """Brokers abort a transaction some time after its first record, whether it goes on or not."""
+        limit = transaction_timeout_ms(self._context.connection.kafka)
+        begun, self._begun = self._begun, None
+        if begun is None or 1000 * (self._context.clock() - begun) < limit:
+            return
+        if self._at_once:
+            self._writer.discard()
+            raise ConfigError(
+                "option kafka.transaction.timeout.ms",
+                limit,
+                f"brokers abort a transaction after that, and it takes longer to send the {self.rows} rows of"
+                f" {self._transactional_id!r}: set more, at most transaction.max.timeout.ms of the brokers (900000 by"
+                " default), or give a task fewer rows (more partitions; for a stream maxOffsetsPerTrigger)",
+            )
+        self._at_once = True
 
     def _before_restart(self, error: OrderedKafkaError) -> None:
         producer = self._writer.producer
@@ -200,12 +226,15 @@ class TaskTransaction:
         if self._committed is not None:
             self._unused = producer
             return
+        self._begun = context.clock()
         self._writer.begin(producer)
         for batch in self._buffer:
             self._writer.send(_records(batch))
 
     def _send(self, records: Records) -> None:
-        """Send what was added to the buffer last."""
+        """Send what was added to the buffer last, unless all is to be sent at the end."""
+        if self._at_once:
+            return
         if self._writer.producer is None:
             self._open()
         else:

@@ -22,6 +22,7 @@ from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.ledger import Origin
 from spark_ordered_kafka.kafka.pool import ProducerPool
@@ -32,6 +33,8 @@ from spark_ordered_kafka.spark.options import SinkOptions
 from spark_ordered_kafka.spark.replays import TaskLook, TaskReport, check_attempt
 from spark_ordered_kafka.spark.versions import SameVersion
 
+# As a multiple of the columns that are written: beyond it they are copied, so that the others can go.
+_MOST_HELD = 1.5
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
 # Spark runs the jobs of a query in a group named like the query's run.
@@ -128,6 +131,7 @@ def write_task(
     )
     if ids is not None:
         context = replace(context, pool=ProducerPool(capacity=0))
+    memory = Memory(options.replay_buffer_bytes)
     transactions: dict[str, TaskTransaction] = {}
 
     def transaction(topic: str) -> TaskTransaction:
@@ -137,10 +141,11 @@ def write_task(
                 topic,
                 transactional_id(topic, ids or claim.writer, task),
                 claim.sequence,
-                options.replay_buffer_bytes,
+                memory,
                 ledger=transactional_id(topic, claim.writer, task),
                 origin=claim.origin,
                 accepted=claim.accepted,
+                replayable=claim.replayable,
             )
         return transactions[topic]
 
@@ -208,6 +213,9 @@ def by_topic(
         columns["timestamp"] = milliseconds.cast(pa.int64())
     rows = pa.RecordBatch.from_pydict(columns)
     if topic is not None:
+        if batch.nbytes > _MOST_HELD * rows.nbytes:
+            # All columns of a batch from Spark are in one buffer, which a reference to any of them keeps.
+            rows = pa.ipc.read_record_batch(rows.serialize(), rows.schema)
         yield topic, rows
         return
     topics = batch.column("topic")

@@ -20,6 +20,7 @@ from spark_ordered_kafka.client.schemas import LayoutHistoryView
 from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
@@ -99,7 +100,9 @@ class Table:
             self._pools[writer] = WatchedPool()
             self._writers[writer] = replace(writer_context(self.cluster), pool=self._pools[writer])
         name = f"ordered:{self.topic}:{writer}:0"
-        return TaskTransaction(self._writers[writer], self.topic, name, self._sequences[writer], 1_000_000)
+        return TaskTransaction(
+            self._writers[writer], self.topic, name, self._sequences[writer], Memory(1_000_000)
+        )
 
     def put(self, keys: list[bytes], writer: str = "w", **how: bool) -> None:
         """Write a new value of each key."""

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka import producer
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.contents import Records
@@ -61,7 +62,9 @@ def test_what_is_undelivered_is_bounded(
     rows = pa.RecordBatch.from_pydict(
         {"key": [b"%d" % (n % 50) for n in range(len(values))], "value": values}
     )
-    task = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:w:0", 0, 1 << 20)
+    task = TaskTransaction(
+        writer_context(cluster), topic_name, f"ordered:{topic_name}:w:0", 0, Memory(1 << 20)
+    )
     task.write(rows)
     assert task.commit()
     # Without the kernel librdkafka counts reports of statistics among what it has to deliver.
@@ -76,7 +79,7 @@ def test_a_value_of_10_mb(cluster: LocalCluster, topic_name: str) -> None:
     kafka = {**context.connection.kafka, "message.max.bytes": str(2 * LARGE)}
     context = replace(context, connection=replace(context.connection, kafka=kafka))
     rows = pa.RecordBatch.from_pydict({"key": [b"k"] * 2, "value": [b"x" * LARGE, b""]})
-    task = TaskTransaction(context, topic_name, f"ordered:{topic_name}:w:0", 0, 1)
+    task = TaskTransaction(context, topic_name, f"ordered:{topic_name}:w:0", 0, Memory(1))
     task.write(rows)
     assert task.commit()
     assert [len(message.value() or b"") for message in raw_records(cluster, topic_name, 1)] == [LARGE, 0]
@@ -89,7 +92,9 @@ def test_a_value_that_is_too_large(
     create(cluster, topic_name, 1, **configs)
     # Nothing that lz4 could make smaller.
     rows = pa.RecordBatch.from_pydict({"key": [b"k"], "value": [random.Random(1).randbytes(size)]})
-    task = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:w:0", 0, 1 << 20)
+    task = TaskTransaction(
+        writer_context(cluster), topic_name, f"ordered:{topic_name}:w:0", 0, Memory(1 << 20)
+    )
     with pytest.raises(RequestError, match="MSG_SIZE_TOO_LARGE"):
         write_and_commit(task, rows)
     task.abort()

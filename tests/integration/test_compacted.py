@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
@@ -122,7 +123,7 @@ def test_a_replay_of_rows_that_came_with_tombstones_is_skipped(
     rows.resize(3)
     rows.put(names(0, 20), "again")
     replay = TaskTransaction(
-        writer_context(cleaning), topic_name, f"ordered:{topic_name}:again:0", 0, 1_000_000
+        writer_context(cleaning), topic_name, f"ordered:{topic_name}:again:0", 0, Memory(1_000_000)
     )
     replay.write(_batch([(key, rows.state[key]) for key in names(0, 20)], headers=False))
     assert not replay.commit(), "the ledger counts the rows, not the tombstones"

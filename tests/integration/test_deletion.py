@@ -13,6 +13,7 @@ from spark_ordered_kafka import ControllerClient, OrderedProducer
 from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.state import topics as znodes_module
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.deletions import TopicDeletions
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.task import TaskTransaction
@@ -166,7 +167,7 @@ def test_a_new_topic_does_not_take_the_old_ledger_for_its_own(cluster: LocalClus
 
     def attempt() -> bool:
         name = f"{id_prefix(topic_name)}chosen:0"
-        task = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
+        task = TaskTransaction(writer_context(cluster), topic_name, name, 0, Memory(1_000_000))
         task.write(numbered(5, 0, 5))
         return task.commit()
 
@@ -184,7 +185,7 @@ def test_writers_of_a_deleted_topic_hear_why_they_end(cluster: LocalCluster, top
     """Their open transactions are fenced, so that they ask for the layout, and are told that there is none."""
     create(cluster, topic_name, 1)
     name = f"{id_prefix(topic_name)}sink:0"
-    task = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
+    task = TaskTransaction(writer_context(cluster), topic_name, name, 0, Memory(1_000_000))
     task.write(numbered(5, 0, 5))
     told: list[Any] = []
     producer = OrderedProducer(conf(cluster, commit_interval_ms=0))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.ids import transactional_id
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
@@ -32,7 +33,7 @@ def context(cluster: LocalCluster, topic_name: str) -> WriterContext:
 
 def begun(context: WriterContext, topic: str, task: int) -> tuple[TaskTransaction, TransactionalProducer]:
     """The transaction of a task that has written a row and waits for others, and its producer."""
-    transaction = TaskTransaction(context, topic, transactional_id(topic, "idle", task), 0, 1 << 20)
+    transaction = TaskTransaction(context, topic, transactional_id(topic, "idle", task), 0, Memory(1 << 20))
     transaction.write(ROWS)
     return transaction, producer_of(transaction)
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.schemas import PartitionCountsRequest, TopicPartitionCount
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.copy_driver import copy
@@ -119,7 +120,7 @@ def test_killed_in_mid_batch_during_and_outside_changes(
     with driver(cluster, source, target, checkpoint) as process:
         await_batches(process, checkpoint, 6)
         # A writer that does not finish makes the change drain for a while; the driver dies in the middle of that.
-        idle = TaskTransaction(writer_context(cluster), target, f"ordered:{target}:idle:0", 0, 1000)
+        idle = TaskTransaction(writer_context(cluster), target, f"ordered:{target}:idle:0", 0, Memory(1000))
         idle.write(numbered(1, 9999, 1))
         with ControllerClient(cluster.controller_url) as controller:
             request = PartitionCountsRequest(topics=[TopicPartitionCount(topic=target, partition_count=5)])

@@ -23,6 +23,7 @@ from spark_ordered_kafka.controller.state import topics as znodes_module
 from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.errors import DataLossError, RequestError
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.kafka.task import TaskTransaction
@@ -224,7 +225,7 @@ def test_writers_and_readers_hear_why_they_end_and_go_on_after_an_adoption(
     producer = OrderedProducer(conf(cluster, commit_interval_ms=0))
     producer.produce(topic_name, b"value", b"key")
     name = f"{id_prefix(topic_name)}sink:0"
-    task = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
+    task = TaskTransaction(writer_context(cluster), topic_name, name, 0, Memory(1_000_000))
     task.write(numbered(5, 0, 5))
     await_stable_without(cluster, topic_name, writer)
     reading = conf(cluster, group_id=unique_name("group"), auto_offset_reset="earliest")
@@ -264,7 +265,7 @@ def await_stable_without(cluster: LocalCluster, topic: str, writer: NumberedWrit
 def repeated(cluster: LocalCluster, topic: str, writer: NumberedWriter) -> bool:
     """Whether the writer's first transaction is committed once more when it comes again."""
     first = f"{id_prefix(topic)}{writer.name}:0"
-    task = TaskTransaction(writer_context(cluster), topic, first, 0, 1_000_000)
+    task = TaskTransaction(writer_context(cluster), topic, first, 0, Memory(1_000_000))
     task.write(numbered(writer.keys, 0, writer.step))
     return task.commit()
 

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.errors import ReplayMismatchError
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.ledger import Fingerprint, Origin
 from spark_ordered_kafka.kafka.replay import Claim
 from spark_ordered_kafka.kafka.task import TaskTransaction
@@ -165,7 +166,7 @@ def test_what_is_passed_over_is_logged(
             topic_name,
             name,
             17,
-            1_000_000,
+            Memory(1_000_000),
             origin=Origin("query", run, f"of {run}"),
             accepted=accepted,
         )
@@ -205,13 +206,15 @@ def test_the_ledger_of_the_version_before_is_understood(cluster: LocalCluster, t
     producer.commit_transaction(TIMEOUT)
     ledger.close()
     origin = Origin("query", "run", "execution")
-    replay = TaskTransaction(context, topic_name, name, 4, 1_000_000, origin=origin)
+    replay = TaskTransaction(context, topic_name, name, 4, Memory(1_000_000), origin=origin)
     replay.write(with_headers)
     assert not replay.commit(), "it was written with headers that the old fingerprint leaves out"
-    later = TaskTransaction(context, topic_name, name, 5, 1_000_000, origin=origin)
+    later = TaskTransaction(context, topic_name, name, 5, Memory(1_000_000), origin=origin)
     later.write(with_headers)
     assert later.commit()
-    again = TaskTransaction(context, topic_name, name, 5, 1_000_000, origin=replace(origin, run="next"))
+    again = TaskTransaction(
+        context, topic_name, name, 5, Memory(1_000_000), origin=replace(origin, run="next")
+    )
     again.write(rows)
     with pytest.raises(ReplayMismatchError, match="replays batch 5"):
         again.commit()

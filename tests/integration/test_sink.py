@@ -13,11 +13,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka import ControllerClient
-from spark_ordered_kafka.errors import ReplayMismatchError, UnavailableError
-from spark_ordered_kafka.kafka.producer import TransactionalProducer
-from spark_ordered_kafka.kafka.task import TaskTransaction
+from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.errors import ConfigError, ReplayMismatchError, UnavailableError
+from spark_ordered_kafka.kafka.buffer import Memory
+from spark_ordered_kafka.kafka.producer import TransactionalProducer, WriterLayout
+from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import kernel
+from tests.servers import TIMEOUT
 from tests.streams import (
     FORMAT,
     Collector,
@@ -107,6 +110,70 @@ def test_a_column_names_the_topic(cluster: LocalCluster, spark: SparkSession, to
         assert values == set(range(i, 100, 2))
 
 
+def test_rows_that_come_for_longer_than_a_transaction_lives(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    """Brokers abort it; the next one begins when all rows are there, so nothing is sent a third time."""
+    create(cluster, topic_name, 2)
+    context = with_timeout(cluster, 1000)
+    task = TaskTransaction(context, topic_name, f"ordered:{topic_name}:w:0", 0, Memory(1_000_000))
+    written = 0
+    deadline = time.monotonic() + TIMEOUT
+    while task.replays == 0:
+        task.write(numbered(10, written, 1))
+        written += 1
+        assert time.monotonic() < deadline, "the transaction is not aborted"
+        time.sleep(0.05)
+    begun = time.monotonic()
+    while time.monotonic() < begun + 1.5:
+        task.write(numbered(10, written, 1))
+        written += 1
+        time.sleep(0.05)
+    assert task.commit()
+    assert task.replays == 1
+    report = collected(spark, cluster, topic_name).report(10 * written)
+    assert report.violations == 0, report
+
+
+def test_rows_that_take_longer_than_a_transaction_lives_are_refused_with_the_remedy(
+    cluster: LocalCluster, topic_name: str
+) -> None:
+    create(cluster, topic_name, 2)
+    context, name = with_timeout(cluster, 1000), f"ordered:{topic_name}:w:0"
+    late = [0.0]
+
+    def fenced_late(topic: str, timeout: float) -> WriterLayout:
+        """A producer that its brokers have fenced after two seconds."""
+        TransactionalProducer(context.connection, topic, name, TIMEOUT)
+        late[0] += 2.0
+        return context.layout_of(topic, timeout)
+
+    slow = replace(context, layout_of=fenced_late, clock=lambda: late[0])
+    task = TaskTransaction(slow, topic_name, name, 0, Memory(1_000_000))
+
+    def write() -> None:
+        for number in range(3):
+            task.write(numbered(10, number, 1))
+        task.commit()
+
+    with pytest.raises(ConfigError) as caught:
+        write()
+    task.abort()
+    text = str(caught.value)
+    assert (
+        "option kafka.transaction.timeout.ms has the value 1000: brokers abort a transaction after that"
+        in text
+    )
+    assert "the 30 rows" in text
+    assert "maxOffsetsPerTrigger" in text
+
+
+def with_timeout(cluster: LocalCluster, milliseconds: int) -> WriterContext:
+    context = writer_context(cluster)
+    kafka = {**context.connection.kafka, "transaction.timeout.ms": str(milliseconds)}
+    return replace(context, connection=Connection(kafka, cluster.controller_url))
+
+
 @pytest.mark.parametrize(
     ("first", "second", "buffer_bytes"),
     [
@@ -122,7 +189,9 @@ def test_a_change_in_the_middle_of_a_task(
     create(cluster, topic_name, 2)
     if first != 2:
         change(cluster, topic_name, first)
-    task = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:w:0", 0, buffer_bytes)
+    task = TaskTransaction(
+        writer_context(cluster), topic_name, f"ordered:{topic_name}:w:0", 0, Memory(buffer_bytes)
+    )
     task.write(numbered(50, 0, 40))
     change(cluster, topic_name, second)
     task.write(numbered(50, 40, 40))
@@ -160,7 +229,9 @@ def test_a_replayed_task_is_skipped_when_its_rows_are_the_same(
 
     def attempt(rows: list[pa.RecordBatch]) -> bool:
         # A context of its own: another worker process, which knows nothing of the first.
-        task = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:q:0", 7, 1_000_000)
+        task = TaskTransaction(
+            writer_context(cluster), topic_name, f"ordered:{topic_name}:q:0", 7, Memory(1_000_000)
+        )
         for batch in rows:
             task.write(batch)
         return task.commit()
@@ -178,7 +249,7 @@ def test_an_older_batch_is_refused(cluster: LocalCluster, topic_name: str) -> No
     create(cluster, topic_name, 1)
     for sequence in (4, 3):
         task = TaskTransaction(
-            writer_context(cluster), topic_name, f"ordered:{topic_name}:q:0", sequence, 1000
+            writer_context(cluster), topic_name, f"ordered:{topic_name}:q:0", sequence, Memory(1000)
         )
         task.write(numbered(1, 0, 1))
         if sequence == 4:
@@ -194,9 +265,9 @@ def test_two_attempts_of_a_task_at_once_write_once(
     create(cluster, topic_name, 1)
     rows = numbered(10, 0, 10)
     name = f"ordered:{topic_name}:q:0"
-    zombie = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
+    zombie = TaskTransaction(writer_context(cluster), topic_name, name, 0, Memory(1_000_000))
     zombie.write(rows)
-    winner = TaskTransaction(writer_context(cluster), topic_name, name, 0, 1_000_000)
+    winner = TaskTransaction(writer_context(cluster), topic_name, name, 0, Memory(1_000_000))
     winner.write(rows)
     assert winner.commit()
     assert not zombie.commit(), "the fenced attempt learns from the ledger that its rows are there"
@@ -376,7 +447,7 @@ def test_a_writer_gives_up_when_no_controller_answers(cluster: LocalCluster, top
     create(cluster, topic_name, 1)
     context = writer_context(cluster)
     lost = replace(context, layout_of=ControllerClient("http://127.0.0.1:1").wait_for_layout, timeout=1.0)
-    task = TaskTransaction(lost, topic_name, f"ordered:{topic_name}:w:0", 0, 1000)
+    task = TaskTransaction(lost, topic_name, f"ordered:{topic_name}:w:0", 0, Memory(1000))
     with pytest.raises(UnavailableError, match="gave up writing"):
         task.write(numbered(1, 0, 1))
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka import register
 from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import producer_of
@@ -116,7 +117,9 @@ def test_a_range_that_ends_in_aborted_records(
     create(cluster, topic_name, 1)
     writer = NumberedWriter(cluster, topic_name)
     writer.write()
-    given_up = TaskTransaction(writer_context(cluster), topic_name, f"ordered:{topic_name}:other:0", 0, 1000)
+    given_up = TaskTransaction(
+        writer_context(cluster), topic_name, f"ordered:{topic_name}:other:0", 0, Memory(1000)
+    )
     given_up.write(numbered(30, 0, 10))
     producer_of(given_up).flush()  # the records must be in the log before the abort
     given_up.abort()

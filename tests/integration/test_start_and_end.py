@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.errors import ConfigError, RequestError
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import producer_of
@@ -136,7 +137,7 @@ def test_what_is_not_committed_is_not_there_yet(cluster: LocalCluster, topic_nam
     Writer(cluster, topic_name, keys=1).write()
     middle = now()
     unfinished = TaskTransaction(
-        writer_context(cluster), topic_name, f"ordered:{topic_name}:other:0", 0, 1000
+        writer_context(cluster), topic_name, f"ordered:{topic_name}:other:0", 0, Memory(1000)
     )
     unfinished.write(numbered(1, 5, 3))
     producer_of(unfinished).flush()  # the records must be in the log while it is open

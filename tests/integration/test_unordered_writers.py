@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.task import TaskTransaction
@@ -88,7 +89,9 @@ def test_a_cached_producer_learns_of_changes(cluster: LocalCluster, topic_name: 
             change(cluster, topic_name, count)
         transaction = len(counts)
         counts.append(count)
-        task = TaskTransaction(context, topic_name, f"ordered:{topic_name}:w:0", transaction, 1_000_000)
+        task = TaskTransaction(
+            context, topic_name, f"ordered:{topic_name}:w:0", transaction, Memory(1_000_000)
+        )
         task.write(numbered(KEYS, transaction, 1))
         assert task.commit()
         if pool.kept >= 3:

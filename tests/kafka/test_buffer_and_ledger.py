@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.errors import ConfigError
-from spark_ordered_kafka.kafka.buffer import RowBuffer
+from spark_ordered_kafka.kafka.buffer import Memory, RowBuffer
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry, Origin
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -96,7 +96,7 @@ def test_foreign_ledger_metadata_is_refused(metadata: str | None) -> None:
 
 @given(st.lists(st.integers(0, 50), max_size=12), st.integers(0, 2000))
 def test_buffer_gives_back_all_batches_in_order_any_number_of_times(sizes: list[int], limit: int) -> None:
-    buffer = RowBuffer(limit)
+    buffer = RowBuffer(Memory(limit))
     batches = [
         pa.RecordBatch.from_arrays([pa.array([bytes([i])] * size, pa.binary())], ["key"])
         for i, size in enumerate(sizes)
@@ -118,7 +118,7 @@ def open_files(directory: Path) -> list[Path]:
 
 def test_buffer_spills_beyond_its_limit(tmp_path: Path) -> None:
     """To a file that has no name, so that nothing is left when the process is killed."""
-    buffer = RowBuffer(100, str(tmp_path))
+    buffer = RowBuffer(Memory(100), str(tmp_path))
     batch = pa.RecordBatch.from_pydict({"value": [b"x" * 60]})
     buffer.append(batch)
     assert open_files(tmp_path) == []
@@ -133,9 +133,27 @@ def test_buffer_spills_beyond_its_limit(tmp_path: Path) -> None:
     assert open_files(tmp_path) == []
 
 
+def test_buffers_of_one_task_share_its_memory(tmp_path: Path) -> None:
+    memory = Memory(150)
+    first, second = RowBuffer(memory, str(tmp_path)), RowBuffer(memory, str(tmp_path))
+    batch = pa.RecordBatch.from_pydict({"value": [b"x" * 60]})
+    first.append(batch)
+    second.append(batch)
+    assert open_files(tmp_path) == []
+    second.append(batch)
+    assert len(open_files(tmp_path)) == 1
+    first.close()
+    third = RowBuffer(memory, str(tmp_path))
+    third.append(batch)
+    assert len(open_files(tmp_path)) == 1, "what one has given back, another may take"
+    assert [len(list(one)) for one in (first, second, third)] == [0, 2, 1]
+    second.close()
+    third.close()
+
+
 def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     with pytest.raises(FileNotFoundError) as caught:
-        RowBuffer(0, gone).append(pa.RecordBatch.from_pydict({"value": [b"x"]}))
+        RowBuffer(Memory(0), gone).append(pa.RecordBatch.from_pydict({"value": [b"x"]}))
     assert gone in caught.value.__notes__[0]
     assert "replayBufferBytes (0)" in caught.value.__notes__[0]

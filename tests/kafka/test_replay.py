@@ -67,6 +67,13 @@ def test_a_mismatch_names_causes_and_the_way_out() -> None:
         assert words in str(said)
 
 
+def test_a_repeated_task_of_a_write_of_its_own_gets_no_advice_for_streams() -> None:
+    claim = Claim("w", 0, replayable=False)
+    said = mismatch(LedgerEntry(0, ROWS, claim.origin), "ordered:t:w:0", claim, Fingerprint(2, 1))
+    assert "Spark has run the task a second time" in str(said)
+    assert "acceptReplayMismatch" not in str(said)
+
+
 def test_entries_of_other_topics_count_only_where_rows_name_topics() -> None:
     elsewhere = {
         WriterTask("b", "w", 0): LedgerEntry(7, ROWS, Origin("query", "earlier", "x", by_column=True))

@@ -1,5 +1,7 @@
 """What columns the sink takes."""
 
+import io
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, DoubleType, StringType, StructType
@@ -57,6 +59,21 @@ def test_timestamps_to_keep_must_be_there() -> None:
     with pytest.raises(ConfigError, match="column timestamp has the value 'bigint': must be timestamp"):
         check_sink_schema(StructType().add("value", "string").add("timestamp", "long"), "t", timestamps=True)
     check_sink_schema(StructType().add("value", "string").add("timestamp", "long"), "t")
+
+
+def test_columns_that_are_ignored_are_not_kept() -> None:
+    """All columns of a batch that comes from Spark are in one buffer."""
+    count = 1000
+    wide = {"key": [b"k"] * count, "value": [b"v" * 100] * count, "more": [b"m" * 10_000] * count}
+    sent = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sent, (batch := pa.RecordBatch.from_pydict(wide)).schema) as writer:
+        writer.write_batch(batch)
+    stream = io.BytesIO(sent.getvalue().to_pybytes())
+    del batch, wide, sent
+    before = pa.total_allocated_bytes()
+    ((_, rows),) = by_topic(pa.ipc.open_stream(stream).read_next_batch(), "t")
+    assert rows.num_rows == count
+    assert pa.total_allocated_bytes() - before < 2 * rows.nbytes
 
 
 def test_rows_are_split_by_topic_in_order() -> None:
