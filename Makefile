@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# How long `make chaos`, `make soak`, `make programs` and `make fuzz` go on.
+# How long `make chaos`, `make quiet`, `make soak`, `make programs` and `make fuzz` go on.
 MINUTES ?= 10
 # Whose programs `make programs` runs: clients, spark, or all.
 OF ?= all
@@ -29,7 +29,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-lowest test-all sanitize bench chaos soak programs lint kernel venv prerequisites clean planted audit fuzz histories
+.PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites clean planted audit fuzz histories
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -145,6 +145,10 @@ bench: venv
 # Faults of all kinds on a whole cluster, beside clients and operators; as root, or where users may make namespaces.
 chaos: venv
 	$(BIN)/python -m tests.nemesis.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(RATE),--rate $(RATE))
+
+# Little happens, for hours (MINUTES=180): does anything grow?
+quiet: venv
+	$(BIN)/python -m tests.quiet.run --minutes $(MINUTES)
 
 histories: venv
 	CHAOS_SEEDS=30 $(BIN)/python -m pytest tests/chaos

@@ -1,6 +1,7 @@
-"""A Spark query that copies a topic: ``python -m tests.nemesis.query HISTORY NAME SOURCE TARGET CHECKPOINT SERVERS``.
+"""A Spark query that copies a topic: ``python -m tests.nemesis.query HISTORY NAME SOURCE TARGET CHECKPOINT SERVERS [TRIGGER]``.
 
-SERVERS is JSON: ``kafka.bootstrap.servers`` and ``controller.url``. May be killed and started again with the same CHECKPOINT.
+SERVERS is JSON: ``kafka.bootstrap.servers`` and ``controller.url``. TRIGGER is the time between two micro-batches.
+May be killed and started again with the same CHECKPOINT.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from tests.nemesis.journal import Journal
 from tests.servers import start_spark
 
 
-def main(history: str, name: str, source: str, target: str, checkpoint: str, servers: str) -> int:
+def main(
+    history: str,
+    name: str,
+    source: str,
+    target: str,
+    checkpoint: str,
+    servers: str,
+    trigger: str = "2 seconds",
+) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     journal = Journal(Path(history), name)
@@ -32,7 +41,7 @@ def main(history: str, name: str, source: str, target: str, checkpoint: str, ser
     query = (
         rows.writeStream.format("ordered-kafka")
         .options(**options, topic=target, checkpointLocation=checkpoint)
-        .trigger(processingTime="2 seconds")
+        .trigger(processingTime=trigger)
         .start()
     )
     journal.note("started")
