@@ -197,6 +197,7 @@ def test_a_change_in_the_middle_of_a_task(
     task.write(numbered(50, 40, 40))
     assert task.commit()
     assert task.replays == 1
+    assert misrouted(cluster, topic_name) == []
     rows = read(spark, cluster, topic_name)
     epochs = {row.layout_epoch for row in rows.select("layout_epoch").distinct().collect()}
     assert epochs == {1 if first == 2 else 2}, "all rows of the transaction are written under the new layout"

@@ -60,10 +60,10 @@ def placed(admin: KafkaAdmin, *replicas: list[int], size: int = 0) -> str:
     return topic
 
 
-def fill(servers: str, topic: str, size: int) -> None:
+def fill(servers: str, topic: str, size: int, partition: int = 0) -> None:
     producer = Producer({"bootstrap.servers": servers, "log_level": 3})
     for _ in range(size // RECORD):
-        producer.produce(topic, os.urandom(RECORD), partition=0)
+        producer.produce(topic, os.urandom(RECORD), partition=partition)
         producer.poll(0)
     assert producer.flush(TIMEOUT) == 0
 
