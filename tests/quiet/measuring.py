@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 
 import psutil
 
@@ -18,31 +18,26 @@ def measured(roots: Mapping[str, int]) -> dict[str, Figures]:
     found: dict[str, Figures] = {}
     for name, pid in roots.items():
         root = psutil.Process(pid)
-        families: dict[str, list[psutil.Process]] = defaultdict(list)
-        families[name].append(root)
+        found[name] = _figures(root)
         for child in root.children(recursive=True):
-            families[f"{name}/{child.name().rstrip('0123456789.')}"].append(child)
-        for family, members in families.items():
-            found[family] = _sum(members)
+            # It may end meanwhile.
+            with suppress(psutil.NoSuchProcess):
+                own = _figures(child)
+                family = found.setdefault(
+                    f"{name}/{child.name().rstrip('0123456789.')}", dict.fromkeys(own, 0.0)
+                )
+                for what, value in own.items():
+                    family[what] += value
     return found
 
 
-def _sum(processes: list[psutil.Process]) -> Figures:
-    total: Figures = defaultdict(float)
-    for one in processes:
-        # A child may end meanwhile.
-        try:
-            with one.oneshot():
-                own = {
-                    "processes": 1,
-                    "rss": one.memory_info().rss,
-                    "threads": one.num_threads(),
-                    "files": one.num_fds(),
-                    "connections": len(one.net_connections("inet")),
-                    "cpu": sum(one.cpu_times()[:2]),
-                }
-        except psutil.NoSuchProcess:
-            continue
-        for what, value in own.items():
-            total[what] += value
-    return dict(total)
+def _figures(process: psutil.Process) -> Figures:
+    with process.oneshot():
+        return {
+            "processes": 1,
+            "rss": process.memory_info().rss,
+            "threads": process.num_threads(),
+            "files": process.num_fds(),
+            "connections": len(process.net_connections("inet")),
+            "cpu": sum(process.cpu_times()[:2]),
+        }
