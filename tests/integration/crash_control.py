@@ -27,7 +27,7 @@ class CrashingController:
     """A controller process that can be told to die; its successor listens on the same port, or stands by on its own.
 
     ``beside``: the controller that this one stands by for; what is told to one of them is told to whichever is active.
-    ``drain`` in seconds, as of :class:`Timing`.
+    ``drain`` in seconds, as of :class:`Timing`. ``session_timeout`` in seconds: how soon a successor takes over.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class CrashingController:
         directory: Path,
         beside: CrashingController | None = None,
         drain: float = Timing.drain,
+        session_timeout: float = SESSION_TIMEOUT,
     ) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
         self.armed = directory / "armed"
@@ -44,7 +45,7 @@ class CrashingController:
         command = [sys.executable, "-m", "tests.integration.crashing_controller", cluster.bootstrap_servers]
         zookeeper = f"{cluster.zookeeper}/{self._chroot}"
         port = self.url.rsplit(":", 1)[1]
-        self._command = [*command, zookeeper, port, str(self.armed), str(SESSION_TIMEOUT), str(drain)]
+        self._command = [*command, zookeeper, port, str(self.armed), str(session_timeout), str(drain)]
         self._process: subprocess.Popen[bytes] | None = None
 
     @contextmanager

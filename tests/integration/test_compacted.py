@@ -38,7 +38,8 @@ from tests.streams import create, writer_context
 def cleaning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     cluster = Cleaning(tmp_path_factory.mktemp("cleaning"))
     with cluster:
-        cluster.controller = CrashingController(cluster, cluster.directory, drain=0.3)
+        # None dies here, so its session may last through whatever takes the processors.
+        cluster.controller = CrashingController(cluster, cluster.directory, drain=0.3, session_timeout=10.0)
         with cluster.controller.running():
             yield cluster
 
