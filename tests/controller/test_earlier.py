@@ -76,9 +76,12 @@ class Asking:
         self.now = 0.0
         self.configs = Configs()
         self.read = 0
+        self.history = [layout(1, 0), layout(2, 5, 0)]
         self._earlier = EarlierLayouts(self.configs, lambda: self.now, timeout)
 
-    def __call__(self, *, epoch: int = 1, ordered: bool = True, topic_id: str = "id") -> list[EarlierLayout]:
+    def __call__(
+        self, *, epoch: int = 1, ordered: bool = True, topic_id: str = "id", management: int = 1
+    ) -> list[EarlierLayout]:
         record = TopicRecord(
             topic_id=topic_id,
             initial_partition_count=1,
@@ -86,12 +89,12 @@ class Asking:
             layout_epoch=epoch,
             hash="murmur3",
             ordered_delivery=ordered,
-        )
+        ).under(management)
         return self._earlier.of("t", record, self.layouts)
 
     def layouts(self) -> list[LayoutRecord]:
         self.read += 1
-        return [layout(1, 0), layout(2, 5, 0)]
+        return self.history
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete, compact"])
@@ -120,6 +123,15 @@ def test_the_policy_is_asked_for_again_after_a_while() -> None:
     assert ask() != []
     assert ask(topic_id="another") != [], "a topic made anew is another topic"
     assert ask.configs.asked == 3
+
+
+def test_a_topic_that_is_adopted_again_has_other_earlier_layouts() -> None:
+    """Kafka's topic id is the same, and the epoch may be."""
+    ask = Asking()
+    ask.configs.policy = "compact"
+    assert ask() == [EarlierLayout(undeleted_partition_count=1, ends=[5])]
+    ask.history = [layout(1, 0), layout(2, 9, 0)]
+    assert ask(management=2) == [EarlierLayout(undeleted_partition_count=1, ends=[9])]
 
 
 def test_an_error_is_told_and_not_kept() -> None:

@@ -21,9 +21,13 @@ from spark_ordered_kafka.controller.state.paths import TOPICS
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.deletion import TopicDeleter
+from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
 from spark_ordered_kafka.controller.topics.idempotency import keyed, new_id
 from spark_ordered_kafka.controller.zk.records import Record, dump
-from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
+from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, Znode, ZooKeeperError
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.kafka.values import LogEnd
+from spark_ordered_kafka.updates import updated
 
 _PATIENCE = 10.0
 CHANGE = Change("c1", "t", "expand", 2, 4, 2, 0.0)
@@ -243,27 +247,86 @@ def test_deletion_that_has_ended_leaves_a_new_topic_of_that_name_alone(
 # -- layouts ------------------------------------------------------------------------------------------------------------
 
 
-def test_layouts_are_answered_while_they_are_folded() -> None:
-    layouts = {f"{TOPICS}/t/layouts/{epoch}": layout(epoch) for epoch in range(3)}
-    nodes: dict[str, Record] = {**layouts, f"{TOPICS}/t": record(layout_epoch=2)}
-    on_read: list[Callable[[], None]] = []
+class Tree:
+    """One topic's znodes as a controller reads them; ``on_read`` are called before a read of its record, each once."""
 
-    def wait(path: str, _: str) -> Any:
-        if path == f"{TOPICS}/t" and on_read:
-            on_read.pop()()
-        if path not in nodes:
+    def __init__(self) -> None:
+        self.nodes: dict[str, Record] = {}
+        self.created = 0
+        self.on_read: list[Callable[[], None]] = []
+        session: Any = SimpleNamespace(
+            client=SimpleNamespace(get_async=lambda path: path), wait=self._wait, peek=self._peek
+        )
+        self.znodes = Znodes(session)
+
+    def put(self, topic: TopicRecord, *layouts: LayoutRecord, created: int = 1) -> TopicRecord:
+        """Replace all; the record as it is read."""
+        self.created = created
+        self.nodes = {f"{TOPICS}/t/layouts/{epoch}": one for epoch, one in enumerate(layouts)}
+        self.nodes[f"{TOPICS}/t"] = topic
+        read = self.znodes.topic("t")
+        assert read is not None
+        return read
+
+    def _wait(self, path: str, _: str) -> tuple[bytes, object]:
+        if path not in self.nodes:
             raise NoNodeError
-        return dump(nodes[path]), SimpleNamespace(version=0)
+        return dump(self.nodes[path]), SimpleNamespace(version=0)
 
-    session: Any = SimpleNamespace(
-        client=SimpleNamespace(get_async=lambda path: path),
-        wait=wait,
-        peek=lambda path: (wait(path, path)[0], 0),
+    def _peek(self, path: str) -> Znode:
+        while self.on_read:
+            self.on_read.pop()()
+        return Znode(self._wait(path, path)[0], 0, self.created)
+
+
+def test_layouts_are_answered_while_they_are_folded() -> None:
+    tree = Tree()
+    now = tree.put(record(layout_epoch=2), *map(layout, range(3)))
+    assert len(tree.znodes.layouts("t", updated(now, layout_epoch=1))) == 2
+    tree.on_read.append(lambda: tree.znodes._forget("t", now.management, 2))
+    assert [one.committed_at for one in tree.znodes.layouts("t", now)] == [0.0, 1.0, 2.0]
+
+
+def test_layouts_of_a_released_topic_are_not_those_of_its_next_adoption() -> None:
+    """Another controller has released and adopted it: Kafka's topic id is the same, and epochs begin at 0 again."""
+    tree = Tree()
+    before = tree.put(record(layout_epoch=1), layout(0), layout(1))
+    assert [one.committed_at for one in tree.znodes.layouts("t", before)] == [0.0, 1.0]
+    adopted = tree.put(record(layout_epoch=1), layout(5), layout(6), created=2)
+    assert [one.committed_at for one in tree.znodes.layouts("t", adopted)] == [5.0, 6.0]
+    assert [one.committed_at for one in tree.znodes.layouts("t", adopted, 1)] == [6.0], "from the cache"
+
+
+def test_layouts_are_not_read_across_a_release_and_an_adoption() -> None:
+    tree = Tree()
+    before = tree.put(record(layout_epoch=1), layout(0), layout(1))
+    tree.on_read.append(lambda: setattr(tree, "created", 2))
+    with pytest.raises(UnavailableError, match="was replaced"):
+        tree.znodes.layouts("t", before)
+
+
+def test_a_layout_is_not_extended_across_a_release_and_an_adoption() -> None:
+    """The covering layout was computed from one of before, and would have too few partitions."""
+    tree = Tree()
+    before = tree.put(record(undeleted_partition_count=2), layout(0))
+    adopted = record(undeleted_partition_count=4)
+    description = SimpleNamespace(
+        topic_id="id", partitions=[SimpleNamespace(partition=p, leader=1) for p in range(4)]
     )
-    znodes = Znodes(session)
-    assert len(znodes.layouts("t", record(layout_epoch=1))) == 2
-    on_read.append(lambda: znodes._forget("t", "id", 2))
-    assert [one.committed_at for one in znodes.layouts("t", record(layout_epoch=2))] == [0.0, 1.0, 2.0]
+    admin: Any = SimpleNamespace(
+        describe_topics=lambda _: {"t": description},
+        log_ends=lambda _, partitions: {p: LogEnd(20, 0) for p in partitions},
+    )
+
+    def commit(_: str, transform: Callable[[TopicRecord], TopicRecord], __: LayoutRecord) -> TopicRecord:
+        return transform(tree.put(adopted, layout(5), created=2))
+
+    znodes: Any = SimpleNamespace(
+        read_topic=lambda _: (before, 0), layouts=tree.znodes.layouts, commit_layout=commit
+    )
+    unused: Any = None
+    with pytest.raises(ConflictError):
+        Covering(admin, znodes, unused, lambda: 0.0).cover("t")
 
 
 def layout(epoch: int) -> LayoutRecord:

@@ -196,14 +196,14 @@ def test_folding_forgets_any_number_of_layouts(kafka_cluster: LocalCluster) -> N
         before = znodes.topic("orders")
         assert before is not None
         assert len(znodes.layouts("orders", before)) == epochs
-        for refused in ("another", "one"):
-            if refused == "one":
+        for refused in (before.management + 1, before.management):
+            if refused == before.management:
                 znodes.update_topic("orders", lambda now: updated(now, change=busy))
             with pytest.raises(ConflictError):
                 znodes.fold("orders", refused, 2_400)
         znodes.update_topic("orders", lambda now: updated(now, change=None))
         assert len(session.client.get_children(path)) == epochs
-        znodes.fold("orders", "one", 2_400)
+        znodes.fold("orders", before.management, 2_400)
         assert sorted(map(int, session.client.get_children(path))) == list(range(2_400, epochs))
         after = znodes.topic("orders")
         assert after is not None
@@ -213,7 +213,7 @@ def test_folding_forgets_any_number_of_layouts(kafka_cluster: LocalCluster) -> N
         assert len(znodes.layouts("orders", after, 3)) == 101
         for again in (2_400, 7, epochs):
             with pytest.raises(ConflictError):
-                znodes.fold("orders", "one", again)
+                znodes.fold("orders", before.management, again)
 
 
 def test_plain_and_compressed_znodes_are_both_read() -> None:

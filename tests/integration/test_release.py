@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, ResourceType
 from typer.testing import CliRunner
 
 from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer
@@ -67,11 +68,17 @@ def configuration(cluster: LocalCluster, topic: str) -> dict[str, str]:
     return {name: entry.value for name, entry in found.items()}
 
 
-def fill(cluster: LocalCluster, topic: str, partitions: int) -> None:
+def fill(cluster: LocalCluster, topic: str, partitions: int, key: bytes | None = None) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for partition in range(partitions):
-        producer.produce(topic, b"value", partition=partition)
+        producer.produce(topic, b"value", key, partition)
     assert producer.flush(TIMEOUT) == 0
+
+
+def add_partitions(cluster: LocalCluster, topic: str, total: int) -> None:
+    """As Kafka's own tool does it."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(TIMEOUT)
 
 
 def position(cluster: LocalCluster, topic: str, group: str, offsets: dict[int, int]) -> None:
@@ -109,6 +116,52 @@ def test_nothing_is_left_and_the_topic_may_be_adopted_again(
     assert controller.alter(topic, 8, force=True).error == "NONE"
     assert controller.topic(topic).layout_epoch == 1
     assert controller.http.delete(f"/v1/topics/{topic}").status_code == 200
+
+
+def test_what_a_follower_knows_of_a_released_topic_ends_with_it(kafka_cluster: LocalCluster) -> None:
+    """Adopted again the topic has the same id, and layout epochs from 0 on: neither tells the two times apart."""
+    chroot = unique_name("known")
+    with ExitStack() as leading:
+        leader = leading.enter_context(in_process(kafka_cluster, chroot=chroot))
+        topic, later = leader.create(2), leader.create(1, prefix="z")
+        with in_process(kafka_cluster, chroot=chroot, await_active=False, retire_interval=0.2) as follower:
+            fill(kafka_cluster, topic, 2)
+            assert leader.alter(topic, 4).error == "NONE"
+            assert [one.undeleted_partition_count for one in follower.layout(topic).layouts] == [2, 4]
+            adopt_again(leader, topic)
+            assert follower.layout(topic) == leader.layout(topic)
+            assert [one.undeleted_partition_count for one in follower.layout(topic).layouts] == [4]
+            leading.close()
+            await_true(lambda: follower.service.active, "the follower leads")
+            # Topics are checked by name, so the other one was checked before.
+            add_partitions(kafka_cluster, later, 3)
+            await_true(lambda: follower.topic(later).layout_epoch == 1, "all topics were checked")
+            assert follower.topic(topic).layout_epoch == 0
+
+
+def test_writers_of_a_compacted_topic_hear_of_no_layout_before_its_release(
+    controller: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    topic = controller.create(2, configs={"cleanup.policy": "compact"})
+
+    def earlier() -> list[tuple[int, list[int]]]:
+        view = controller.http.get(f"/v1/topics/{topic}/layout?writer=true").json()
+        return [(one["undeleted_partition_count"], one["ends"]) for one in view["earlier"]]
+
+    fill(kafka_cluster, topic, 2, b"key")
+    assert controller.alter(topic, 4).error == "NONE"
+    assert earlier() == [(2, [1, 1])]
+    adopt_again(controller, topic)
+    assert earlier() == []
+    fill(kafka_cluster, topic, 4, b"key")
+    assert controller.alter(topic, 6).error == "NONE"
+    assert earlier() == [(4, [2, 2])], "only partitions 0 and 1 have lost keys"
+
+
+def adopt_again(controller: InProcess, topic: str) -> None:
+    assert release(controller, topic, force=True).status_code == 200
+    adopted = controller.http.post(f"/v1/topics/{topic}/adopt", json={"hash": "murmur3", "force": True})
+    assert adopted.status_code == 200, adopted.text
 
 
 def test_a_topic_that_kafka_has_lost_is_released(controller: InProcess, kafka_cluster: LocalCluster) -> None:

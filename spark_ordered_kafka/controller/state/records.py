@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, get_args
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, field_validator
+from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, field_serializer, field_validator
 
 from spark_ordered_kafka.client.schemas import KINDS, HashName, Open
 from spark_ordered_kafka.client.schemas.base import Int32, Int64
@@ -40,6 +40,20 @@ class TopicRecord(Record):
     created_by: str | None = None
     deleting_since: float | None = None
     releasing: bool = False
+    _management: int = PrivateAttr(default=0)
+
+    @property
+    def management(self) -> int:
+        """Tells apart the times that a topic was under management; 0 of a record that was not read.
+
+        A release keeps Kafka's topic id, and after a new adoption epochs begin at 0 again (D-345).
+        """
+        return self._management
+
+    def under(self, management: int) -> TopicRecord:
+        """This record, as read from the znode that ``management`` stands for."""
+        self._management = management
+        return self
 
     @property
     def is_newer(self) -> bool:

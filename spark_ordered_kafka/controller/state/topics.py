@@ -30,7 +30,7 @@ from spark_ordered_kafka.controller.state.records import (
     owned_topic,
 )
 from spark_ordered_kafka.controller.zk.records import dump, number, owned, parse
-from spark_ordered_kafka.controller.zk.session import ConflictError, Session
+from spark_ordered_kafka.controller.zk.session import ConflictError, Session, Znode
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.updates import updated
 
@@ -49,7 +49,7 @@ class Znodes:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._layouts: dict[tuple[str, str, int], LayoutRecord] = {}
+        self._layouts: dict[tuple[str, int, int], LayoutRecord] = {}  # by topic, management, epoch
 
     def await_claim(self, stop: threading.Event) -> None:
         """Wait until ZooKeeper confirms that this controller leads (:meth:`Session.await_claim`); for changes of Kafka."""
@@ -71,7 +71,7 @@ class Znodes:
         """Linearizable read: the record (None: not under management) and the znode's version (-1 then)."""
         path = topic_path(topic)
         found = self._session.read(path)
-        return (None, -1) if found is None else (parse(TopicRecord, found[0], path), found[1])
+        return (None, -1) if found is None else _topic_record(found, path)
 
     def create_topic(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
         """Put the topic under management, and delete the record of its creation if there is one.
@@ -91,7 +91,6 @@ class Znodes:
                 transaction.delete(f"{CREATIONS}/{topic}")
 
         self._session.compare_and_set(path, fill)
-        self._forget(topic, record.topic_id, 0)
 
     def _delete_namesake(self, transaction: TransactionRequest, topic: str, topic_id: str) -> None:
         """Add to the transaction: delete the topic's record and all below it, if it has another topic id."""
@@ -190,7 +189,7 @@ class Znodes:
         """
         epochs = range(max(from_epoch, record.first_layout_epoch), record.layout_epoch + 1)
         # Looked up at once: a fold that runs meanwhile removes layouts from the cache.
-        kept = {epoch: self._layouts.get((topic, record.topic_id, epoch)) for epoch in epochs}
+        kept = {epoch: self._layouts.get((topic, record.management, epoch)) for epoch in epochs}
         known = {epoch: layout for epoch, layout in kept.items() if layout is not None}
         missing = [epoch for epoch in epochs if epoch not in known]
         reads = [(epoch, self._session.client.get_async(layout_path(topic, epoch))) for epoch in missing]
@@ -203,21 +202,23 @@ class Znodes:
                 break
             found[epoch] = parse(LayoutRecord, data, path)
         if missing:
-            # Paths have the topic's name, so these may be layouts of a topic that has replaced it meanwhile.
+            # Paths have the topic's name, so these may be layouts of a topic that has replaced it meanwhile, or of a new adoption.
             now = self.topic(topic)
-            if now is None or now.topic_id != record.topic_id or len(found) < len(missing):
+            if now is None or now.management != record.management or len(found) < len(missing):
                 raise UnavailableError(
                     f"topic {topic!r} was replaced, or old layouts folded, while its layouts were read; ask again"
                 )
-            self._layouts.update(((topic, record.topic_id, epoch), layout) for epoch, layout in found.items())
-            self._forget(topic, record.topic_id, record.first_layout_epoch)
+            self._layouts.update(
+                ((topic, record.management, epoch), layout) for epoch, layout in found.items()
+            )
+            self._forget(topic, record.management, record.first_layout_epoch)
         known |= found
         return [known[epoch] for epoch in epochs]
 
-    def fold(self, topic: str, topic_id: str, first_epoch: int) -> None:
+    def fold(self, topic: str, management: int, first_epoch: int) -> None:
         """Let the history begin at ``first_epoch`` and delete the layouts before it.
 
-        Raises ConflictError when the topic is being changed, was replaced, or begins there or later already.
+        Raises ConflictError when the topic is being changed, was replaced or adopted again, or begins there or later already.
         """
         path = f"{topic_path(topic)}/layouts"
         children = self._session.wait(self._session.client.get_children_async(path), path)
@@ -227,7 +228,7 @@ class Znodes:
         def transform(record: TopicRecord) -> TopicRecord:
             begins = range(record.first_layout_epoch + 1, record.layout_epoch + 1)
             busy = record.change is not None or record.deleting_since is not None
-            if record.topic_id != topic_id or busy or first_epoch not in begins:
+            if record.management != management or busy or first_epoch not in begins:
                 raise ConflictError(topic_path(topic))
             return updated(record, first_layout_epoch=first_epoch)
 
@@ -242,12 +243,12 @@ class Znodes:
             for child in batch:
                 transaction.delete(child)
             self._session.commit(transaction, path)
-        self._forget(topic, topic_id, first_epoch)
+        self._forget(topic, management, first_epoch)
 
-    def _forget(self, topic: str, topic_id: str, first_epoch: int) -> None:
-        """Remove folded layouts, and those of another topic of that name, from the cache."""
+    def _forget(self, topic: str, management: int, first_epoch: int) -> None:
+        """Remove folded layouts, and those of another management of that name, from the cache."""
         for key in list(self._layouts):
-            if key[0] == topic and (key[1] != topic_id or key[2] < first_epoch):
+            if key[0] == topic and (key[1] != management or key[2] < first_epoch):
                 self._layouts.pop(key, None)
 
     def partition_statuses(self, topic: str) -> dict[int, Open[RemovedStatus]]:
@@ -364,9 +365,7 @@ class Znodes:
         if self._exists(f"{parent}/{topic}"):
             transaction.delete(f"{parent}/{topic}")
         self._session.commit(transaction, path)
-        for key in list(self._layouts):
-            if key[:2] == (topic, topic_id):
-                self._layouts.pop(key, None)
+        self._forget(topic, 0, 0)
 
     def _exists(self, path: str) -> bool:
         return self._session.wait(self._session.client.exists_async(path), path) is not None
@@ -374,7 +373,11 @@ class Znodes:
     def _read_topic(self, topic: str) -> tuple[TopicRecord, int] | None:
         path = topic_path(topic)
         found = self._session.peek(path)
-        return None if found is None else (parse(TopicRecord, found[0], path), found[1])
+        return None if found is None else _topic_record(found, path)
+
+
+def _topic_record(znode: Znode, path: str) -> tuple[TopicRecord, int]:
+    return parse(TopicRecord, znode.data, path).under(znode.created), znode.version
 
 
 def _put(transaction: TransactionRequest, path: str, data: bytes, exists: bool) -> None:

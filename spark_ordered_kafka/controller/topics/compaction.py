@@ -39,7 +39,7 @@ class EarlierLayouts:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._policies: dict[tuple[str, str], tuple[float, futures.Future[bool]]] = {}
-        self._computed: dict[str, tuple[str, int, list[EarlierLayout]]] = {}
+        self._computed: dict[str, tuple[int, int, list[EarlierLayout]]] = {}
 
     def of(
         self, topic: str, record: TopicRecord, layouts: Callable[[], Sequence[LayoutRecord]]
@@ -55,9 +55,9 @@ class EarlierLayouts:
         if not record.ordered_delivery or record.layout_epoch == 0 or not self._compacted(topic, record):
             return []
         known = self._computed.get(topic)
-        if known is None or known[:2] != (record.topic_id, record.layout_epoch):
+        if known is None or known[:2] != (record.management, record.layout_epoch):
             entries = earlier_layouts(record.initial_partition_count, layouts())
-            known = self._computed[topic] = record.topic_id, record.layout_epoch, entries
+            known = self._computed[topic] = record.management, record.layout_epoch, entries
         return known[2]
 
     def _compacted(self, topic: str, record: TopicRecord) -> bool:

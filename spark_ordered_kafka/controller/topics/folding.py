@@ -57,7 +57,7 @@ def foldable(layouts: Mapping[int, LayoutRecord], log_starts: Mapping[int, int])
 
 @dataclass(frozen=True)
 class _Check:
-    topic_id: str
+    management: int
     at: float
     first_epoch: int
 
@@ -96,7 +96,7 @@ class Folding:
         if record is None or record.deleting_since is not None or record.is_newer:
             return
         before = self._checks.get(topic)
-        if before is not None and before.topic_id != record.topic_id:
+        if before is not None and before.management != record.management:
             before = None
         now = self._clock()
         if record.change is not None or record.layout_epoch - record.first_layout_epoch < self._least:
@@ -104,10 +104,10 @@ class Folding:
         if before is not None and now < before.at + self._settled:
             return
         epoch = self._foldable(topic, record)
-        self._checks[topic] = _Check(record.topic_id, now, epoch)
+        self._checks[topic] = _Check(record.management, now, epoch)
         settled = record.first_layout_epoch if before is None else min(before.first_epoch, epoch)
         if settled - record.first_layout_epoch >= self._least:
-            self._znodes.fold(topic, record.topic_id, settled)
+            self._znodes.fold(topic, record.management, settled)
             folded = settled - record.first_layout_epoch
             _log.info("topic %s: %d layouts folded, the history begins at epoch %d", topic, folded, settled)
 

@@ -118,7 +118,7 @@ class Covering:
         )
 
         def transform(current: TopicRecord) -> TopicRecord:
-            same = (current.topic_id, current.layout_epoch) == (record.topic_id, record.layout_epoch)
+            same = (current.management, current.layout_epoch) == (record.management, record.layout_epoch)
             if not same or not _at_rest(current):
                 raise ConflictError(topic_path(topic))
             return updated(current, layout_epoch=current.layout_epoch + 1)

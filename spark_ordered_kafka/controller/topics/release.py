@@ -91,7 +91,7 @@ class TopicReleaser(LeavingTopics):
 
     def _record(self, topic: str, record: TopicRecord) -> None:
         def transform(current: TopicRecord) -> TopicRecord:
-            if (current.topic_id, current.layout_epoch) != (record.topic_id, record.layout_epoch):
+            if (current.management, current.layout_epoch) != (record.management, record.layout_epoch):
                 raise UnavailableError(
                     f"topic {topic!r} was changed or replaced meanwhile; send the request again"
                 )

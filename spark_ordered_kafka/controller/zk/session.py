@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kazoo.client import KazooState, TransactionRequest
 from kazoo.exceptions import (
@@ -56,6 +56,14 @@ class ConflictError(RequestError):
 
     def __init__(self, path: str) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {path} was changed by another request")
+
+
+class Znode(NamedTuple):
+    """What was read of a znode. ``created`` is the transaction that created it: a znode that replaces it has another one."""
+
+    data: bytes
+    version: int
+    created: int
 
 
 class Session:
@@ -196,8 +204,8 @@ class Session:
         """Make later reads of this session see at least all that ZooKeeper's quorum has committed so far."""
         self._single_flight.confirm()
 
-    def read(self, path: str) -> tuple[bytes, int] | None:
-        """Linearizable read: data and version of a znode, None when there is none.
+    def read(self, path: str) -> Znode | None:
+        """Linearizable read: a znode, None when there is none.
 
         The quorum commits an empty write first, one for all simultaneous reads; a server that answers it has all earlier
         writes. ``sync`` would not do: ZooKeeper's leader answers it alone, even after it was replaced without knowing
@@ -213,13 +221,13 @@ class Session:
             )
         return found
 
-    def peek(self, path: str) -> tuple[bytes, int] | None:
-        """Data and version of a znode as this session sees them, None when there is none."""
+    def peek(self, path: str) -> Znode | None:
+        """A znode as this session sees it, None when there is none."""
         try:
             data, stat = self.wait(self.client.get_async(path), path)
         except NoNodeError:
             return None
-        return data, int(stat.version)
+        return Znode(data, int(stat.version), int(stat.czxid))
 
     def version(self, path: str) -> int:
         """Linearizable read of the version of a znode that is always there; raises RequestError UNKNOWN_SERVER_ERROR."""
