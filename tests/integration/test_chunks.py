@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from spark_ordered_kafka.controller.state.records import CreationRecord
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import znodes_of
 from tests.integration.controllers import InProcess, in_process
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 
 CHUNK = 7
 UNKNOWN_BROKER = 99
@@ -159,6 +162,68 @@ def test_the_next_controller_ends_a_creation_that_was_cut_off(
     with in_process(kafka_cluster, chroot=chroot) as second:
         await_managed(second, topic_name)
         assert live(second, topic_name) == partitions
+
+
+def test_a_creation_that_kafka_refuses_leaves_no_intent(chunked: InProcess, topic_name: str) -> None:
+    """Else a topic that somebody else makes under that name would grow to its size."""
+    admin, creations = chunked.service.admin, znodes_of(chunked.service).creations
+    answer = create(chunked, topic_name, 2 * CHUNK, configs={"retention.ms": "x"})
+    assert answer.json()["error"] == "INVALID_CONFIG", answer.text
+    assert creations() == []
+    # A broker may hear late that somebody else has made the topic.
+    admin.create_topic(topic_name, replicas(admin.brokers()[0].id, 2), {})
+    admin.log_ends(topic_name, range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admin, "describe_topics", lambda _: {})
+        answer = create(chunked, topic_name, 2 * CHUNK)
+    assert answer.json()["error"] == "TOPIC_ALREADY_EXISTS", answer.text
+    assert creations() == []
+    assert count(admin, topic_name) == 2
+
+
+def test_a_part_that_kafka_does_not_add_to_keeps_the_intent(chunked: InProcess, topic_name: str) -> None:
+    admin, znodes = chunked.service.admin, znodes_of(chunked.service)
+
+    def refuse(*_: object) -> None:
+        raise RequestError(ErrorCode.POLICY_VIOLATION, "no more")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admin, "_create_partitions", refuse)
+        answer = create(chunked, topic_name, 2 * CHUNK)
+    assert answer.json()["error"] == "POLICY_VIOLATION", answer.text
+    assert topic_name in znodes.creations()
+    await_count(admin, topic_name, CHUNK)
+    assert create(chunked, topic_name, 2 * CHUNK).status_code == 201
+    assert live(chunked, topic_name) == 2 * CHUNK
+
+
+def test_a_topic_of_somebody_else_does_not_grow(kafka_cluster: LocalCluster, broker: int) -> None:
+    """It has the name of a creation that was cut off before Kafka heard of it, and records or another replication factor."""
+    chroot, size = unique_name("others"), 2 * CHUNK
+    written, narrow, empty = unique_name("written"), unique_name("narrow"), unique_name("xempty")
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        admin = first.service.admin
+        for topic in (written, narrow, empty):
+            factor = 2 if topic == narrow else 1
+            creation = CreationRecord(
+                partitions=size,
+                replication_factor=factor,
+                hash="murmur3",
+                ordered_delivery=True,
+                assignments=[[broker] * factor] * size,
+            )
+            znodes_of(first.service).record_creation(topic, creation)
+            admin.create_topic(topic, replicas(broker, 2), {})
+        producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+        producer.produce(written, b"value", partition=1)
+        assert producer.flush(TIMEOUT) == 0
+    with in_process(kafka_cluster, chroot=chroot) as second:
+        await_true(
+            lambda: znodes_of(second.service).creations() == sorted((narrow, written)),
+            "the creation that comes last is ended",
+        )
+        admin = second.service.admin
+        assert [count(admin, topic) for topic in (written, narrow, empty)] == [2, 2, size]
 
 
 def await_managed(controller: InProcess, topic: str) -> None:

@@ -26,7 +26,7 @@ from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperErr
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import check_lengths
-from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.kafka.values import LogEnd, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 from spark_ordered_kafka.updates import updated
 
@@ -191,10 +191,20 @@ class TopicCreator:
                 # Created by the creation that was cut off; the broker asked before did not have it yet.
                 self._complete(topic, creation)
                 return
-            # A large topic may exist in part: the record holds its full assignment.
-            if not error.retriable and not creation.assignments:
+            if not error.retriable and not self._exists_in_part(topic, creation, error):
                 self._znodes.drop_creation(topic)
             raise
+
+    def _exists_in_part(self, topic: str, creation: CreationRecord, refusal: RequestError) -> bool:
+        """Whether a creation that Kafka refused may have made a part of a large topic: the record has the rest (D-028)."""
+        # Who hears that the topic exists has made nothing of it.
+        if not creation.assignments or refusal.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            return False
+        try:
+            return self._admin.has_topic(topic)
+        except OrderedKafkaError as error:
+            _log.info("topic %s: it is not known whether Kafka has made a part of it: %s", topic, error)
+            return True
 
     def _complete(self, topic: str, creation: CreationRecord) -> None:
         """Create the partitions that are missing after an interrupted creation by several requests."""
@@ -203,6 +213,9 @@ class TopicCreator:
             description = self._admin.describe_topics([topic]).get(topic)
             missing = creation.assignments[0 if description is None else len(description.partitions) :]
             try:
+                if missing and description is not None:
+                    # Somebody else may have made a topic of that name meanwhile, which must not grow.
+                    self._refuse_other(description, creation)
                 if missing:
                     self._admin.create_partitions(topic, creation.partitions, missing)
             except UnavailableError:
@@ -212,16 +225,13 @@ class TopicCreator:
             else:
                 return
 
-    def _take_over(self, topic: str, creation: CreationRecord) -> None:
-        description = self._await_leaders(topic, creation.partitions)
-        count = len(description.partitions)
+    def _refuse_other(self, description: TopicDescription, creation: CreationRecord) -> dict[int, LogEnd]:
+        """The log ends of the topic, which are all 0. Raises RequestError TOPIC_ALREADY_EXISTS if it holds records, or has
+        another replication factor than its creation."""
+        topic, count = description.topic, len(description.partitions)
         factor = len(description.partitions[0].replicas)
-        if (count, factor) != (creation.partitions, creation.replication_factor):
-            raise RequestError(
-                ErrorCode.TOPIC_ALREADY_EXISTS,
-                f"topic {topic!r} exists in Kafka with {count} partitions and replication factor {factor}, not the "
-                f"{creation.partitions} and {creation.replication_factor} of its creation",
-            )
+        if factor != creation.replication_factor:
+            raise _differs(topic, count, factor, creation)
         ends = self._admin.log_ends(topic, range(count))
         written = [partition for partition in range(count) if ends[partition].offset != 0]
         if written:
@@ -230,6 +240,14 @@ class TopicCreator:
                 f"topic {topic!r} exists in Kafka and holds records already (partition {written[0]} ends at "
                 f"{ends[written[0]].offset})",
             )
+        return ends
+
+    def _take_over(self, topic: str, creation: CreationRecord) -> None:
+        description = self._await_leaders(topic, creation.partitions)
+        count = len(description.partitions)
+        if count != creation.partitions:
+            raise _differs(topic, count, len(description.partitions[0].replicas), creation)
+        ends = self._refuse_other(description, creation)
         try:
             register(
                 self._znodes,
@@ -267,6 +285,14 @@ class TopicCreator:
                     f"{timeout:g} s; send the same request again"
                 )
             time.sleep(_POLL)  # Kafka has no call that waits for leaders
+
+
+def _differs(topic: str, count: int, factor: int, creation: CreationRecord) -> RequestError:
+    return RequestError(
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        f"topic {topic!r} exists in Kafka with {count} partitions and replication factor {factor}, not the "
+        f"{creation.partitions} and {creation.replication_factor} of its creation",
+    )
 
 
 def _owner(topic: str) -> str:
