@@ -103,11 +103,14 @@ class Autoscaler:
         self._figures.clear()
 
     def view(self) -> schemas.AutoscaleList:
-        """Every topic under management. Controllers that do not lead show what ZooKeeper has."""
+        """Every topic under management whose record can be read. Controllers that do not lead show what ZooKeeper has."""
         kept = self._store.all()
         rows = []
         for topic in self._znodes.topics():
-            record = self._znodes.topic(topic)
+            try:
+                record = self._znodes.topic(topic)
+            except UnreadableRecordError:
+                continue  # the check of all topics logs it
             if record is None or record.deleting_since is not None:
                 continue
             with self._lock:

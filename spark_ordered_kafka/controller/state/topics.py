@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
@@ -29,11 +30,12 @@ from spark_ordered_kafka.controller.state.records import (
     TopicRecord,
     owned_topic,
 )
-from spark_ordered_kafka.controller.zk.records import dump, number, owned, parse
+from spark_ordered_kafka.controller.zk.records import UnreadableRecordError, dump, number, owned, parse
 from spark_ordered_kafka.controller.zk.session import ConflictError, Session, Znode
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.updates import updated
 
+_log = logging.getLogger(__name__)
 _ItemT = TypeVar("_ItemT")
 _IntentT = TypeVar("_IntentT", DeletionRecord, ReleaseRecord)
 # A ZooKeeper packet may have 1 MB (jute.maxbuffer). An operation has 300 to 450 bytes with the longest name of a topic, and a
@@ -315,16 +317,21 @@ class Znodes:
     # -- deletions and releases ---------------------------------------------------------------------------------
 
     def deletions(self) -> dict[str, str]:
-        """Topics whose deletion has begun and not ended, with the ids of the topics to delete."""
+        """Topics whose deletion has begun and not ended, with the ids of the topics to delete; what cannot be read is left out."""
         return self._leaving(DELETIONS, DeletionRecord)
 
     def releases(self) -> dict[str, str]:
-        """Topics whose release has begun and not ended, with their ids."""
+        """As :meth:`deletions`, of releases."""
         return self._leaving(RELEASES, ReleaseRecord)
 
     def _leaving(self, parent: str, kind: type[_IntentT]) -> dict[str, str]:
-        intents = self._session.children(parent)
-        return {topic: parse(kind, intents[topic], f"{parent}/{topic}").topic_id for topic in sorted(intents)}
+        found = {}
+        for topic, data in sorted(self._session.children(parent).items()):
+            try:
+                found[topic] = parse(kind, data, f"{parent}/{topic}").topic_id
+            except UnreadableRecordError as error:
+                _log.warning("topic %s: %s", topic, error.message)
+        return found
 
     def record_leaving(self, topic: str, transform: Callable[[TopicRecord], TopicRecord]) -> TopicRecord:
         """Write the topic's record, which ``transform`` marks for deletion or release, and the intent."""

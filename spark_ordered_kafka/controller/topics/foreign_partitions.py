@@ -19,8 +19,8 @@ from spark_ordered_kafka.controller.state.paths import topic_path
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.kafka_state import described
-from spark_ordered_kafka.controller.zk.session import ConflictError
-from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, ZooKeeperError
+from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.values import LogEnd, TopicDescription
@@ -83,17 +83,27 @@ class Covering:
         self._clock = clock
 
     def uncovered(self, topics: Sequence[str]) -> Iterator[str]:
-        """Those of ``topics`` that have more partitions in Kafka than in their newest layout.
+        """Those of ``topics`` that have more partitions in Kafka than in their newest layout, and those of which that cannot
+        be told: :meth:`cover` says why.
 
         Raises UnavailableError and DeposedError, and RequestError when Kafka or ZooKeeper refuse.
         """
         for at in range(0, len(topics), _CHUNK):
             for topic, description in self._described(topics[at : at + _CHUNK]).items():
-                record = self._znodes.topic(topic)
-                if record is None or not _at_rest(record) or record.topic_id != description.topic_id:
-                    continue
-                if len(description.partitions) > len(self._newest(topic, record).starts):
+                try:
+                    covered = self._is_covered(topic, description)
+                except (DeposedError, ZooKeeperError):
+                    raise
+                except OrderedKafkaError:
+                    covered = False
+                if not covered:
                     yield topic
+
+    def _is_covered(self, topic: str, description: TopicDescription) -> bool:
+        record = self._znodes.topic(topic)
+        if record is None or not _at_rest(record) or record.topic_id != description.topic_id:
+            return True
+        return len(description.partitions) <= len(self._newest(topic, record).starts)
 
     def cover(self, topic: str) -> None:
         """Commit a layout that covers the topic's partitions, if some are not covered and no change is in progress.

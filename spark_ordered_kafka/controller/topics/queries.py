@@ -14,6 +14,7 @@ from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.foreign_partitions import stray_partitions
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.views import finished_view, leader_epochs_view, topic_summary
+from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
 from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 
@@ -63,10 +64,13 @@ class Topics:
         return len(self._znodes.layouts(topic, record, record.layout_epoch)[0].starts)
 
     def summaries(self, current: Callable[[AnyChange], AnyChange]) -> schemas.TopicList:
-        """All topics under management; from ZooKeeper alone."""
+        """All topics under management; from ZooKeeper alone. Those that cannot be read are left out: :meth:`view` says why."""
         rows = []
         for topic in self._znodes.topics():
-            record = self._znodes.topic(topic)
+            try:
+                record = self._znodes.topic(topic)
+            except UnreadableRecordError:
+                continue  # the check of all topics logs it
             if record is not None and record.deleting_since is None:
                 change = None if record.change is None else current(record.change)
                 rows.append(topic_summary(topic, record, change))

@@ -1,0 +1,47 @@
+"""Znodes that hold something else than they should, as after a repair by hand: no other topic suffers from them."""
+
+from __future__ import annotations
+
+from spark_ordered_kafka.controller.state.paths import (
+    CREATIONS,
+    DELETIONS,
+    RELEASES,
+    layout_path,
+    topic_path,
+)
+from spark_ordered_kafka.local import LocalCluster
+from tests.inside import session_of, znodes_of
+from tests.integration.controllers import in_process
+from tests.integration.test_covering import add_partitions
+from tests.servers import await_true, unique_name
+
+
+def test_one_topic_that_cannot_be_read_holds_up_no_other(kafka_cluster: LocalCluster) -> None:
+    chroot = unique_name("unreadable")
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        empty, bare, lost, sound = (first.create(1, prefix=prefix) for prefix in "abcd")
+        client = session_of(first.service).client
+        client.set(topic_path(empty), b"")
+        client.set(layout_path(bare, 0), b"{}")
+        client.delete(layout_path(lost, 0))
+    with in_process(kafka_cluster, chroot=chroot, retire_interval=0.2) as second:
+        add_partitions(kafka_cluster, sound, 2)
+        await_true(lambda: second.topic(sound).layout_epoch == 1, "what was added is covered")
+        for path in ("/v1/topics", "/v1/autoscale"):
+            rows = second.http.get(path).json()["topics"]
+            assert [row["topic"] for row in rows] == [bare, lost, sound], path
+        answer = second.http.get(f"/v1/topics/{empty}")
+        assert f"znode {topic_path(empty)} does not hold a TopicRecord" in answer.json()["error_message"]
+
+
+def test_an_intent_that_cannot_be_read_keeps_no_controller_from_leading(kafka_cluster: LocalCluster) -> None:
+    chroot = unique_name("intents")
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        topic = first.create(1)
+        for parent in (CREATIONS, DELETIONS, RELEASES):
+            session_of(first.service).client.create(f"{parent}/planted", b"")
+        first.service.releaser.begin_stop()  # as a process that is about to die
+        assert first.http.post(f"/v1/topics/{topic}/release", json={}).status_code == 503
+    with in_process(kafka_cluster, chroot=chroot) as second:
+        await_true(lambda: znodes_of(second.service).topic(topic) is None, "the release goes on")
+        assert znodes_of(second.service).releases() == {}
