@@ -38,7 +38,8 @@ PARTITIONS_CHUNK = 1000
 class KafkaAdmin:
     """Administration of one Kafka cluster, for use by any number of threads.
 
-    Reads are repeated until they succeed or ``timeout`` seconds have passed. Changes are sent once, unless it is certain
+    Reads are repeated until they succeed or ``timeout`` seconds have passed, or until an earlier ``deadline`` in
+    ``time.monotonic()`` seconds. Changes are sent once, unless it is certain
     that nothing was changed: after an UnavailableError look whether they were made.
 
     Args:
@@ -70,7 +71,9 @@ class KafkaAdmin:
         found: tuple[Broker, ...] = self._read(self._brokers, "list the brokers")
         return found
 
-    def describe_topics(self, topics: Sequence[str] | None = None) -> dict[str, TopicDescription]:
+    def describe_topics(
+        self, topics: Sequence[str] | None = None, *, deadline: float | None = None
+    ) -> dict[str, TopicDescription]:
         """State of ``topics``, None: of all, internal ones included. Topics that do not exist are left out.
 
         Raises:
@@ -80,7 +83,7 @@ class KafkaAdmin:
             return {}
         shown = "all topics" if topics is None else f"topics {', '.join(map(repr, topics))}"
         found: dict[str, TopicDescription] = self._read(
-            partial(self._describe_topics, topics), f"describe {shown}"
+            partial(self._describe_topics, topics), f"describe {shown}", deadline
         )
         return found
 
@@ -218,7 +221,9 @@ class KafkaAdmin:
         what = f"let topic {topic!r} have {total} partitions"
         self._change(request, lambda response: response.results, what)
 
-    def log_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, LogEnd]:
+    def log_ends(
+        self, topic: str, partitions: Sequence[int], *, deadline: float | None = None
+    ) -> dict[int, LogEnd]:
         """High watermark of each partition, open transactions included, from its current leader.
 
         A leader answers as soon as its high watermark covers all that was acknowledged before it was elected
@@ -229,7 +234,7 @@ class KafkaAdmin:
             RequestError: UNKNOWN_TOPIC_OR_PARTITION.
             UnavailableError: a partition has no leader, or its leader does not answer.
         """
-        found = self._offsets(topic, partitions, OffsetSpec.LATEST, "log ends")
+        found = self._offsets(topic, partitions, OffsetSpec.LATEST, "log ends", deadline=deadline)
         return {row.partition_index: LogEnd(row.offset, row.leader_epoch) for row in found}
 
     def log_starts(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
@@ -252,8 +257,12 @@ class KafkaAdmin:
     def _timeout_ms(self) -> int:
         return int(1000 * self._timeout)
 
-    def _read(self, attempt: Any, what: str) -> Any:
-        return self.requests.retry(attempt, time.monotonic() + self._timeout, what)
+    def _until(self, deadline: float | None) -> float:
+        latest = time.monotonic() + self._timeout
+        return latest if deadline is None else min(deadline, latest)
+
+    def _read(self, attempt: Any, what: str, deadline: float | None = None) -> Any:
+        return self.requests.retry(attempt, self._until(deadline), what)
 
     async def _brokers(self, deadline: float) -> tuple[Broker, ...]:
         metadata = await self.requests.metadata([], None, deadline)
@@ -287,15 +296,15 @@ class KafkaAdmin:
         spec: OffsetSpec,
         what: str,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        *,
+        deadline: float | None = None,
     ) -> list[Any]:
         def build(rows: Sequence[tuple[int, int]]) -> Any:
             return list_offsets({topic: rows}, spec, isolation=isolation)
 
         what = f"read the {what} of topic {topic!r}"
-        deadline = time.monotonic() + self._timeout
-        found = read_from_leaders(
-            self.requests, topic, partitions, build, deadline, what, chunk=_OFFSETS_CHUNK
-        )
+        until = self._until(deadline)
+        found = read_from_leaders(self.requests, topic, partitions, build, until, what, chunk=_OFFSETS_CHUNK)
         return list(found.values())
 
 

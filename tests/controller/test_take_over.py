@@ -314,7 +314,7 @@ def test_a_layout_is_not_extended_across_a_release_and_an_adoption() -> None:
         topic_id="id", partitions=[SimpleNamespace(partition=p, leader=1) for p in range(4)]
     )
     admin: Any = SimpleNamespace(
-        describe_topics=lambda _: {"t": description},
+        describe_topics=lambda _, deadline: {"t": description},
         log_ends=lambda _, partitions: {p: LogEnd(20, 0) for p in partitions},
     )
 

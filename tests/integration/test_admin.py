@@ -43,6 +43,17 @@ def test_cluster(admin: KafkaAdmin, kafka_cluster: LocalCluster) -> None:
     assert admin.cluster_id() == theirs.cluster_id
 
 
+def test_reads_end_at_an_earlier_deadline(admin: KafkaAdmin, topic_name: str) -> None:
+    admin.create_topic(topic_name, {0: [1]}, {})
+    later = time.monotonic() + servers.TIMEOUT
+    assert admin.log_ends(topic_name, range(1), deadline=later) == {0: LogEnd(0, 0)}
+    assert list(admin.describe_topics([topic_name], deadline=later)) == [topic_name]
+    with pytest.raises(UnavailableError):
+        admin.log_ends(topic_name, range(1), deadline=time.monotonic())
+    with pytest.raises(UnavailableError):
+        admin.describe_topics([topic_name], deadline=time.monotonic())
+
+
 def test_life_of_a_topic(admin: KafkaAdmin, kafka_cluster: LocalCluster, topic_name: str) -> None:
     before = hosted_replicas(admin)[1]
     admin.create_topic(topic_name, {0: [1], 1: [1]}, {"cleanup.policy": "compact"}, validate_only=True)

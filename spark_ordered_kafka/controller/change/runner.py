@@ -32,6 +32,8 @@ from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 _ENDED_KEPT = 16
+_MESSAGE_PATIENCE = 1.0
+"""Seconds that writers may be held longer for a message."""
 
 
 class _EndedError(OrderedKafkaError):
@@ -173,10 +175,10 @@ class Runner:
                 job.count_fence(0)
                 self._fencer.fence(transactional_ids, self._monotonic(deadline), job.count_fence)
                 return protocol.WritersFenced(self._clock(), len(transactional_ids))
-            case protocol.ReadBoundaries(total):
-                return self._read_boundaries(job, total)
-            case protocol.CheckLogEnds(before):
-                return self._check_log_ends(job, before)
+            case protocol.ReadBoundaries(total, deadline):
+                return self._read_boundaries(job, total, self._monotonic(deadline))
+            case protocol.CheckLogEnds(before, deadline):
+                return self._check_log_ends(job, before, self._monotonic(deadline))
             case protocol.CommitLayout(change, starts):
                 return self._commit(job, change, starts)
             case protocol.RollBack(change, ending):
@@ -218,8 +220,8 @@ class Runner:
             return f"partition {behind[0]}, which is taken up again, does not have its replicas in sync"
         return None
 
-    def _read_boundaries(self, job: Job, total: int) -> Event:
-        count = len(self._describe(job).partitions)
+    def _read_boundaries(self, job: Job, total: int, deadline: float) -> Event:
+        count = len(self._describe(job, deadline).partitions)
         if count < total:
             raise UnavailableError(f"Kafka shows {count} of {total} partitions of topic {job.topic!r}")
         record = self._znodes.topic(job.topic)
@@ -228,20 +230,20 @@ class Runner:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {job.topic!r} is not under management any more"
             )
         (layout,) = self._znodes.layouts(job.topic, record, record.layout_epoch)
-        ends = self._admin.log_ends(job.topic, range(job.change.needed))
+        ends = self._admin.log_ends(job.topic, range(job.change.needed), deadline=deadline)
         found = boundaries(job.change, record.layout_epoch, layout, ends, count)
         return protocol.BoundariesRead(self._clock(), found)
 
-    def _check_log_ends(self, job: Job, before: tuple[Boundary, ...]) -> Event:
-        ends = self._admin.log_ends(job.topic, range(job.change.needed))
+    def _check_log_ends(self, job: Job, before: tuple[Boundary, ...], deadline: float) -> Event:
+        ends = self._admin.log_ends(job.topic, range(job.change.needed), deadline=deadline)
         changed = {p: end.offset for p, end in ends.items() if end.offset != before[p].offset}
         if changed:
             return protocol.LogEndsChanged(self._clock(), changed)
         return protocol.LogEndsUnchanged(self._clock())
 
-    def _describe(self, job: Job) -> TopicDescription:
+    def _describe(self, job: Job, deadline: float | None = None) -> TopicDescription:
         # The topic existed when the change was planned, so a broker that does not know it is asked again.
-        return described_when_known(self._admin, job.topic, job.topic_id, PROPAGATION)
+        return described_when_known(self._admin, job.topic, job.topic_id, PROPAGATION, deadline)
 
     def _monotonic(self, deadline: float) -> float:
         return time.monotonic() + (deadline - self._clock())
@@ -286,8 +288,9 @@ class Runner:
             return ending
         existing: int | None = change.existing
         if change.step != "planned":
+            deadline = time.monotonic() + _MESSAGE_PATIENCE if change.closing else None
             try:
-                existing = len(self._describe(job).partitions)
+                existing = len(self._describe(job, deadline).partitions)
             except OrderedKafkaError as error:
                 _log.info("topic %s: its partition count is not known: %s", job.topic, error)
                 existing = None

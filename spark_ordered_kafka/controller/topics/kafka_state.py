@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
@@ -10,9 +12,11 @@ from spark_ordered_kafka.kafka.leaders import USUAL_PROPAGATION
 from spark_ordered_kafka.kafka.values import TopicDescription
 
 
-def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
+def described(
+    admin: KafkaAdmin, topic: str, topic_id: str, deadline: float | None = None
+) -> TopicDescription:
     """Kafka's view of a topic under management; raises RequestError when it was deleted or recreated."""
-    description = admin.describe_topics([topic]).get(topic)
+    description = admin.describe_topics([topic], deadline=deadline).get(topic)
     if description is None:
         raise RequestError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -30,18 +34,24 @@ def described(admin: KafkaAdmin, topic: str, topic_id: str) -> TopicDescription:
 
 
 def described_when_known(
-    admin: KafkaAdmin, topic: str, topic_id: str, timeout: float = USUAL_PROPAGATION
+    admin: KafkaAdmin,
+    topic: str,
+    topic_id: str,
+    timeout: float = USUAL_PROPAGATION,
+    deadline: float | None = None,
 ) -> TopicDescription:
     """As :func:`described`, for a topic that not every broker may know yet: it is new, or a broker has just started. Retries
-    for ``timeout`` seconds.
+    for ``timeout`` seconds, and not beyond ``deadline``, in ``time.monotonic()`` seconds.
     """
+    if deadline is not None:
+        timeout = min(timeout, deadline - time.monotonic())
     retrying = Retrying(
         retry=retry_if_exception(_is_unknown),
         stop=stop_after_delay(timeout),
         wait=wait_fixed(0.1),
         reraise=True,
     )
-    return retrying(described, admin, topic, topic_id)
+    return retrying(described, admin, topic, topic_id, deadline)
 
 
 def _is_unknown(error: BaseException) -> bool:
