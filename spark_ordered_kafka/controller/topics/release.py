@@ -122,9 +122,13 @@ class TopicReleaser(LeavingTopics):
             return
         newest = self._znodes.layouts(topic, record, record.layout_epoch)[0]
         statuses = self._znodes.partition_statuses(topic)
-        earlier = {
-            p: start for p, start in enumerate(newest.starts) if start > 0 and statuses.get(p) != "deleted"
+        # The mark of a live partition may be left over (D-020).
+        deleted = {
+            p
+            for p, status in statuses.items()
+            if status == "deleted" and p >= record.undeleted_partition_count
         }
+        earlier = {p: start for p, start in enumerate(newest.starts) if start > 0 and p not in deleted}
         begins = self._admin.log_starts(topic, list(earlier))
         logs = {p: (begins[p], start) for p, start in earlier.items() if begins[p] < start}
         waiting = self._waiting_groups(topic, logs)
