@@ -21,6 +21,7 @@ from spark_ordered_kafka.local.secrets import CONTROLLER
 from tests.inside import session_of
 from tests.integration.controllers import InProcess, exists, in_process
 from tests.integration.keepers import with_sasl
+from tests.integration.reassigning import Judge
 from tests.integration.test_reviews import ask, decide, request_creation, settings, shown
 from tests.servers import await_true, unique_name
 
@@ -261,6 +262,36 @@ def test_replicas_that_have_moved_since_are_not_what_was_looked_at(reviewed: InP
     asked = sent(reviewed, "POST", "/v1/replication-factors", factor)
     expand(reviewed, topic, 3)
     is_outdated(reviewed, asked, "its partitions or replicas were changed")
+
+
+def test_a_rollback_of_replicas_that_have_moved_since_is_not_what_was_looked_at(
+    three_brokers: LocalCluster, judge: Judge, tmp_path: Path
+) -> None:
+    topic = judge.create([1], [1])
+
+    def moved(controller: InProcess, replicas: int) -> int:
+        rows = [{"topic": topic, "partition": 0, "replicas": [replicas]}]
+        asked = sent(controller, "POST", "/v1/reassignments", json.dumps({"partitions": rows}))
+        number: int = carried_out(controller, asked)["answer"]["request_id"]
+        path = f"/v1/reassignments/{number}"
+        await_true(lambda: ask(controller, "bob", "GET", path).json()["complete"], "the replicas have moved")
+        judge.await_replicas(topic, [(replicas,), (1,)])
+        return number
+
+    with in_process(three_brokers, **settings(tmp_path)) as controller:
+        first = moved(controller, 2)
+        asked = sent(controller, "POST", "/v1/reassignments", json.dumps({"rollback": first}))
+        moved(controller, 3)
+        is_outdated(controller, asked, "its partitions or replicas were changed")
+        assert judge.replicas(topic) == [(3,), (1,)]
+        # Asked for anew, it is what it says.
+        carried_out(
+            controller, sent(controller, "POST", "/v1/reassignments", json.dumps({"rollback": first}))
+        )
+        judge.await_replicas(topic, [(1,), (1,)])
+        for unknown in (10**9, -1, 2**31, 10**400, True, None):
+            answer = sent(controller, "POST", "/v1/reassignments", json.dumps({"rollback": unknown}))
+            refused(answer, "rollback")
 
 
 def test_a_topic_that_came_meanwhile_was_not_looked_at(
