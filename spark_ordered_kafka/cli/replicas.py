@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
-from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
@@ -42,7 +42,7 @@ def parse_assignment(value: str) -> dict[int, list[int]]:
 def change_replicas(
     client: ControllerClient, request: ReplicationFactorsRequest, no_wait: bool, output: common.OutputFormat
 ) -> None:
-    """Request one topic's new replicas; unless ``no_wait``, watch until all are in place."""
+    """Request one topic's new replicas; unless ``no_wait``, watch until all are in place, or their reassignment has failed."""
     (item,) = request.topics
     topic, factor, assignments = item.topic, item.replication_factor, item.assignments or {}
     answer = client.alter_replication_factors(request)
@@ -61,8 +61,29 @@ def change_replicas(
         # One that was removed and is empty may keep fewer (retire.replication.factor).
         return len(row.replicas) == factor or (row.status == "deleted" and len(row.replicas) < factor)
 
+    request_id = answer.topics[0].request_id
+    if request_id is not None:  # otherwise they are in place already, or another tool moves them
+        _follow_request(client, request_id)
     view = _follow_replicas(client, topic, done)
     common.report(view, f"topic {topic} has {what}", output)
+
+
+def _follow_request(client: ControllerClient, request_id: int) -> None:
+    """Show a reassignment until it has ended, if the caller may see it; ends the command unless it is done."""
+    from spark_ordered_kafka.cli.reassign_outcomes import failures, followed
+
+    try:
+        view = followed(client, request_id)
+    except RequestError as error:
+        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return  # who may alter a topic need not have DESCRIBE on the cluster
+    if view.state == "done":
+        return
+    for line in failures(view):
+        typer.echo(f"error: {line}", err=True)
+    typer.echo(f"error: request {request_id} has ended as {view.state}", err=True)
+    raise typer.Exit(common.REFUSED)
 
 
 def _follow_replicas(
@@ -82,5 +103,5 @@ def _follow_replicas(
         lambda: client.topic(topic),
         bar(lambda view: Extent(text, ready(view), len(view.partitions)), MofNCompleteColumn()),
         lambda _, view: ready(view) == len(view.partitions),
-        unfinished=f"the replicas of topic {topic!r} are not all in place and in sync; Kafka completes it in the background",
+        unfinished=f"the replicas of topic {topic!r} are not all in place and in sync",
     )

@@ -101,7 +101,14 @@ def test_nothing_is_left_and_the_topic_may_be_adopted_again(
     answer = release(controller, topic)
     assert (answer.status_code, answer.json()) == (
         200,
-        {"error_code": 0, "error": "NONE", "error_message": None, "topic": topic, "change_id": None},
+        {
+            "error_code": 0,
+            "error": "NONE",
+            "error_message": None,
+            "topic": topic,
+            "change_id": None,
+            "request_id": None,
+        },
     )
     assert [name for name in znode_names(controller.service) if topic in name] == []
     assert exists(kafka_cluster, topic)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.controllers import Hold, InProcess, errors, in_process, several
+from tests.integration.controllers import Hold, InProcess, errors, free_port, in_process, served, several
 from tests.servers import TIMEOUT, await_true, unique_name
 
 COUNTS, FACTORS = "/v1/partition-counts", "/v1/replication-factors"
@@ -259,17 +262,23 @@ def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProces
         time.sleep(0.1)
 
 
+class Held:
+    """Holds all requests before their first step, until :attr:`go_on`."""
+
+    def __init__(self) -> None:
+        self.begins, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, step: str) -> None:
+        if step == "load" and self.begins.is_set():
+            assert self.go_on.wait(TIMEOUT), "nobody released the request"
+
+
 def test_more_replicas_can_be_asked_for_again_and_cancelled(three_brokers: LocalCluster) -> None:
-    held, go_on = threading.Event(), threading.Event()
-
-    def before(step: str) -> None:
-        if step == "load" and held.is_set():
-            assert go_on.wait(TIMEOUT), "nobody released the request"
-
+    before = Held()
     with in_process(three_brokers, before_step=before) as controller:
         topic = placed(controller, 1)
         item = {"topic": topic, "assignments": {"0": [1, 2]}}
-        held.set()
+        before.begins.set()
         assert errors(several(controller, FACTORS, [item])) == ["NONE"]
         ((_, error, message),) = several(controller, FACTORS, [item], params={"wait": 0.1})
         assert (error, "reassignment 1 continues" in message) == ("REQUEST_TIMED_OUT", True), message
@@ -277,9 +286,44 @@ def test_more_replicas_can_be_asked_for_again_and_cancelled(three_brokers: Local
         assert (error, "or cancel reassignment 1" in message) == ("REASSIGNMENT_IN_PROGRESS", True), message
         cancelled = controller.http.delete("/v1/reassignments/latest").json()
         assert cancelled["partitions"][0]["error"] == "NONE"
-        go_on.set()
+        before.go_on.set()
         queries = controller.service.reassignment_queries
         await_true(lambda: queries.view(1).complete, "the end of the request")
         assert (queries.view(1).state, replicas(controller, topic)) == ("cancelled", [[1]])
         with pytest.raises(RequestError, match=f"partition {topic}-0 of reassignment 1 cancelled"):
             queries.ended(1, topic)
+
+
+@pytest.mark.parametrize("option", [("--replication-factor", "2"), ("--replica-assignment", "1:2")])
+def test_the_command_ends_with_its_cancelled_reassignment(
+    three_brokers: LocalCluster, option: tuple[str, str]
+) -> None:
+    before, port = Held(), free_port()
+    url = f"http://127.0.0.1:{port}"
+    with in_process(three_brokers, before_step=before, url=url) as controller, served(controller, port):
+        topic = placed(controller, 1)
+        before.begins.set()
+        command = [
+            sys.executable,
+            "-m",
+            "spark_ordered_kafka.cli",
+            "topics",
+            "alter",
+            "--topic",
+            topic,
+            *option,
+        ]
+        environment = os.environ | {"ORDERED_KAFKA_CONTROLLER": url}
+        watching = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        try:
+            queries = controller.service.reassignment_queries
+            await_true(lambda: queries.summaries() != [], "the request")
+            assert controller.http.delete("/v1/reassignments/1").status_code == 200
+            before.go_on.set()
+            _, told = watching.communicate(timeout=TIMEOUT)
+        finally:
+            before.go_on.set()
+            watching.kill()
+            watching.wait(TIMEOUT)
+    assert watching.returncode == 1, told
+    assert told.splitlines()[-1] == "error: request 1 has ended as cancelled"

@@ -16,10 +16,12 @@ from spark_ordered_kafka.client.schemas.base import (
 
 
 class TopicResult(Result):
-    """Outcome for one topic; ``change_id`` names the change that was started, if one was."""
+    """Outcome for one topic; ``change_id`` names the change that was started, if one was, and ``request_id`` the reassignment
+    that moves its replicas, if it is the controller's."""
 
     topic: str
     change_id: str | None = None
+    request_id: int | None = None
 
 
 class TopicResults(Answer):

@@ -108,7 +108,7 @@ class ReplicationFactors:
             # The same request may come again: its client cannot tell whether the answer or the request itself got lost.
             if not self._is_asked(item, record, description, moving):
                 raise _in_progress(moving)
-            return schemas.TopicResult(topic=topic), moving
+            return schemas.TopicResult(topic=topic, request_id=moving.request_id), moving
         owner = _owner(topic)
         with self._capacities.ending(owner):
             plan = partial(self._plan, item, record, description)
@@ -118,7 +118,7 @@ class ReplicationFactors:
                 self._capacities.drop(owner)
                 return schemas.TopicResult(topic=topic), None
             moving = self._start(record, description, wanted, principal)
-        return schemas.TopicResult(topic=topic), moving
+        return schemas.TopicResult(topic=topic, request_id=moving.request_id), moving
 
     def ended(self, moving: Moving) -> bool:
         """Whether the replicas are in place.
