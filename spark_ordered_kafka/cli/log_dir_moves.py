@@ -81,6 +81,8 @@ def move(
             timeout_ms=timeout,
         )
         answer = client.alter_replica_log_dirs(request)
+        for warning in answer.warnings:
+            typer.echo(f"warning: {warning}", err=True)
         failed = _report_refused(answer)
         if failed or validate_only or no_wait:
             done = "could be moved" if validate_only else "is being moved"
@@ -129,15 +131,15 @@ def _replicas(
     file: typer.FileBinaryRead | None,
 ) -> list[ReplicaLogDir]:
     """The replicas that the options name. Raises ConfigError when they do not name some in one way."""
-    from spark_ordered_kafka.cli.json_files import read_json
-    from spark_ordered_kafka.client.schemas import ReplicaLogDir, ReplicaLogDirsRequest
+    from spark_ordered_kafka.cli.log_dir_files import read_replicas
+    from spark_ordered_kafka.client.schemas import ReplicaLogDir
 
     options = {"--topic": topic, "--partition": partition, "--broker": broker, "--log-dir": log_dir}
     if file is not None:
         for option, value in options.items():
             if value is not None:
                 raise ConfigError(option, value, f"leave it out with {_JSON_FILE}")
-        rows = read_json(ReplicaLogDirsRequest, file, _JSON_FILE).replicas
+        rows = read_replicas(file, _JSON_FILE)
         if not rows:
             raise ConfigError(_JSON_FILE, getattr(file, "name", "-"), "replicas is empty")
         return rows

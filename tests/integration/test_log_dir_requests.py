@@ -201,6 +201,12 @@ def test_one_replica_goes_back_and_the_others_of_its_request_continue(mover: Mov
     first = taken(mover, *both, **SLOWLY)
     # The same again, whole or in part, is the same request.
     assert taken(mover, *both) == taken(mover, follower) == first
+    # Which keeps its limit, and says so.
+    assert asked(mover, *both, **SLOWLY).warnings == []
+    again = asked(mover, *both, replica_alter_log_dirs_throttle=PACE + 1)
+    assert (again.request_id, len(again.warnings)) == (first, 1)
+    assert f"reassign throttle --request {first} " in again.warnings[0]
+    assert mover.view(first).replica_alter_log_dirs_throttle == PACE
     second = taken(mover, replica(topic, 1, here), **SLOWLY)
     assert second == first + 1
     view = mover.ended(first)

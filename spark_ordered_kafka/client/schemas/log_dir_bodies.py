@@ -82,11 +82,12 @@ class ReplicaLogDirsResult(Answer):
     """Answer of ``POST /v1/replica-log-dirs``: each move that has begun or waits for others, or why not.
 
     ``request_id``: the request to reassign partitions that moves them. None when nothing is moved: all replicas are in place,
-    some were refused, or ``validate_only``.
+    some were refused, or ``validate_only``. ``warnings``: what of the request is not done, as an earlier one moves them already.
     """
 
     replicas: list[ReplicaResult]
     request_id: int | None = None
+    warnings: list[str] = Field(default_factory=list)
 
 
 class ReplicaLogDirView(ReplicaResult):

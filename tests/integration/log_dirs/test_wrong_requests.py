@@ -94,6 +94,9 @@ def test_wrong_lists_of_replicas(controller: InProcess, idle_topic: str) -> None
         assert words in answer.json()["error_message"]
 
 
+FILE = {"replicas": [replica("t", 1, "/x")]}
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "code", "told"),
     [
@@ -104,6 +107,9 @@ def test_wrong_lists_of_replicas(controller: InProcess, idle_topic: str) -> None
         (("move", *file), '{"replicas": []}', 2, "replicas is empty"),
         (("move", *file), '{"replicas": [{"topic": "t"}]}', 2, "replicas[0].partition: Field required; and 2 more"),
         (("verify", *file), '{"replicas": [{"topic": "t", "partition": "0", "broker": 1, "log_dir": "/x"}]}', 2, "replicas[0].partition has the value '0'"),
+        (("move", *file), json.dumps(FILE | {"validate_only": True}), 2, "validate_only has the value 'True'"),
+        (("move", *file), json.dumps(FILE | {"replica_alter_log_dirs_throttle": 1}), 2, "replica_alter_log_dirs_throttle has"),
+        (("verify", *file), json.dumps(FILE | {"timeout_ms": 1}), 2, "timeout_ms has the value '1'"),
         (("describe", "--broker-list", "1,x"), None, 2, "--broker-list has the value '1,x'"),
         (("describe", "--broker-list", "1,9"), None, 1, "error: UNKNOWN_MEMBER_ID: broker has the value 9"),
         (("describe", "--topic-list", "nope"), None, 1, "error: UNKNOWN_TOPIC_OR_PARTITION: topic has the value 'nope'"),

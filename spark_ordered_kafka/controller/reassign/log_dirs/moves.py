@@ -32,6 +32,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs, by_broker
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.updates import updated
 
 _OWNER = "moves between log directories"
 """They need no capacity."""
@@ -99,7 +100,20 @@ class LogDirMoves:
             key=key,
             log_dirs_throttle=request.replica_alter_log_dirs_throttle,
         )
-        return results(rows, planned.refused, planned.request_id if request_id is None else request_id)
+        if request_id is not None:
+            return results(rows, planned.refused, request_id)
+        answer = results(rows, planned.refused, planned.request_id)
+        return updated(answer, warnings=self._other_limit(planned, request.replica_alter_log_dirs_throttle))
+
+    def _other_limit(self, planned: Plan, throttle: int | None) -> list[str]:
+        """A warning if the request that moves the replicas already has another limit than the ``throttle`` asked for."""
+        read = None if planned.request_id is None else self._store.read(planned.request_id)
+        if read is None or throttle in (None, read[0].replica_alter_log_dirs_throttle):
+            return []
+        return [
+            f"replica_alter_log_dirs_throttle {throttle} is not set: request {planned.request_id} moves these replicas "
+            f"already, with its own limit; ordered-kafka reassign throttle --request {planned.request_id} changes that"
+        ]
 
     def _known(self, rows: Sequence[schemas.ReplicaLogDir], timeout: float | None) -> Known:
         """Topics, brokers, and the log directories of the brokers that are named."""
