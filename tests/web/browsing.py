@@ -66,6 +66,10 @@ class Visit:
         """Another view, as a link to it would."""
         self.page.goto(f"{self.url}/#/{view}")
 
+    def hide(self) -> None:
+        """From now on the views are as old as in a tab that is not shown."""
+        self.page.evaluate("() => Object.defineProperty(document, 'hidden', { get: () => true })")
+
     def text(self, selector: str = "main") -> str:
         """What is shown in an element."""
         return self.page.locator(selector).inner_text()

@@ -171,6 +171,43 @@ def test_a_configuration_is_altered_and_a_stale_form_is_refused(
     assert configs(controller, topic) == {"retention.ms": "2000000"}
 
 
+def test_a_form_is_as_old_as_what_it_is_filled_in_with(
+    browsing: Browsing, controller: InProcess, url: str
+) -> None:
+    topic = controller.create(1, prefix="old", configs={"retention.ms": "1000000"})
+    visit = browsing.visit(url, f"topics/{topic}")
+    visit.await_text("1000000", "[aria-label=Configuration]")
+    visit.hide()
+    # Another operator, whom the view does not show.
+    patch(controller, topic, retention_ms="5000000")
+    visit.button("Configure").click()
+    lines = visit.field("Kafka's configuration")
+    assert lines.input_value() == "retention.ms=1000000"
+    lines.fill("retention.ms=2000000")
+    visit.button("Preview").click()
+    visit.await_text("has changed since the form was opened", "dialog .error[role=alert]")
+    assert visit.button("Alter the topic").is_disabled()
+    assert configs(controller, topic)["retention.ms"] == "5000000"
+
+
+def test_the_limit_of_a_broker_is_as_old_as_its_form(
+    browsing: Browsing, controller: InProcess, url: str
+) -> None:
+    (broker,) = controller.http.get("/v1/brokers").json()["brokers"]
+    path = f"/v1/brokers/{broker['id']}/guard-rails"
+    visit = browsing.visit(url, "brokers")
+    visit.page.locator(f"[data-key='limit-{broker['id']}']").wait_for()
+    visit.hide()
+    try:
+        assert controller.http.put(path, json={"max_partitions": 90_000}).status_code == 200
+        visit.button("Limit").click()
+        visit.field("Replicas at most").fill("80000")
+        visit.button("Preview").click()
+        visit.await_text("has changed since the form was opened", "dialog .error[role=alert]")
+    finally:
+        assert controller.http.put(path, json={"max_partitions": None}).status_code == 200
+
+
 def test_of_two_operators_the_second_does_not_undo_the_first(
     browsing: Browsing, controller: InProcess, url: str
 ) -> None:
@@ -194,7 +231,11 @@ def test_of_two_operators_the_second_does_not_undo_the_first(
 def test_a_broker_is_limited(browsing: Browsing, controller: InProcess, url: str) -> None:
     visit = browsing.visit(url)
     (broker,) = controller.http.get("/v1/brokers").json()["brokers"]
-    for text, limit in (("100000", 100_000), ("0", 0), ("", broker["max_partitions"])):
+    for text, limit, shown in (
+        ("100000", 100_000, "100,000, "),
+        ("0", 0, "beyond it"),
+        ("", broker["max_partitions"], "none"),
+    ):
         open_form(visit, "brokers", "Limit")
         field = visit.field("Replicas at most")
         field.fill("-1")
@@ -208,6 +249,7 @@ def test_a_broker_is_limited(browsing: Browsing, controller: InProcess, url: str
         visit.await_text("is set", "#toast")
         (found,) = controller.http.get("/v1/brokers").json()["brokers"]
         assert found["max_partitions"] == limit
+        visit.await_text(shown, "[aria-label=Brokers]")
 
 
 @pytest.mark.long

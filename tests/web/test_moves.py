@@ -92,6 +92,42 @@ def test_a_partition_is_moved_by_hand_and_wrong_brokers_are_refused(
     await_true(lambda: client.topic(topic).partitions[0].replicas == [then], "the replica has moved")
 
 
+def test_a_move_by_hand_is_refused_after_another_one(
+    browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
+) -> None:
+    visit = browsing.visit(three_brokers.controller_url, f"topics/{topic}")
+    visit.page.locator("[data-key='move-0']").wait_for()
+    visit.hide()
+    (now,) = client.topic(topic).partitions[0].replicas
+    there, elsewhere = now % 3 + 1, (now + 1) % 3 + 1
+    row = schemas.PartitionReassignment(topic=topic, partition=0, replicas=[there])
+    client.reassign(schemas.ReassignmentRequest(partitions=[row]))
+    await_true(lambda: client.topic(topic).partitions[0].replicas == [there], "the replica has moved")
+    await_true(lambda: client.reassignment("latest").complete, "the reassignment has ended")
+    visit.page.locator("[data-key='move-0']").click()
+    brokers = visit.field("Brokers")
+    assert brokers.input_value() == str(now)
+    brokers.fill(str(elsewhere))
+    visit.button("Preview").click()
+    visit.await_text("has changed since the form was opened", "dialog .error[role=alert]")
+
+
+def test_log_directories_of_all_brokers_are_balanced(
+    browsing: Browsing, three_brokers: LocalCluster, topic: str
+) -> None:
+    visit = browsing.visit(three_brokers.controller_url, "brokers")
+    visit.page.locator("[data-key='drain-3']").wait_for()
+    visit.button("Balance log directories").click()
+    assert visit.field("Brokers").input_value() == "1,2,3"
+    visit.field("Topics").fill(topic)
+    visit.button("Preview").click()
+    outcome = visit.page.locator("dialog").get_by_text("There is nothing to move")
+    outcome.or_(visit.page.locator("dialog .preview .plan")).wait_for()
+    visit.field("Brokers").fill("")
+    visit.button("Preview").click()
+    visit.await_text("brokers is missing", "dialog .field .error")
+
+
 def limit_while_it_runs(visit: Visit, client: ControllerClient) -> None:
     """Change its limits by the form; another operator's limits are not overwritten."""
     running = client.reassignment("latest").request_id

@@ -38,10 +38,11 @@ export function brokers(root) {
     { label: "", width: "5rem", end: true, wide: true, cell: (row) => button("Empty", () => plan({ goal: "empty_log_dirs", brokers: String(row.broker), log_dirs: row.path }),
       { kind: "small", key: `empty-${row.broker}-${row.path}`, disabled: blocked() }) },
   ], "Not known yet.");
+  const alive = () => table.rows.filter((/** @type {any} */ row) => row.alive).map((/** @type {any} */ row) => row.id).join(",");
   const balance = h("div", { class: "actions" });
   const showActions = () => {
     replace(balance, button("Balance brokers", () => plan({ goal: "balance" }), { disabled: blocked() }),
-      button("Balance log directories", () => plan({ goal: "balance_log_dirs" }), { disabled: blocked() }),
+      button("Balance log directories", () => plan({ goal: "balance_log_dirs", brokers: alive() }), { disabled: blocked() }),
       button("Elect leaders", () => electLeaders(), { disabled: blocked() }));
     table.set(table.rows);
     dirs.set(dirs.rows);

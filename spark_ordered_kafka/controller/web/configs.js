@@ -50,6 +50,9 @@ export function configTable(configs) {
     h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), h("td", {}, h("code", {}, value))))));
 }
 
+/** What a form is filled in with, in one order. @param {any} view TopicView with details */
+const altering = (view) => [view.topic_id, view.configs === null ? null : configLines(view.configs), view.ordered_delivery];
+
 /** @param {any} view TopicView with details */
 export function alterTopic(view) {
   const path = `v1/topics/${segment(view.topic)}`;
@@ -83,10 +86,8 @@ export function alterTopic(view) {
       { name: "force", label: "Producers of other packages", value: "no", api: ["force"], codes: ["ACTIVE_FOREIGN_PRODUCERS"], when: switches,
         choices: [["no", "refuse the change if there are any"], ["yes", "change nevertheless (their records lose order)"]] },
     ],
-    basis: async () => {
-      const now = await get(path, { details: true });
-      return [now.topic_id, now.configs, now.ordered_delivery];
-    },
+    filled: altering(view),
+    basis: async () => altering(await get(path, { details: true })),
     preview: async (values) => {
       const changes = Object.entries(altered(values));
       if (changes.length === 0 && !switches(values)) throw new ApiError(200, "NONE", "Nothing differs from what is set now.");

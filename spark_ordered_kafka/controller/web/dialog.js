@@ -21,6 +21,8 @@
  * @property {import("./dom.js").Child} [intro]
  * @property {Field[]} [fields]
  * @property {() => Promise<unknown>} [basis] the state that the form was filled in for, as it is now: after a change of it nothing is done
+ * @property {unknown} [filled] what the form is filled in with, in the form of `basis`: what a view shows may be old. Without it, the state
+ *   as the form opens
  * @property {string} [previewLabel]
  * @property {(values: Record<string, string>) => Promise<Node>} preview checks with the controller, and shows the outcome
  * @property {string} confirm text of the button; empty: there is nothing to do
@@ -74,7 +76,7 @@ export function open(action) {
   let attempt = 0;
   let sent = false;
   /** What the form was filled in for. @type {Promise<string> | null} */
-  let basis = null;
+  let basis = action.filled === undefined ? null : Promise.resolve(JSON.stringify(action.filled));
   const readBasis = async () => JSON.stringify(await action.basis?.());
   const checkBasis = async () => {
     basis ??= readBasis();
@@ -177,7 +179,7 @@ export function open(action) {
   document.body.append(dialog);
   showFields();
   allow();
-  if (action.basis !== undefined) {
+  if (action.basis !== undefined && basis === null) {
     basis = readBasis();
     // The preview says what is wrong.
     basis.catch(() => { basis = null; });

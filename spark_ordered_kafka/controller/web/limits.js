@@ -34,6 +34,7 @@ export function limitBroker(row) {
       check: (text) => /^[0-9]{1,10}$/.test(text) && Number(text) <= UNLIMITED ? null : `has the value '${text}': a whole number from 0 to ${UNLIMITED} is needed`,
       hint: "0: it takes no more. Empty: the default of all brokers (max.broker.partitions).",
     }],
+    filled: row.max_partitions,
     basis: async () => (await get("v1/brokers")).brokers.find((/** @type {any} */ one) => one.id === row.id)?.max_partitions,
     preview: async (values) => {
       const then = await request("PUT", path, { body: body(values, true) });
@@ -50,6 +51,9 @@ export function limitBroker(row) {
 
 /** @param {any} row BrokerView */
 const left = (row) => row.excess > 0 ? `${count(row.excess)} beyond it` : row.max_partitions >= UNLIMITED ? "–" : count(row.capacity);
+
+/** @param {any} one a ReassignmentSummary */
+const limits = (one) => [one.throttle, one.replica_alter_log_dirs_throttle];
 
 /** @param {any} one a ReassignmentSummary that is in progress */
 export function changeThrottle(one) {
@@ -73,10 +77,8 @@ export function changeThrottle(one) {
       { name: "log_dirs", label: "Between log directories (optional)", optional: true, value: field(one.replica_alter_log_dirs_throttle), check: megabytes,
         api: ["replica_alter_log_dirs_throttle"], hint },
     ],
-    basis: async () => {
-      const now = await get(path);
-      return [now.throttle, now.replica_alter_log_dirs_throttle];
-    },
+    filled: limits(one),
+    basis: async () => limits(await get(path)),
     preview: async (values) => {
       const then = checked(await request("PATCH", path, { body: body(values, true) }));
       return h("div", { class: "plan" }, beforeAfter("Limits for each broker", [

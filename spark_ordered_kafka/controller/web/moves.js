@@ -1,7 +1,7 @@
 /** Moves of replicas: plans of the controller and moves by hand, with what brokers have before and after. */
 
 import { blocked, checkedOrReview, positive } from "./actions.js";
-import { ApiError, checked, request } from "./api.js";
+import { ApiError, checked, get, request, segment } from "./api.js";
 import { open } from "./dialog.js";
 import { h } from "./dom.js";
 import { bytes, counted } from "./format.js";
@@ -18,7 +18,7 @@ const GOALS = [
   ["racks", "Repair partitions whose replicas share a rack", []],
   ["replication_factor", "Set the replication factor", ["replication_factor"]],
   ["empty_log_dirs", "Empty log directories of a broker", ["brokers", "log_dirs"]],
-  ["balance_log_dirs", "Balance the log directories of brokers", ["brokers?"]],
+  ["balance_log_dirs", "Balance the log directories of brokers", ["brokers"]],
 ];
 
 /** @param {string} text @returns {string[]} */
@@ -68,7 +68,7 @@ export function plan(preset = {}) {
     fields: [
       { name: "goal", label: "Goal", value: preset.goal ?? "balance", choices: GOALS.map(([value, text]) => [value, text]), api: ["goal"] },
       { name: "brokers", label: "Brokers", value: preset.brokers ?? "", optional: true, api: ["brokers"], check: brokerIds,
-        hint: "Ids with commas between them; for a balance: none means all.", when: needed("brokers") },
+        hint: "Ids with commas between them. To balance replicas, none means all.", when: needed("brokers") },
       { name: "log_dirs", label: "Log directories", value: preset.log_dirs ?? "", api: ["log_dirs"], check: paths, when: needed("log_dirs") },
       { name: "replication_factor", label: "Replication factor", type: "number", value: "3", api: ["replication_factor"],
         check: positive, when: needed("replication_factor") },
@@ -123,6 +123,9 @@ export function movePartition(topic, row) {
           ? null : `has the value '${text}': absolute paths or any are needed` },
       ...HOW,
     ],
+    filled: row.replicas,
+    basis: async () => (await get(`v1/topics/${segment(topic)}`)).partitions
+      .find((/** @type {any} */ one) => one.partition === row.partition)?.replicas,
     preview: async (values) => {
       const answer = checked(await request("POST", "v1/reassignments", { body: body(values, true) }));
       return h("div", { class: "plan" }, h("p", { class: "before-after" },

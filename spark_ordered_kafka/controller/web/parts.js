@@ -114,7 +114,7 @@ export function leaderLink(leader) {
 }
 
 /**
- * Calls `load` now, and again `seconds` after it has ended; slow requests are sent less often.
+ * Calls `load` now, when a dialog has closed, and `seconds` after it has ended; slow requests are sent less often.
  * @param {number} seconds
  * @param {(signal: AbortSignal) => Promise<void>} load
  * @returns {{ close: () => void, again: () => void }}
@@ -144,6 +144,8 @@ export function polled(seconds, load) {
     }
   };
   void run();
+  // The next form is to be filled in with what the last one has done, or was refused for.
+  document.addEventListener("close", () => { void run(); }, { capture: true, signal: controller.signal });
   return {
     close: () => { controller.abort(); window.clearTimeout(timer); },
     again: () => { void run(); },
