@@ -16,7 +16,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.access.tokens import hashed
 from spark_ordered_kafka.controller.api.routes import events as events_route
+from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.acls import Acls, acl
@@ -55,11 +57,12 @@ def whole(ask: Callable[[int], httpx2.Response]) -> list[tuple[str, Any]]:
 class Listener:
     """Reads a stream in a thread; ``found`` has what came so far."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, token: str | None = None) -> None:
         self._text = ""
+        login = "" if token is None else f"Authorization: Bearer {token}\r\n"
         self._connection = socket.create_connection(("127.0.0.1", port), TIMEOUT)
         # HTTP/1.0 has no chunks.
-        self._connection.sendall(f"GET {EVENTS} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        self._connection.sendall(f"GET {EVENTS} HTTP/1.0\r\nHost: localhost\r\n{login}\r\n".encode())
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -163,6 +166,36 @@ def test_listeners_are_bounded_and_leave_nothing_behind(
     assert query.latest is taken
 
 
+def test_one_principal_does_not_take_all_places(
+    kafka_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_route, "MAX_OF_ONE", 2)
+    alice, bob, port = "a" * 40, "b" * 40, free_port()
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{hashed(alice, 'User:alice')}\n{hashed(bob, 'User:bob')}\n")
+    both = AuthorizationSettings(super_users=frozenset({"User:alice", "User:bob"}))
+    login = AuthenticationSettings(required=True, tokens_file=str(tokens))
+    with (
+        in_process(kafka_cluster, authentication=login, authorization=both) as running,
+        served(running, port),
+    ):
+
+        def answered(token: str) -> httpx2.Response:
+            headers = {"Authorization": f"Bearer {token}"}
+            return httpx2.get(f"http://127.0.0.1:{port}{EVENTS}", headers=headers, params={"timeout_ms": 1})
+
+        with ExitStack() as stack:
+            for _ in range(2):
+                listener = Listener(port, alice)
+                stack.callback(listener.close)
+                listener.await_event("controller", "leader")
+            busy = answered(alice)
+            assert (busy.status_code, busy.json()["error"]) == (503, "REQUEST_TIMED_OUT"), busy.text
+            assert "2 listeners of User:alice are connected" in busy.json()["error_message"]
+            assert answered(bob).status_code == 200
+        await_true(lambda: answered(alice).status_code == 200, "the places of alice are free")
+
+
 def test_what_cannot_be_read_is_said_and_its_end_too(
     controller: InProcess, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +274,8 @@ def test_rights_decide_about_each_part(secure_cluster: LocalCluster, tmp_path: P
         everything = seen("User:admin")
         assert set(everything) == PARTS
         assert {name, f"other-{name}"} <= {row["topic"] for row in everything["topics"]["topics"]}
-        assert seen(f"{user}-nobody")["topics"]["topics"] == []
+        nobody = service.ask(f"{user}-nobody", "GET", EVENTS, params={"timeout_ms": 1})
+        assert (nobody.status_code, nobody.json()["error"]) == (403, "TOPIC_AUTHORIZATION_FAILED")
         groups = service.ask(user, "GET", "/v1/groups").json()["groups"]
         assert groups == [{"group": f"{name}-readers", "state": "Empty"}]
         assert len(service.ask("User:admin", "GET", "/v1/groups").json()["groups"]) >= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -12,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.access.acls import CLUSTER, Operation
+from spark_ordered_kafka.controller.access.acls import CLUSTER, Operation, ResourceType
 from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
 from spark_ordered_kafka.controller.api.http.errors import answer
 from spark_ordered_kafka.controller.api.http.items import retrieve_exception
@@ -25,6 +26,8 @@ from spark_ordered_kafka.controller.shared_query import Answer
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 
 MAX_LISTENERS = 100
+MAX_OF_ONE = 20
+"""Listeners of one principal, where callers are known (D-351)."""
 MAX_DURATION = 300_000
 """Milliseconds, after which a listener must show its credentials again."""
 _MEDIA_TYPE: Final = "text/event-stream"
@@ -35,6 +38,8 @@ _PATIENCE = 5.0
 _RIGHTS = (
     "DESCRIBE on each topic that is shown; DESCRIBE on the cluster for controllers, reassignments and reviews"
 )
+_KINDS: Final = ((Operation.DESCRIBE, ResourceType.TOPIC), (Operation.DESCRIBE, ResourceType.CLUSTER))
+"""Of which a listener needs one."""
 EVENTS: Final[dict[str, type[schemas.Answer]]] = {
     "controller": schemas.Readiness,
     "controllers": schemas.ControllerList,
@@ -62,17 +67,36 @@ _OK: dict[int | str, dict[str, Any]] = {HTTPStatus.OK.value: {"content": {_MEDIA
 
 
 class _Listeners:
-    """How many streams are open; used on the event loop alone."""
+    """The streams that are open, by principal; used on the event loop alone. ``known``: whether principals are proven, so that
+    one who takes all places would take them from others."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, *, known: bool) -> None:
+        self._known = known
+        self._of: Counter[str] = Counter()
+
+    def add(self, principal: str) -> None:
+        """Raises UnavailableError when there are too many."""
+        count, own = self._of.total(), self._of[principal]
+        if self._known and own >= MAX_OF_ONE:
+            raise UnavailableError(
+                f"{own} listeners of {principal} are connected, which is the maximum for one: close some, and try again"
+            )
+        if count >= MAX_LISTENERS:
+            raise UnavailableError(f"{count} listeners are connected, which is the maximum: try again")
+        self._of[principal] += 1
+
+    def remove(self, principal: str) -> None:
+        """Give the place of one back."""
+        self._of[principal] -= 1
+        self._of += Counter()  # without those at zero
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
     """Add it to ``app``."""
-    listeners = _Listeners()
+    listeners = _Listeners(known=service.settings.authentication.required)
+    rights = by_item(service, _RIGHTS, *_KINDS)
 
-    @app.get("/v1/events", response_class=Response, responses=_OK, dependencies=[by_item(service, _RIGHTS)])
+    @app.get("/v1/events", response_class=Response, responses=_OK, dependencies=[rights])
     async def get_events(
         caller: Annotated[Caller, Depends(caller_of)],
         timeout_ms: Annotated[int, Query(ge=1, le=MAX_DURATION)] = MAX_DURATION,
@@ -82,8 +106,9 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         ``controller`` (Readiness) is this controller's role, ``controllers`` (ControllerList), ``topics`` (TopicsEvent),
         ``reassignments`` (ReassignmentsEvent), ``reviews`` (ReviewList) are there at the beginning and whenever they differ;
         ``unavailable`` (Result) says why nothing is known. A comment comes every ten seconds without an event. Any controller
-        answers. With 100 listeners at a controller, it answers further ones 503.
+        answers. With 100 listeners at a controller, or 20 of one principal, it answers further ones 503.
         """
+        await RIGHTS.run(service.access.check_any, caller, _KINDS)
         return _EventResponse(service, caller, timeout_ms / 1000, listeners)
 
 
@@ -94,21 +119,19 @@ class _EventResponse(StreamingResponse):
         self, service: ControllerService, caller: Caller, seconds: float, listeners: _Listeners
     ) -> None:
         super().__init__(_stream(service, caller, seconds), media_type=_MEDIA_TYPE)
-        self._listeners = listeners
+        self._principal, self._listeners = caller.principal, listeners
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 503 when there are too many listeners."""
-        if self._listeners.count >= MAX_LISTENERS:
-            busy = UnavailableError(
-                f"{MAX_LISTENERS} listeners are connected, which is the maximum: try again"
-            )
+        try:
+            self._listeners.add(self._principal)
+        except UnavailableError as busy:
             await answer(busy)(scope, receive, send)
             return
-        self._listeners.count += 1
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._listeners.count -= 1
+            self._listeners.remove(self._principal)
 
 
 async def _stream(service: ControllerService, caller: Caller, seconds: float) -> AsyncIterator[str]:
