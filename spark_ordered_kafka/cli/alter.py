@@ -71,6 +71,10 @@ def alter(
         altered = ordered_delivery is not None or bool(configs)
         if cancel and (partitions is not None or replicas or altered or force or validate_only):
             raise ConfigError("--cancel", True, "can be combined with --no-wait only")
+        if force and partitions is None and ordered_delivery is None:
+            raise ConfigError(
+                "--force", True, "give --partitions, --ordered-delivery or --no-ordered-delivery with it"
+            )
         if replication_factor is not None and assignments is not None:
             raise ConfigError(
                 "--replication-factor", replication_factor, "cannot be combined with --replica-assignment"

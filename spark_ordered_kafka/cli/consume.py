@@ -105,7 +105,7 @@ def consume(
         if "group.id" in more:
             raise ConfigError("--consumer-property", f"group.id={more['group.id']}", "give --group instead")
         conf = client_conf(bootstrap_server, controller, command_config) | more
-        conf.setdefault("auto.offset.reset", "earliest" if from_beginning else "latest")
+        _set_reset(conf, from_beginning)
         with _group(group, conf) as name:
             from spark_ordered_kafka.client.consumer import OrderedConsumer
 
@@ -113,6 +113,16 @@ def consume(
                 consumer.subscribe(list(dict.fromkeys(topic)))
                 count = _print_all(consumer, write, max_messages, timeout_ms)
     typer.echo(f"processed a total of {count} messages", err=True)
+
+
+def _set_reset(conf: dict[str, str], from_beginning: bool) -> None:
+    """Begin where the options say; raises ConfigError, as Kafka's console consumer, where they contradict each other."""
+    from spark_ordered_kafka.client.options import RESETS
+
+    reset = conf.setdefault("auto.offset.reset", "earliest" if from_beginning else "latest")
+    # What is no value at all is refused with the other properties.
+    if from_beginning and RESETS.get(reset.strip().lower(), "earliest") != "earliest":
+        raise ConfigError("--from-beginning", True, f"auto.offset.reset is {reset!r}: give one of the two")
 
 
 def _writer(

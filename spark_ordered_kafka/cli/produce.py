@@ -83,7 +83,9 @@ def produce(
 
 
 def _records(reader: LineReader, key: str | None, lines: Iterable[bytes]) -> Iterator[Line]:
-    fixed = None if key is None else key.encode()
+    from spark_ordered_kafka.cli.record_lines import typed_bytes
+
+    fixed = None if key is None else typed_bytes(key)
     for number, line in enumerate(lines, 1):
         record = reader.read(number, line.removesuffix(b"\n").removesuffix(b"\r"))
         yield record if fixed is None else record._replace(key=fixed)

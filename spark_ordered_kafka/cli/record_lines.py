@@ -176,7 +176,7 @@ def format_writer(text: str) -> Writer:
     Raises ConfigError for a letter that means nothing.
     """
     parts: list[bytes | Callable[[Shown], bytes]] = []
-    at, raw = 0, _bytes(text)
+    at, raw = 0, typed_bytes(text)
     for found in _LETTER.finditer(raw):
         letter = _LETTERS.get(found[1])
         if letter is None:
@@ -191,10 +191,10 @@ def format_writer(text: str) -> Writer:
 
 def unescaped(text: str) -> bytes:
     r"""``\n``, ``\t``, ``\r``, ``\0``, ``\xNN`` and ``\\`` as the characters that they stand for."""
-    return _unescaped(_bytes(text))
+    return _unescaped(typed_bytes(text))
 
 
-def _bytes(text: str) -> bytes:
+def typed_bytes(text: str) -> bytes:
     """Of a word of the command line, the bytes that were typed, also where they are no UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape")

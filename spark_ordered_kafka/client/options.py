@@ -23,8 +23,7 @@ from spark_ordered_kafka.parsing import HIDDEN, Given, shown, text, together
 Reset = Literal["earliest", "latest", "error"]
 
 _NameT = TypeVar("_NameT", bound=str)
-# librdkafka's aliases of auto.offset.reset.
-_RESETS: Mapping[str, Reset] = {
+RESETS: Mapping[str, Reset] = {
     "earliest": "earliest",
     "beginning": "earliest",
     "smallest": "earliest",
@@ -35,6 +34,7 @@ _RESETS: Mapping[str, Reset] = {
     # Java's name.
     "none": "error",
 }
+"""``auto.offset.reset`` by librdkafka's aliases."""
 _CONTROLLER = (credentials.URL, *credentials.NAMES)
 _GROUP_HINT = "set it to the name of the consumer group"
 _SERVERS, _BROKER_LIST = "bootstrap.servers", "metadata.broker.list"
@@ -271,7 +271,7 @@ def _natural(option: str, value: str) -> int:
 
 
 def _reset(option: str, value: str) -> Reset:
-    return _RESETS[parsing.one_of(option, value.strip().lower(), tuple(_RESETS))]
+    return RESETS[parsing.one_of(option, value.strip().lower(), tuple(RESETS))]
 
 
 def _interval(option: str, value: str) -> int:

@@ -98,14 +98,20 @@ def test_as_processes_with_pipes_and_a_file(cluster: LocalCluster, topic_name: s
     command = [sys.executable, "-m", "spark_ordered_kafka.cli"]
     options = ["--topic", topic_name, "--command-config", str(file)]
     written = subprocess.run(
-        [*command, "produce", *options], input=b"\xff\x00\n" * 2000, capture_output=True, timeout=TIMEOUT
+        [*command, "produce", *options, "--key", b"x\xff"],
+        input=b"\xff\x00\n" * 2000,
+        capture_output=True,
+        timeout=TIMEOUT,
     )
     assert written.returncode == 0, written.stderr
     # The reader of the pipe ends first.
-    shell = f"{' '.join([*command, 'consume', *options])} --from-beginning --timeout-ms 20000 | head -n 2"
+    shell = f"{' '.join([*command, 'consume', *options])} --from-beginning --print-key --timeout-ms 20000 | head -n 2"
     read = subprocess.run(["bash", "-c", shell], capture_output=True, timeout=TIMEOUT)
-    assert (read.returncode, read.stdout) == (0, b"\xff\x00\n" * 2)
+    assert (read.returncode, read.stdout) == (0, b"x\xff\t\xff\x00\n" * 2)
     assert b"Traceback" not in read.stderr
+
+
+BEGINNING = ("consume", "--topic", "nope", "--from-beginning", "--consumer-property")
 
 
 @pytest.mark.parametrize(
@@ -120,6 +126,9 @@ def test_as_processes_with_pipes_and_a_file(cluster: LocalCluster, topic_name: s
         (("consume", "--topic", "x", "-f", "%q"), 2, "%q means nothing"),
         (("consume", "--topic", "x", "-f", "%v", "--print-key"), 2, "cannot be combined"),
         (("consume", "--topic", "x", "--consumer-property", "group.id=g"), 2, "give --group instead"),
+        ((*BEGINNING, "auto.offset.reset=latest"), 2, "auto.offset.reset is 'latest'"),
+        ((*BEGINNING, "auto.offset.reset=error"), 2, "auto.offset.reset is 'error'"),
+        ((*BEGINNING, "auto.offset.reset=smallest"), 1, "topic 'nope' does not exist"),
     ],
 )
 def test_wrong_options_are_named(

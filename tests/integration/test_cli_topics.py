@@ -196,6 +196,9 @@ def test_replicas_as_kafka_topics_writes_them(cli: Cli) -> None:
         (("--partitions", "4", "--replication-factor", "1"), 2, "one after the other"),
         (("--replication-factor", "1", "--replica-assignment", "1"), 2, "cannot be combined"),
         (("--replication-factor", "1", "--config", "a=b"), 2, "--replication-factor has the value"),
+        (("--replication-factor", "1", "--force"), 2, "--force has the value"),
+        (("--replica-assignment", "1,1,1", "--force"), 2, "--force has the value"),
+        (("--config", "retention.ms=70001", "--force"), 2, "--force has the value"),
     ):
         code, _, told = cli(*alter, *arguments)
         assert code == status, (arguments, told)

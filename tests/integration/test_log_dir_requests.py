@@ -202,7 +202,7 @@ def test_one_replica_goes_back_and_the_others_of_its_request_continue(mover: Mov
     # The same again, whole or in part, is the same request.
     assert taken(mover, *both) == taken(mover, follower) == first
     # Which keeps its limit, and says so.
-    assert asked(mover, *both, **SLOWLY).warnings == []
+    assert asked(mover, *both, replica_alter_log_dirs_throttle=PACE).warnings == []
     again = asked(mover, *both, replica_alter_log_dirs_throttle=PACE + 1)
     assert (again.request_id, len(again.warnings)) == (first, 1)
     assert f"reassign throttle --request {first} " in again.warnings[0]
