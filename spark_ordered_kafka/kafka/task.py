@@ -14,6 +14,7 @@ import pyarrow as pa
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import (
     ConfigError,
+    FencedError,
     NoLayoutError,
     OrderedKafkaError,
     ReplayMismatchError,
@@ -165,14 +166,19 @@ class TaskTransaction:
     def _with_restarts(self, step: Callable[[], None]) -> None:
         """Run ``step`` until it is done: after a retriable error it starts over with all rows in the buffer."""
         while (failure := retriable_failure(step)) is not None:
-            self._note_age()
+            self._note_age(failure)
             self._before_restart(failure)
 
-    def _note_age(self) -> None:
-        """Brokers abort a transaction some time after its first record, whether it goes on or not."""
+    def _note_age(self, failure: OrderedKafkaError) -> None:
+        """Brokers abort a transaction some time after its first record, whether it goes on or not.
+
+        Then they refuse its producer. Whatever else fails may have taken long, and says nothing of the rows (D-333).
+        """
         limit = transaction_timeout_ms(self._context.connection.kafka)
         begun, self._begun = self._begun, None
-        if begun is None or 1000 * (self._context.clock() - begun) < limit:
+        if begun is None or not isinstance(failure, FencedError):
+            return
+        if 1000 * (self._context.clock() - begun) < limit:
             return
         if self._at_once:
             self._writer.discard()
@@ -181,8 +187,9 @@ class TaskTransaction:
                 limit,
                 f"brokers abort a transaction after that, and it takes longer to send the {self.rows} rows of"
                 f" {self._transactional_id!r}: set more, at most transaction.max.timeout.ms of the brokers (900000 by"
-                " default), or give a task fewer rows (more partitions; for a stream maxOffsetsPerTrigger)",
-            )
+                " default), or give a task fewer rows (more partitions; for a stream maxOffsetsPerTrigger). Last error:"
+                f" {failure}",
+            ) from failure
         self._at_once = True
 
     def _before_restart(self, error: OrderedKafkaError) -> None:
@@ -226,19 +233,18 @@ class TaskTransaction:
         if self._committed is not None:
             self._unused = producer
             return
-        self._begun = context.clock()
         self._writer.begin(producer)
+        self._begun = context.clock()
         for batch in self._buffer:
             self._writer.send(_records(batch))
 
     def _send(self, records: Records) -> None:
-        """Send what was added to the buffer last, unless all is to be sent at the end."""
-        if self._at_once:
-            return
-        if self._writer.producer is None:
-            self._open()
-        else:
+        """Send what was added to the buffer last, or all of it, unless that is to be done at the end."""
+        if self._writer.producer is not None:
+            # What is open is what will be committed: it must not miss any row.
             self._writer.send(records)
+        elif not self._at_once:
+            self._open()
 
     def _commit(self) -> None:
         self._open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from collections import Counter
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import ConfigError, ReplayMismatchError, UnavailableError
+from spark_ordered_kafka.errors import ConfigError, FencedError, ReplayMismatchError, UnavailableError
 from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.producer import TransactionalProducer, WriterLayout
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
@@ -140,15 +141,15 @@ def test_rows_that_take_longer_than_a_transaction_lives_are_refused_with_the_rem
 ) -> None:
     create(cluster, topic_name, 2)
     context, name = with_timeout(cluster, 1000), f"ordered:{topic_name}:w:0"
-    late = [0.0]
+    # Two seconds pass between any two looks at it.
+    clock = itertools.count(step=2.0)
 
-    def fenced_late(topic: str, timeout: float) -> WriterLayout:
-        """A producer that its brokers have fenced after two seconds."""
+    def fenced(topic: str, timeout: float) -> WriterLayout:
+        """The layout for a producer that brokers refuse from now on, as they do one whose transaction was too old."""
         TransactionalProducer(context.connection, topic, name, TIMEOUT)
-        late[0] += 2.0
         return context.layout_of(topic, timeout)
 
-    slow = replace(context, layout_of=fenced_late, clock=lambda: late[0])
+    slow = replace(context, layout_of=fenced, clock=lambda: next(clock))
     task = TaskTransaction(slow, topic_name, name, 0, Memory(1_000_000))
 
     def write() -> None:
@@ -166,6 +167,8 @@ def test_rows_that_take_longer_than_a_transaction_lives_are_refused_with_the_rem
     )
     assert "the 30 rows" in text
     assert "maxOffsetsPerTrigger" in text
+    assert isinstance(caught.value.__cause__, FencedError)
+    assert str(caught.value.__cause__) in text
 
 
 def with_timeout(cluster: LocalCluster, milliseconds: int) -> WriterContext:
