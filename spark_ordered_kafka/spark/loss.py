@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,16 @@ Starts = Mapping[tuple[int, int], int]
 """(layout epoch, partition) -> the start that is left of it after a truncation."""
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """What was found of a topic's logs under some leader epochs: to these ``positions`` those of ``offset`` were cut."""
+
+    topic_id: str
+    leader_epochs: Mapping[int, int]
+    offset: TopicOffset
+    positions: Mapping[int, int]
+
+
 class LossGuard:
     """Compares a reader's positions with the topics as they are now.
 
@@ -34,7 +44,7 @@ class LossGuard:
         self._directory = directory
         self._fail = fail_on_data_loss
         # Leader epochs only change when a leader does, and without that a log is never truncated.
-        self._checked: dict[str, tuple[str, Mapping[int, int]]] = {}
+        self._checked: dict[str, _Judged] = {}
         self._lowered: dict[str, Starts] = {}
 
     def surviving(
@@ -96,7 +106,8 @@ class LossGuard:
                 f" {offset.layout_epoch}, and the topic is at {newest}. What was not read by then is in no order, and"
                 " (layout_epoch, offset) begins anew"
             )
-            return replace(offset, layout_epoch=newest)
+            # Its positions are not moved, so it may be the end of a micro-batch, which begins where it ends.
+            return replace(offset, layout_epoch=newest, resumed={}, cuts={})
         self.report(
             f"topic {snapshot.topic!r} was deleted and created again: the checkpoint knows id {offset.topic_id},"
             f" the topic has {snapshot.topic_id}; it would be read from its start"
@@ -115,8 +126,14 @@ class LossGuard:
     def _skip_truncated(
         self, snapshot: TopicSnapshot, offset: TopicOffset, positions: dict[int, int]
     ) -> None:
-        state = (snapshot.topic_id, snapshot.leader_epochs)
-        if self._checked.get(snapshot.topic) == state:
+        last = self._checked.get(snapshot.topic)
+        if last is not None and (last.topic_id, last.leader_epochs) == (
+            snapshot.topic_id,
+            snapshot.leader_epochs,
+        ):
+            if last.offset == offset:
+                # What was planned from there has not come about, as when another topic's leader was away.
+                positions.update(last.positions)
             return
         needed = self._needed(snapshot, positions)
         found = self._directory.client.truncations(
@@ -145,7 +162,9 @@ class LossGuard:
                 f"records were lost in a leader election, and their offsets taken again: {listed(ranges, _SHOWN, separator='; ')}"
             )
         self._keep_starts(snapshot.topic, found)
-        self._checked[snapshot.topic] = state
+        self._checked[snapshot.topic] = _Judged(
+            snapshot.topic_id, snapshot.leader_epochs, offset, {p: positions[p] for p in cut}
+        )
 
     def _needed(self, snapshot: TopicSnapshot, positions: Mapping[int, int]) -> set[int]:
         """The partitions that something is still read of. Of an assignment, the others are none of the reader's.

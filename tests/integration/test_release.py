@@ -358,6 +358,27 @@ def test_a_query_of_the_time_before_says_that_layouts_have_begun_anew(
     assert json.loads(later.checkpoint)["topics"][topic_name]["layout_epoch"] == 0
 
 
+def test_a_micro_batch_is_not_read_again_after_an_adoption(cluster: LocalCluster, topic_name: str) -> None:
+    """Its offset, which names where it began, is the one that reading goes on from."""
+    create(cluster, topic_name, 1)
+    change(cluster, topic_name, 2)
+    writer = NumberedWriter(cluster, topic_name, keys=5)
+    writer.write()
+    await_stable(cluster, topic_name)
+    source = everything(cluster, topic_name, failOnDataLoss="false")
+    with Query(source) as query:
+        rows = query.next_rows()
+        assert "resumed" in query.checkpoint
+    with ControllerClient(cluster.controller_url) as client:
+        client.release_topic(topic_name, ReleaseTopicRequest())
+        client.adopt_topic(topic_name, AdoptTopicRequest(hash="murmur3", force=True))
+    with Query(source, query.checkpoint) as later:
+        assert later.all_rows() == []
+        writer.write()
+        await_stable(cluster, topic_name)
+        assert verdict(rows + later.all_rows(), writer.written).violations == 0
+
+
 @pytest.mark.parametrize(
     "later",
     [pytest.param(0, id="adopted", marks=pytest.mark.long), pytest.param(1, id="adopted and changed")],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_ordered_kafka.client.layout_answers import TruncationView
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, TopicSnapshot
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
@@ -112,3 +114,33 @@ def test_a_topic_that_is_read_for_the_first_time_has_lost_nothing() -> None:
     assert guard(True).left(FOLDED, end, None) == {0: 20, 1: 5}
     whole = TopicLayouts("t", "id", WHOLE, (None,) * 4)
     assert guard(True).left(whole, end, None) == {}
+
+
+ONE_LAYOUT = TopicLayouts("t", "id", LayoutHistory(2, [Layout(0, 2, (0, 0))]), (Routing("murmur3", 2, 2),))
+
+
+def lenient(*answers: list[TruncationView]) -> LossGuard:
+    """A guard whose controller knows these truncations, each time that it is asked."""
+    left = iter(answers)
+    client = SimpleNamespace(truncations=lambda *_: SimpleNamespace(truncations=next(left)))
+    return LossGuard(cast(TopicDirectory, SimpleNamespace(client=client)), fail_on_data_loss=False)
+
+
+def test_a_log_that_was_cut_is_so_until_the_offset_says_it() -> None:
+    """What was planned may not have come about, as when another topic's leader was away."""
+    snapshot = TopicSnapshot(ONE_LAYOUT, {0: 0, 1: 0}, {0: 110, 1: 7}, {0: 2, 1: 1})
+    guard = lenient([TruncationView(0, 100, leader_epoch=1, end_offset=80)])
+    before = TopicOffset("id", 0, (100, 7), (1, 1))
+    for _ in range(3):
+        assert guard.surviving(snapshot, before)[2] == {0: 80, 1: 7}
+    after = TopicOffset("id", 0, (110, 7), (2, 1), resumed={0: 80})
+    assert guard.surviving(snapshot, after)[2] == {0: 110, 1: 7}
+
+
+def test_a_micro_batch_is_not_read_again_because_its_topic_was_adopted_again() -> None:
+    snapshot = TopicSnapshot(ONE_LAYOUT, {0: 50, 1: 0}, {0: 100, 1: 7}, {})
+    read = TopicOffset("id", 2, (100, 7), resumed={0: 50}, cuts={0: (70,)})
+    _, offset, positions = lenient([]).surviving(snapshot, read)
+    assert positions == {0: 100, 1: 7}
+    assert offset.layout_epoch == 0
+    assert offset.ranges_since(read) == []
