@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
@@ -12,13 +14,14 @@ from confluent_kafka.admin import AdminClient
 from spark_ordered_kafka.checker import Report
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
-from spark_ordered_kafka.errors import ConfigError, DataLossError
+from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
+from spark_ordered_kafka.spark.plan import SegmentsPartition
 from tests.consumers import consumer_of, taken
 from tests.integration.unclean import CONFIG, truncate
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, create
 
 
@@ -80,6 +83,68 @@ def test_retention_overtakes_a_task(cluster: LocalCluster, topic_name: str) -> N
                     query.read(end)
             else:
                 assert judged(query.read(end), writer.written).lost == 14
+
+
+@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+def test_retention_overtakes_the_first_micro_batch_before_it_is_replayed(
+    cluster: LocalCluster, topic_name: str, fail_on_data_loss: str
+) -> None:
+    """Spark asks for its start again then, and gets a later one: the tasks are those of before nevertheless."""
+    create(cluster, topic_name, 3)
+    writer = NumberedWriter(cluster, topic_name, keys=30)
+    writer.write(2)
+    await_stable(cluster, topic_name)
+    wanted = everything(cluster, topic_name, failOnDataLoss=fail_on_data_loss)
+    with Query(wanted) as query:
+        end = query.plan()
+        before = ranges(query, end)
+    (end_of_first,) = {high for _, partition, _, high in before if partition == 0}
+    delete_records(cluster, topic_name, {0: end_of_first, 1: 3})
+    with Query(wanted) as again:
+        assert again.positions(topic_name)[:2] == [end_of_first, 3]
+        assert ranges(again, end) == before
+        if fail_on_data_loss == "true":
+            with pytest.raises(DataLossError, match=f"{topic_name}-0 are gone"):
+                again.read(end)
+        else:
+            rows = again.read(end)
+            assert judged(rows, writer.written).lost == writer.written - len(rows)
+            assert {row["partition"] for row in rows} == {1, 2}
+
+
+def test_a_topic_vanishes_before_the_first_micro_batch_is_replayed(
+    cluster: LocalCluster, topic_name: str
+) -> None:
+    gone, kept = f"{topic_name}-a", f"{topic_name}-b"
+    for name in (gone, kept):
+        create(cluster, name, 1)
+        writer = NumberedWriter(cluster, name, keys=5)
+        writer.write()
+        await_stable(cluster, name)
+    wanted = everything(cluster, f"{gone},{kept}", failOnDataLoss="false")
+    with Query(wanted) as query:
+        end = query.plan()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics([gone])[gone].result(TIMEOUT)
+    await_true(
+        lambda: gone not in admin.list_topics(timeout=TIMEOUT).topics, "the broker knows that it is gone"
+    )
+    with Query(wanted) as again:
+        with pytest.raises(RequestError, match=f"topic '{gone}' does not exist"):
+            again.plan()
+        rows = again.read(end)
+        assert {row["topic"] for row in rows} == {kept}
+        assert len(rows) == writer.written
+
+
+def ranges(query: Query, end: str) -> list[tuple[str, int, int, int]]:
+    """Topic, partition and offsets of each task of the micro-batch up to ``end``."""
+    tasks = query.reader.partitions(json.loads(query.checkpoint), json.loads(end))
+    return [
+        (one.topic, one.partition, one.start, one.end)
+        for task in tasks
+        for one in cast(SegmentsPartition, task).segments
+    ]
 
 
 def test_a_batch_read_starts_where_the_log_starts(cluster: LocalCluster, topic_name: str) -> None:

@@ -48,3 +48,13 @@ def test_a_topic_read_for_the_first_time_begins_where_its_log_does() -> None:
     moved = new.moved({0: 12, 1: 3})
     assert moved.resumed == {0: 4}
     assert moved.ranges_since(None) == [(0, 4, 12), (1, 0, 3)]
+
+
+def test_the_first_micro_batch_names_its_whole_start() -> None:
+    """Spark asks for the start again to replay it, and by then it may be another one: of a topic that began at 0, too."""
+    first = _Reading(SNAPSHOT, TopicOffset.of("id", 1, {0: 4}), {0: 4, 1: 0}, is_new=False, is_first=True)
+    moved = first.moved({0: 12, 1: 3})
+    assert moved.resumed == {0: 4, 1: 0}
+    for later in ({0: 9, 1: 2}, {0: 12, 1: 9}):
+        assert moved.ranges_since(TopicOffset.of("id", 1, later)) == [(0, 4, 12), (1, 0, 3)]
+    assert moved.ranges_since(None) == [(0, 4, 12), (1, 0, 3)]
