@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from confluent_kafka import IsolationLevel, TopicPartition
@@ -15,6 +15,7 @@ from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.batch import OrderedBatchReader
 from spark_ordered_kafka.spark.options import batch_options, stream_options
+from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
 from tests.servers import TIMEOUT
 from tests.streams import options
@@ -52,6 +53,14 @@ class Query:
                 rows += batch.to_pylist()
         self.checkpoint = end
         return rows
+
+    def ranges(self, end: str) -> list[list[tuple[str, int, int, int]]]:
+        """Topic, partition and offsets of what each task of the micro-batch up to ``end`` reads."""
+        tasks = self.reader.partitions(json.loads(self.checkpoint), json.loads(end))
+        return [
+            [(one.topic, one.partition, one.start, one.end) for one in cast(SegmentsPartition, task).segments]
+            for task in tasks
+        ]
 
     def next_rows(self) -> Rows:
         """The rows of one more micro-batch."""

@@ -98,6 +98,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         self._target: Observation | None = None
         self._initial: dict[str, Any] | None = None
         self._is_initial_kept = True
+        self._refusal: OrderedKafkaError | None = None
         self._read: dict[str, frozenset[int]] = {}
         self._met: dict[str, tuple[str, int]] = {}
         self._planned: dict[str, TopicProgress] | None = None
@@ -107,20 +108,24 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
     # -- offsets ------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where the query starts; at latest by default. Spark asks twice."""
+        """Where the query starts; at latest by default. Spark asks twice, and again when it replays the first micro-batch."""
         if self._initial is None:
-            self._initial = self._start().to_json()
-            bound = self._options.starting
-            self._is_initial_kept = bound is not None and bound.value == EARLIEST
+            given = self._options.starting
+            bound = Bound("startingOffsets", LATEST) if given is None else given
+            self._is_initial_kept = bound.value != LATEST
+            # Of Trigger.AvailableNow the target: what came later would be beyond the end of the run.
+            seen = self._subscriber().observe() if self._target is None else self._target
+            try:
+                start = self._start(bound, seen)
+            except OrderedKafkaError as error:
+                if error.retriable or not self._is_initial_kept:
+                    raise
+                # A micro-batch that is replayed needs no start: its end says where it began. To plan one is refused.
+                self._refusal, start = error, _any_start(bound, seen)
+            self._initial = start.to_json()
         return self._initial
 
-    def _start(self) -> SourceOffset:
-        bound = Bound("startingOffsets", LATEST) if self._options.starting is None else self._options.starting
-        # Of Trigger.AvailableNow the target: what came later would be beyond the end of the run.
-        seen = self._subscriber().observe() if self._target is None else self._target
-        if bound.value == EARLIEST and not self._options.fail_on_data_loss:
-            # A replay of the first micro-batch goes on without topics that have vanished; to plan one is refused (D-334).
-            seen = replace(seen, missing={})
+    def _start(self, bound: Bound, seen: Observation) -> SourceOffset:
         topics = self._subscriber().select(seen, known=(), lost=self._losses().report)
         offset = {}
         for topic, snapshot in topics.items():
@@ -137,9 +142,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
             )
             if bound.value != EARLIEST:
                 start = behind_removed(snapshot, start)
-            offset[topic] = TopicOffset.of(
-                snapshot.topic_id, snapshot.history.current.epoch, start, snapshot.leader_epochs
-            )
+            offset[topic] = _offset_at(snapshot, start)
         return SourceOffset(offset)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -149,7 +152,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Ends first, layout second, then the gate, then the limit. No server, no progress: ``start`` again."""
         if not self._is_initial_kept and start == self._initial:
-            # Asked again in a replay, the start could be a later one: so the first micro-batch is empty (D-052).
+            # Nothing is to be read of what is there, and the end in the checkpoint is a start that stays (D-052).
             self._is_initial_kept = True
             return start
         begin = SourceOffset.from_json(start)
@@ -157,6 +160,8 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         try:
             seen = self._subscriber().observe() if self._target is None else self._target
             snapshots = self._subscriber().select(seen, begin.topics, self._losses().report)
+            if self._refusal is not None and start == self._initial:
+                raise self._refusal
             end = self._end(begin, snapshots, limit, is_first=start == self._initial)
         except OrderedKafkaError as error:
             # A query fails at its start; a run to a fixed end would take "no progress" for that end. Any other waits.
@@ -329,3 +334,19 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
         if self._guard is None:
             self._guard = LossGuard(self._directory(), self._options.fail_on_data_loss)
         return self._guard
+
+
+def _offset_at(snapshot: TopicSnapshot, positions: Mapping[int, int]) -> TopicOffset:
+    return TopicOffset.of(
+        snapshot.topic_id, snapshot.history.current.epoch, positions, snapshot.leader_epochs
+    )
+
+
+def _any_start(bound: Bound, seen: Observation) -> SourceOffset:
+    """One from which also ends of earlier versions, which do not say where they began, reach as far as they did.
+
+    With those a first micro-batch had records only if it was from the earliest offsets.
+    """
+    if bound.value == EARLIEST:
+        return SourceOffset({})
+    return SourceOffset({topic: _offset_at(one, one.ends) for topic, one in seen.snapshots.items()})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
@@ -17,7 +16,6 @@ from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
-from spark_ordered_kafka.spark.plan import SegmentsPartition
 from tests.consumers import consumer_of, taken
 from tests.integration.unclean import CONFIG, truncate
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
@@ -97,12 +95,12 @@ def test_retention_overtakes_the_first_micro_batch_before_it_is_replayed(
     wanted = everything(cluster, topic_name, failOnDataLoss=fail_on_data_loss)
     with Query(wanted) as query:
         end = query.plan()
-        before = ranges(query, end)
-    (end_of_first,) = {high for _, partition, _, high in before if partition == 0}
+        before = query.ranges(end)
+    end_of_first = json.loads(end)["topics"][topic_name]["positions"][0]
     delete_records(cluster, topic_name, {0: end_of_first, 1: 3})
     with Query(wanted) as again:
         assert again.positions(topic_name)[:2] == [end_of_first, 3]
-        assert ranges(again, end) == before
+        assert again.ranges(end) == before
         if fail_on_data_loss == "true":
             with pytest.raises(DataLossError, match=f"{topic_name}-0 are gone"):
                 again.read(end)
@@ -135,16 +133,6 @@ def test_a_topic_vanishes_before_the_first_micro_batch_is_replayed(
         rows = again.read(end)
         assert {row["topic"] for row in rows} == {kept}
         assert len(rows) == writer.written
-
-
-def ranges(query: Query, end: str) -> list[tuple[str, int, int, int]]:
-    """Topic, partition and offsets of each task of the micro-batch up to ``end``."""
-    tasks = query.reader.partitions(json.loads(query.checkpoint), json.loads(end))
-    return [
-        (one.topic, one.partition, one.start, one.end)
-        for task in tasks
-        for one in cast(SegmentsPartition, task).segments
-    ]
 
 
 def test_a_batch_read_starts_where_the_log_starts(cluster: LocalCluster, topic_name: str) -> None:

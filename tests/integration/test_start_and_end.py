@@ -25,7 +25,7 @@ from tests.integration.driven import (
     offsets,
     stream,
 )
-from tests.queries import await_stable
+from tests.queries import Query, await_stable
 from tests.servers import TIMEOUT
 from tests.streams import (
     FORMAT,
@@ -132,6 +132,58 @@ def test_times_and_offsets_of_single_partitions(cluster: LocalCluster, topic_nam
         assert running.found.partitions(topic_name) == {0}
 
 
+@pytest.mark.parametrize("start", ["offsets", "time", "assigned"])
+def test_the_first_micro_batch_is_replayed_where_its_start_is_refused_by_then(
+    cluster: LocalCluster, topic_name: str, start: str
+) -> None:
+    """The topic has another partition, and records of the start are gone; a new query cannot begin there any more."""
+    create(cluster, topic_name, 2)
+    begun = now()
+    NumberedWriter(cluster, topic_name, keys=20).write()
+    await_stable(cluster, topic_name)
+    source = {
+        "offsets": options(cluster, subscribe=topic_name, startingOffsets=offsets(topic_name, p0=2, p1=0)),
+        "time": options(cluster, subscribe=topic_name, startingTimestamp=begun),
+        "assigned": options(cluster, assign=json.dumps({topic_name: [0, 1]}), startingOffsets="earliest"),
+    }[start]
+    with Query(source) as query:
+        end = query.plan()
+        before = query.ranges(end)
+    assert [partition for task in before for _, partition, _, _ in task] == [0, 1]
+    change(cluster, topic_name, 3)
+    ends = json.loads(end)["topics"][topic_name]["positions"]
+    gone = [TopicPartition(topic_name, partition, at) for partition, at in enumerate(ends)]
+    admin = admin_of(cluster)
+    for future in admin.delete_records(gone).values():
+        future.result(TIMEOUT)
+    with Query(source) as again:
+        assert again.ranges(end) == before
+        with pytest.raises(ConfigError, match=topic_name):
+            again.plan()
+
+
+def test_a_query_that_is_triggered_once_reads_from_where_it_starts(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    """Spark runs one micro-batch, the first."""
+    create(cluster, topic_name, 1)
+    writer = NumberedWriter(cluster, topic_name, keys=5)
+    writer.write()
+    await_stable(cluster, topic_name)
+    source = options(cluster, subscribe=topic_name, startingOffsets=offsets(topic_name, p0=3))
+    found = Collector()
+    for _ in range(2):
+        rows = spark.readStream.format(FORMAT).options(**source).load()
+        query = (
+            rows.writeStream.foreachBatch(found.add)
+            .option("checkpointLocation", str(tmp_path))
+            .trigger(once=True)
+            .start()
+        )
+        assert query.awaitTermination(int(TIMEOUT))
+        assert found.report().records == writer.written - 3
+
+
 def test_what_is_not_committed_is_not_there_yet(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 1)
     Writer(cluster, topic_name, keys=1).write()
@@ -208,6 +260,12 @@ def test_small_batches_are_held_back(cluster: LocalCluster, topic_name: str) -> 
 # -- bad input ------------------------------------------------------------------------------------------------------
 
 
+def planned(source: dict[str, str]) -> str:
+    """The end of a query's first micro-batch."""
+    with stream(source) as running:
+        return running.plan()
+
+
 def test_starts_and_ends_that_the_log_does_not_have(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 2)
     writer = Writer(cluster, topic_name, keys=4)
@@ -226,9 +284,9 @@ def test_starts_and_ends_that_the_log_does_not_have(cluster: LocalCluster, topic
         ({"startingOffsetsByTimestamp": offsets(topic_name, p1=0)}, f"ByTimestamp .* missing: {topic_name}-0"),
     ]  # fmt: skip
     for given, message in refused:
-        for read in (Stream, batch):
+        for attempt in (planned, batch):
             with pytest.raises(ConfigError, match=message):
-                read(options(cluster, subscribe=topic_name, **given))
+                attempt(options(cluster, subscribe=topic_name, **given))
     ends: list[tuple[dict[str, Any], str]] = [
         (
             {"endingOffsets": offsets(topic_name, p0=999, p1=-1)},

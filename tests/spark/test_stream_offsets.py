@@ -1,10 +1,14 @@
 """What a micro-batch is planned from: offsets that move, and offsets that must not."""
 
 from spark_ordered_kafka.client.topics import TopicLayouts, TopicSnapshot
+from spark_ordered_kafka.kafka.clients import unknown_topic
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
-from spark_ordered_kafka.ordering.offsets import TopicOffset
+from spark_ordered_kafka.ordering.offsets import SourceOffset, TopicOffset
 from spark_ordered_kafka.ordering.routing import Routing
-from spark_ordered_kafka.spark.stream import _Reading
+from spark_ordered_kafka.parsing import EARLIEST
+from spark_ordered_kafka.spark.options import Bound
+from spark_ordered_kafka.spark.stream import _any_start, _Reading
+from spark_ordered_kafka.spark.subscription import Observation
 
 HISTORY = LayoutHistory(1, [Layout(0, 1, (0,)), Layout(1, 2, (10, 0))])
 LAYOUTS = TopicLayouts("t", "id", HISTORY, (Routing("murmur3", 1, 1), Routing("murmur3", 1, 2)))
@@ -58,3 +62,14 @@ def test_the_first_micro_batch_names_its_whole_start() -> None:
     for later in ({0: 9, 1: 2}, {0: 12, 1: 9}):
         assert moved.ranges_since(TopicOffset.of("id", 1, later)) == [(0, 4, 12), (1, 0, 3)]
     assert moved.ranges_since(None) == [(0, 4, 12), (1, 0, 3)]
+
+
+def test_ends_of_earlier_versions_reach_as_far_as_they_did_where_their_start_is_refused_by_now() -> None:
+    """They do not say where they began: at the earliest offsets, or where they end."""
+    seen = Observation({"t": SNAPSHOT}, {"gone": unknown_topic("gone")})
+    earlier = SourceOffset({"t": TopicOffset("id", 1, (12, 3))})
+    ranges = [
+        [offset.ranges_since(known) for _, offset, known in earlier.moved_since(_any_start(bound, seen))]
+        for bound in (Bound("startingOffsets", EARLIEST), Bound("startingOffsets", {"t": {0: 12, 1: 3}}))
+    ]
+    assert ranges == [[[(0, 0, 12), (1, 0, 3)]], []]
