@@ -19,11 +19,6 @@ from tests.integration.log_dirs.moving import fill
 from tests.integration.test_healing import RULES, healing, outcomes, placed, until
 from tests.servers import TIMEOUT
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(os.geteuid() != 0, reason="mounts volumes, which root may"),
-]
-
 MIB = 2**20
 PARTITIONS = 12
 SIZE = 5 * MIB
@@ -75,6 +70,8 @@ def admin(uneven: LocalCluster) -> Iterator[KafkaAdmin]:
     admin.close()
 
 
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts volumes, which root may")
 def test_volumes_are_filled_by_their_size(uneven: LocalCluster, admin: KafkaAdmin) -> None:
     topic = placed(admin, *[[1]] * PARTITIONS)
     for partition in range(PARTITIONS):
