@@ -139,6 +139,13 @@ class CommitRequest:
     error: BaseException | None = None
 
 
+def raise_first(requests: Iterable[CommitRequest]) -> None:
+    """Raise the first error of a commit, if one has failed."""
+    for request in requests:
+        if request.error is not None:
+            raise request.error
+
+
 @dataclass
 class Backlog:
     """Counts of all topics together, under the one lock of the producer, which callers of every method hold.

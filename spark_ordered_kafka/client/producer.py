@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra
+from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra, raise_first
 from spark_ordered_kafka.client.confluent_calls import ConfluentCalls
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.counts import WriterCounts
@@ -213,24 +213,27 @@ class OrderedProducer(ConfluentCalls, OpenClient):
 
         With ``commit.interval.ms`` 0, what was produced since the last :meth:`send_offsets` is dropped as by
         :meth:`abort`, and so is everything while an exception is on its way (D-088), and a transaction that
-        :meth:`commit_transaction` has not ended. Before the first, call
-        :meth:`abort` to end in the middle.
+        :meth:`commit_transaction` has not ended. Before the first, call :meth:`abort` to end in the middle. All callbacks
+        that are left are called; what the first of them raises is raised at the end.
         """
         if self._closed is not None:
             return True
         begun = self._reads.requests()
         try:
             if self._is_unfinished():
-                self._await(begun, _FOREVER)
-                self._abort()
-            self._commit(_FOREVER, report_again=False)
+                try:
+                    self._await(begun, _FOREVER, serve=False)
+                finally:
+                    self._abort()
+            # With an interval, what callbacks produce here is committed, too (D-339).
+            self._commit(_FOREVER, report_again=False, serve=not self._backlog.manual)
+            raise_first(begun)
         finally:
             if self._reads.sent:
                 # They were refused, and the records must not be committed without them.
                 self._abort()
             self._end()
-        self._outbox.serve()
-        _raise_first(begun)
+            self._outbox.serve_all()
         return True
 
     def __enter__(self) -> OrderedProducer:
@@ -242,9 +245,11 @@ class OrderedProducer(ConfluentCalls, OpenClient):
         if kind is None:
             self.close()
         elif self._closed is None:
-            self._abort()
-            self._end()
-            self._outbox.serve()
+            try:
+                self._abort()
+            finally:
+                self._end()
+            self._outbox.serve_all()
 
     def __bool__(self) -> bool:
         return True
@@ -310,7 +315,7 @@ class OrderedProducer(ConfluentCalls, OpenClient):
 
     # -- commits ------------------------------------------------------------------------------------------------
 
-    def _commit(self, timeout: float, *, report_again: bool = True) -> bool:
+    def _commit(self, timeout: float, *, report_again: bool = True, serve: bool = True) -> bool:
         """Whether all is committed; raises the first error, one that was raised before only if ``report_again``."""
         with_read = None
         if self._reads.sent and (with_read := self._only_sender()) is None:
@@ -320,18 +325,18 @@ class OrderedProducer(ConfluentCalls, OpenClient):
             requests = [self._request(sender, with_offsets=sender is with_read) for sender in senders]
         requests += [request for request in self._reads.requests() if request not in requests]
         try:
-            return self._finish(requests, timeout)
+            return self._finish(requests, timeout, serve=serve)
         finally:
             for sender in senders:
                 sender.reported = sender.error is not None
 
-    def _finish(self, requests: list[CommitRequest], timeout: float) -> bool:
+    def _finish(self, requests: list[CommitRequest], timeout: float, *, serve: bool = True) -> bool:
         """Whether all of ``requests`` are done within ``timeout`` seconds; raises the first error of one."""
-        done = self._await(requests, timeout)
+        done = self._await(requests, timeout, serve=serve)
         if self._reads.conclude():
             # What was produced meanwhile was made of what comes again.
             self._abort()
-        _raise_first(requests)
+        raise_first(requests)
         return done
 
     def _request(self, sender: TopicSender, *, with_offsets: bool) -> CommitRequest:
@@ -341,11 +346,12 @@ class OrderedProducer(ConfluentCalls, OpenClient):
         self._reads.begin(request)
         return request
 
-    def _await(self, requests: list[CommitRequest], timeout: float) -> bool:
-        """Serve reports until all is done, or until ``timeout`` seconds have passed: False."""
+    def _await(self, requests: list[CommitRequest], timeout: float, *, serve: bool = True) -> bool:
+        """Serve reports, if ``serve``, until all is done, or until ``timeout`` seconds have passed: False."""
         deadline = None if timeout < 0 else self._backlog.clock() + timeout
         while True:
-            self._outbox.serve()
+            if serve:
+                self._outbox.serve()
             with self._backlog.lock:
                 if all(request.done for request in requests):
                     break
@@ -353,7 +359,8 @@ class OrderedProducer(ConfluentCalls, OpenClient):
                 if left is not None and left <= 0:
                     return False
                 self._backlog.progress.wait(left)
-        self._outbox.serve()
+        if serve:
+            self._outbox.serve()
         return True
 
     def _commit_offsets(self) -> None:
@@ -390,10 +397,3 @@ class OrderedProducer(ConfluentCalls, OpenClient):
         for name in self._names:
             return_name(self._controller, name)
         self._controller.close()
-
-
-def _raise_first(requests: list[CommitRequest]) -> None:
-    """Raise the first error of a commit, if one has failed."""
-    for request in requests:
-        if request.error is not None:
-            raise request.error

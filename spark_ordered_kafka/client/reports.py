@@ -82,6 +82,17 @@ class Outbox:
         """Call the callbacks in the caller's thread; how many. What one raises is raised, the rest keeps waiting."""
         return _serve(self._events) + _serve(self._waiting)
 
+    def serve_all(self) -> None:
+        """Call all callbacks, also behind one that raises; what the first of those has raised is raised at the end."""
+        first: Exception | None = None
+        while self:
+            try:
+                self.serve()
+            except Exception as error:  # noqa: BLE001 - raised below
+                first = first or error
+        if first is not None:
+            raise first
+
 
 def _serve(queue: deque[_Call]) -> int:
     # What comes meanwhile is for the next call. A call by a callback serves that and no more, or each would call the next.

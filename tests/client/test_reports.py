@@ -42,3 +42,19 @@ def test_what_a_callback_raises_leaves_the_rest_in_its_order() -> None:
         outbox.serve()
     assert outbox.serve() == 3
     assert heard == [0, 1, 2, 3, "meanwhile"]
+
+
+def test_at_the_end_all_are_called_and_the_first_error_is_raised() -> None:
+    outbox, heard = Outbox(), []
+
+    def hear(said: Any) -> None:
+        heard.append(said)
+        if said in (1, 3):
+            raise ValueError(said)
+
+    for number in range(5):
+        outbox.events(hear)(number)
+    with pytest.raises(ValueError, match="1"):
+        outbox.serve_all()
+    assert heard == [0, 1, 2, 3, 4]
+    outbox.serve_all()

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pytest
 from confluent_kafka import KafkaError, Message
 
 from spark_ordered_kafka import ControllerClient, OrderedProducer
@@ -129,3 +130,22 @@ class Reports:
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         self.errors.append(error)
         self.messages.append(message)
+
+
+class ReportError(Exception):
+    """What an application's callback raises."""
+
+
+def failing_reports(producer: OrderedProducer, topic: str) -> list[int]:
+    """Leave two reports, 1 and 2, waiting that raise ReportError when they are served; the numbers of those served."""
+    served: list[int] = []
+
+    def report(number: int) -> None:
+        served.append(number)
+        raise ReportError(number)
+
+    for number in range(3):
+        producer.produce(topic, "aborted", "k", on_delivery=lambda *_, number=number: report(number))
+    with pytest.raises(ReportError, match="0"):
+        producer.abort()
+    return served

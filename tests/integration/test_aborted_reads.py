@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from confluent_kafka import Message, TopicPartition
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
 from tests.integration.members import Member, Recorder, Room, committed, exact, read_until, settle
+from tests.integration.producing import ReportError, failing_reports
 from tests.queries import await_stable
 from tests.servers import await_true
 from tests.streams import NumberedWriter, change, create, raw_records
@@ -212,14 +213,22 @@ def test_flush_commits_no_records_without_their_offsets(desk: Desk) -> None:
     desk.copy_rest(producer, member)
 
 
+@pytest.mark.parametrize("raises", [False, True], ids=["", "callbacks raise"])
 @pytest.mark.parametrize("ends", ["producer, consumer", "consumer, producer"])
-def test_the_end_comes_in_the_middle(desk: Desk, ends: str) -> None:
+def test_the_end_comes_in_the_middle(desk: Desk, ends: str, raises: bool) -> None:
     producer, member = desk.producer(), desk.member()
     desk.copy(member, producer)
     producer.send_offsets(member.consumer)
     producer.commit()
+    left = failing_reports(producer, desk.target) if raises else []
     desk.copy(member, producer)
-    steps: dict[str, Callable[[], object]] = {"producer": producer.close, "consumer": member.consumer.close}
+
+    def close() -> None:
+        with pytest.raises(ReportError, match="1") if raises else nullcontext():
+            producer.close()
+        assert left == list(range(len(left)))
+
+    steps: dict[str, Callable[[], object]] = {"producer": close, "consumer": member.consumer.close}
     for end in ends.split(", "):
         steps[end]()
     assert desk.copied() == 10

@@ -24,6 +24,7 @@ from spark_ordered_kafka.errors import (
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration import members
 from tests.integration.members import Member, Room, read_until
+from tests.integration.producing import ReportError, failing_reports
 from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, conf, create
 
@@ -209,6 +210,26 @@ def test_the_order_of_the_calls_is_checked(
         pytest.raises(ConfigError, match=r"commit\.interval\.ms.*'100'.*set it to 0"),
     ):
         automatic.init_transactions()
+
+
+@pytest.mark.parametrize("error", [(), (None,), (AssertionError,)], ids=["close", "end", "exception"])
+def test_callbacks_that_raise_at_the_end_commit_nothing(
+    room: Room, topic_name: str, error: tuple[Any, ...]
+) -> None:
+    """All reports are served all the same."""
+    create(room.cluster, topic_name, 1)
+    producer = OrderedProducer(conf(room.cluster, commit_interval_ms=0))
+    producer.init_transactions()
+    reported = failing_reports(producer, topic_name)
+    producer.begin_transaction()
+    producer.produce(topic_name, "dropped", "k")
+    end = partial(producer.__exit__, *error, None, None) if error else producer.close
+    with pytest.raises(ReportError, match="1"):
+        end()
+    assert reported == [0, 1, 2]
+    with OrderedProducer(conf(room.cluster)) as producer:
+        producer.produce(topic_name, "kept", "k")
+    assert values(room, topic_name, 1) == [b"kept"]
 
 
 @pytest.mark.parametrize("end", ["abort_transaction", "close", "with"])
