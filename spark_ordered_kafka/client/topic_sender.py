@@ -74,6 +74,8 @@ class TopicSender:
         # What those requests are for, until a transaction takes it: what is produced later belongs to the next one.
         self._asked: list[Chunk] = []
         self._aborts: list[CommitRequest] = []
+        # Of what was asked, the chunks and requests from before the last abort: it drops those, and nothing later (D-340).
+        self._chunks_to_drop = self._requests_to_drop = 0
         self._hurried = False
         self._closing = False
         # Records in the open transaction and before it, when the first of them was accepted, and when the last one ended.
@@ -144,7 +146,7 @@ class TopicSender:
             # confluent-kafka leaks when a call fails inside an exception's handler, where callers may be (D-120).
             may_send = self._failure is None and sys.exc_info()[0] is None
             with self._backlog.lock:
-                ripe = is_ripe(self.queue) and not self._requests
+                ripe = is_ripe(self.queue) and not self._requests and not self._aborts
                 may_send = may_send and ripe and self._transaction.takes(self.queue)
                 if may_send:
                     self._take()
@@ -175,7 +177,10 @@ class TopicSender:
         return self._ask(self._requests, CommitRequest(read))
 
     def request_abort(self) -> CommitRequest:
-        """Ask for all that is not committed to be dropped; the lock is held."""
+        """Ask for all accepted so far that is not committed, and nothing later, to be dropped; the lock is held."""
+        if self.error is None:
+            self._cut()
+        self._chunks_to_drop, self._requests_to_drop = len(self._asked), len(self._requests)
         return self._ask(self._aborts, CommitRequest())
 
     @property
@@ -312,8 +317,6 @@ class TopicSender:
                 self._work.wait_for(self._may_drop, pause_before(restarts))
                 if self._may_drop():
                     # The next task is the abort, which concerns those who wait for the commit, too.
-                    self._requests = self._committing + self._requests
-                    self._committing = []
                     return
 
     def _callers_failure(self) -> OrderedKafkaError | None:
@@ -344,8 +347,10 @@ class TopicSender:
     def _abort(self) -> None:
         with self._backlog.lock:
             aborts, self._aborts = self._aborts, []
-            self._committing, self._requests = self._committing + self._requests, []
-            self._take()
+            chunks, requests = self._chunks_to_drop, self._requests_to_drop
+            self._transaction.chunks += self._asked[:chunks]
+            self._committing += self._requests[:requests]
+            del self._asked[:chunks], self._requests[:requests]
         reason = f"records to {self.topic!r} were dropped by abort()"
         self._drop(
             RequestError(ErrorCode.INVALID_REQUEST, reason), KafkaError(KafkaError._PURGE_QUEUE, reason)

@@ -142,8 +142,9 @@ class ReadSide:
         return given_up
 
     def aborted(self) -> None:
-        """All that was not committed is given up."""
+        """All that was not committed is given up, or will be; consumers wait for a commit that is under way by themselves."""
         self.sent = {}
+        self.committing = []
         for source in list(self._sources):
             source.transaction_aborted()
 

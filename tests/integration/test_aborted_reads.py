@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -196,6 +196,17 @@ def test_why_a_commit_that_timed_out_has_failed_is_raised(
         producer = desk.producer()
     second.consumer.rewind()  # what settle() has read of it
     desk.copy_rest(producer, first, second)
+
+
+def test_a_commit_that_is_dropped_later_is_no_failure_of_the_next_one(desk: Desk) -> None:
+    producer, member = desk.producer(), desk.member()
+    desk.copy(member, producer)
+    producer.send_offsets(member.consumer)
+    with suppress(UnavailableError):
+        producer.commit(0)
+    producer.purge(blocking=False)
+    await_true(lambda: len(producer) == 0, "nothing is left of the transaction")
+    desk.copy_rest(producer, member)
 
 
 def test_flush_commits_no_records_without_their_offsets(desk: Desk) -> None:

@@ -159,6 +159,30 @@ def test_purged_records_are_reported_and_not_written(room: Room, topic_name: str
     assert values(room, topic_name, 1) == [b"kept"]
 
 
+@pytest.mark.parametrize("interval", [0, 10_000])
+def test_what_follows_a_purge_is_kept(room: Room, topic_name: str, interval: int) -> None:
+    create(room.cluster, topic_name, 1)
+    told: list[tuple[KafkaError | None, bytes | None]] = []
+
+    def report(error: KafkaError | None, message: Message) -> None:
+        told.append((error, message.value()))
+
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=interval)) as producer:
+        for number in range(3):
+            producer.produce(topic_name, "dropped", "k", on_delivery=report)
+            producer.purge(blocking=False)
+            producer.produce(topic_name, f"kept {number}", "k", on_delivery=report)
+            assert producer.flush() == 0
+        producer.produce(topic_name, "dropped", "k", on_delivery=report)
+        producer.purge(blocking=False)
+        assert producer.flush() == 0
+    dropped = [(error.code(), value) for error, value in told if error is not None]
+    assert dropped == [(KafkaError._PURGE_QUEUE, b"dropped")] * 4
+    kept = [b"kept 0", b"kept 1", b"kept 2"]
+    assert [value for error, value in told if error is None] == kept
+    assert values(room, topic_name, 3) == kept
+
+
 def test_transactions_by_confluent_kafkas_names(room: Room, topic_name: str) -> None:
     create(room.cluster, topic_name, 1)
     with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
