@@ -91,7 +91,10 @@ class Commits:
             found: dict[str, dict[int, Release]] = defaultdict(dict)
             for one in wanted:
                 self._check_wanted(one)
-                found[one.topic][one.partition] = self._topics[one.topic].release(one.partition, one.offset)
+                topic = self._topics[one.topic]
+                release = topic.release(one.partition, one.offset)
+                _check_order(topic, one, release)
+                found[one.topic][one.partition] = release
             return self._in_order(found)
         # A successor that begins behind all that was delivered gets every key in order (D-104).
         return {name: topic.uncommitted() for name, topic in self._topics.items()}
@@ -106,12 +109,17 @@ class Commits:
         ]
 
     def store(self, wanted: Iterable[TopicPartition]) -> None:
-        """Note what is processed; raises ConfigError, with nothing stored, for an offset that is not the consumer's."""
+        """Note what is processed; raises ConfigError, with nothing stored, for an offset that is not the consumer's.
+
+        As with librdkafka, offsets that are committed already are no news.
+        """
         offsets = list(wanted)
         for one in offsets:
             self._check_wanted(one)
         for one in offsets:
-            self._topics[one.topic].own[one.partition].stored = one.offset
+            progress = self._topics[one.topic].own[one.partition]
+            if one.offset > progress.committed.offset:
+                progress.stored = one.offset
 
     def take_back(self, topic: str, partition: int, offset: int) -> None:
         """Commit an offset that lies before what is committed; raises as :meth:`GroupOffsets.commit`."""
@@ -182,6 +190,19 @@ class Commits:
         return TopicPartition(
             topic, partition, release.offset, metadata=release.metadata(), leader_epoch=epoch
         )
+
+
+def _check_order(topic: TopicProgress, one: TopicPartition, release: Release) -> None:
+    """Raises ConfigError for an offset that a seek could not go back to either (D-240)."""
+    committed = topic.own[one.partition].committed.offset
+    overtaken = topic.overtaken(one.partition, release.offset) if release.offset < committed else {}
+    if overtaken:
+        others = ", ".join(f"{one.topic}-{p}" for p in sorted(overtaken))
+        hint = (
+            f"{committed} or more, since it is committed already, and later records of its keys were read from {others}:"
+            " whoever reads on from there would get its own out of order. seek() can go back"
+        )
+        raise ConfigError("offsets", f"{one.topic}-{one.partition} at {one.offset}", hint)
 
 
 def _is_processed(progress: Progress) -> bool:

@@ -265,7 +265,8 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
         Raises:
             RebalancedError: the group has given the partitions to others, who will get the records again.
             UnavailableError: the group's coordinator does not answer.
-            ConfigError: an offset is not of the assignment, or beyond what was delivered.
+            ConfigError: an offset is not of the assignment, or beyond what was delivered, or lies before what is
+                committed where :meth:`seek` would be refused.
         """
         self._check_usable()
         wanted = wanted_offsets(message, offsets)

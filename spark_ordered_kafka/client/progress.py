@@ -307,7 +307,10 @@ class TopicProgress:
             progress.dirty = progress.position > release.offset
             if progress.stored is not None and progress.stored <= release.offset:
                 progress.stored = None
-            if not self._is_unreleased(p):
+            if self._is_unreleased(p):
+                # Also one that went back over a boundary.
+                self._unreleased.add(p)
+            else:
                 self._unreleased.discard(p)
 
     def _is_unreleased(self, partition: int) -> bool:

@@ -128,6 +128,51 @@ def test_a_member_cannot_seek_back_over_a_boundary_beyond_which_others_read(
     assert owner.consumer.position(places(topic_name, 0)) == before
 
 
+def test_a_commit_goes_back_where_a_seek_may(room: Room, topic_name: str) -> None:
+    writer = written_through(room.cluster, topic_name, 1, 2)
+    member = room.member(topic_name, enable_auto_commit=False, enable_auto_offset_store=False)
+    consumer = member.consumer
+    all_of(member, writer.written)
+    consumer.store_offsets(offsets=consumer.position(places(topic_name, 0, 1)))
+    consumer.commit()
+    done = committed(room, topic_name, 2)
+    first = member.messages[0]
+    refused: list[Callable[[], object]] = [
+        lambda: consumer.commit(offsets=[at(topic_name, 0, 50)]),
+        lambda: consumer.commit(first),
+    ]
+    for call in refused:
+        with pytest.raises(ConfigError, match=rf"-0 at \d+.*read from {topic_name}-1: .*out of order"):
+            call()
+    # As with librdkafka, what is committed is no lower for an older record that is stored later.
+    consumer.store_offsets(first)
+    consumer.commit()
+    assert committed(room, topic_name, 2) == done
+    consumer.commit(offsets=[at(topic_name, 0, 102)])
+    assert committed(room, topic_name, 2) == [102, done[1]]
+
+
+@pytest.mark.parametrize("way", ["commit", "seek"])
+def test_behind_an_offset_that_was_taken_back_no_later_records_are_committed(
+    room: Room, topic_name: str, way: str
+) -> None:
+    written_through(room.cluster, topic_name, 1, 2)
+    consumer = room.member(enable_auto_commit=False).consumer
+    consumer.subscribe([topic_name], on_assign=lambda one, _: one.pause(places(topic_name, 1)))
+    member = Member(consumer)
+    read_until([member], lambda: any(at > 101 for at in of_partition(member.messages, 0)), "beyond it")
+    consumer.commit()
+    before = committed(room, topic_name, 2)[1]
+    if way == "seek":
+        consumer.seek(at(topic_name, 0, 50))
+    else:
+        consumer.commit(offsets=[at(topic_name, 0, 50)])
+    consumer.resume(places(topic_name, 1))
+    read_until([member], lambda: len(of_partition(member.messages, 1)) > 0, "those that waited")
+    consumer.commit(offsets=consumer.position(places(topic_name, 1)))
+    assert committed(room, topic_name, 2) == [50, before]
+
+
 def test_a_seek_in_on_assign_begins_there(room: Room, topic_name: str) -> None:
     create(room.cluster, topic_name, 1)
     writer = NumberedWriter(room.cluster, topic_name)
