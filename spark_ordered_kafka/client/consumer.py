@@ -234,9 +234,12 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
         while True:
             ready = self._assignment.delivery.ready
             left = deadline - self._clock()
-            wait = 0.0 if ready >= count else max(0.0, min(left, _ROUND))
+            most, wait = min(max(count - ready, _LEAST_FETCH), _MOST_FETCH), max(0.0, min(left, _ROUND))
+            if ready >= count:
+                # Only to serve the group, whose events come before records: more would be kept than is delivered (D-342).
+                most, wait = 1, 0.0
             try:
-                self._assignment.advance(min(max(count - ready, _LEAST_FETCH), _MOST_FETCH), wait)
+                self._assignment.advance(most, wait)
             except RequestError as error:
                 if not self._subscription.has_lost(error):
                     raise

@@ -1,0 +1,54 @@
+"""A consumer that takes long for its records, with a backlog: it keeps few in memory, and the group does not wait for it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from spark_ordered_kafka import OrderedConsumer
+from tests.integration.members import Member, Room, conf
+from tests.servers import TIMEOUT
+from tests.streams import NumberedWriter, create
+
+CALLS = 100
+
+
+class Slow(Member):
+    """Works for more than a second, by its clock, after each call."""
+
+    def __init__(self, room: Room, topic: str, count: int) -> None:
+        self.worked = 0.0
+        self.peak = 0
+        self._count = count
+        super().__init__(OrderedConsumer(conf(room.cluster, room.group), clock=self._clock))
+        self.consumer.subscribe([topic])
+
+    def call(self) -> None:
+        self.read(count=self._count)
+        delivery = self.consumer._assignment.delivery
+        self.peak = max(self.peak, delivery.ready + delivery.held)
+        self.worked += 1.1
+
+    def _clock(self) -> float:
+        return time.monotonic() + self.worked
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_backlog_stays_in_kafka_until_its_turn(room: Room, topic_name: str, count: int) -> None:
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name, keys=20, step=2_000)
+    writer.write()
+    slow = Slow(room, topic_name, count)
+    deadline = time.monotonic() + TIMEOUT
+    with slow.consumer:
+        while len(slow.messages) < CALLS * count and len(slow.messages) < writer.written // 2:
+            assert time.monotonic() < deadline, len(slow.messages)
+            slow.call()
+        assert slow.peak <= 1_000
+        # Its turn in a rebalance comes before the records that librdkafka has for it.
+        other = room.member(topic_name)
+        while len(slow.partitions) != 1 or len(other.partitions) != 1:
+            assert time.monotonic() < deadline, (slow.partitions, other.partitions)
+            slow.call()
+            other.read()
