@@ -117,6 +117,10 @@ class Assignment:
         self.clear()
         # Also topics of which it has no partition: it may be the member that assigns new ones (D-100).
         self._unsettled = {name: [] for name in self._subscription}
+        self.add(partitions)
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions beside those before, which keep their positions and what is not committed (D-343)."""
         for one in partitions:
             self._unsettled.setdefault(one.topic, []).append(one.partition)
         self._settle_at = self._clock()
@@ -153,9 +157,10 @@ class Assignment:
     def rewind(self) -> None:
         """Begin again at the committed offsets."""
         self._consumer.assign([])
-        let_go = self._let_go | self.commits.take_leaving()
+        let_go, wanted = self._let_go | self.commits.take_leaving(), dict(self.moves.wanted)
         self.assigned([TopicPartition(*place) for place in self.places()])
         self._let_go = let_go
+        self.moves.wanted.update(wanted)
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -167,7 +172,7 @@ class Assignment:
         """Fetch up to ``most`` records, waiting ``wait`` seconds for the first, and make ready what may be delivered."""
         if self._unsettled and self._clock() >= self._settle_at:
             self._patiently(self._settle)
-        if self.moves.is_wanted and not self._unsettled:
+        if self.moves.wanted and not self._unsettled:
             self._patiently(self.moves.settled)
         if self.delivery.held:
             wait = min(wait, max(0.0, self._layout_at - self._clock()))
@@ -208,17 +213,26 @@ class Assignment:
             # Before it is known how that ends, the group's offsets may be those of before it: records would come twice.
             self._settle_at = self._clock() + _COMMIT_INTERVAL
             return
-        for name in list(self._unsettled):
+        joined: dict[str, TopicProgress] = {}
+        for name, partitions in self._unsettled.items():
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
             refresh_metadata(self._consumer, name, TIMEOUT)
-            self._topics[name] = topic = self._joining.join(name, self._unsettled[name])
+            joined[name] = topic = self._joining.join(name, partitions)
             for p, progress in topic.own.items():
                 progress.is_let_go = (name, p) in self._let_go
                 progress.stopped = (name, p) in self.moves.paused
+            if name in self._topics:
+                require_same(self._topics[name].layouts, topic.layouts)
+        more = joined.keys() & self._topics.keys()
+        for name in more:
+            self._topics[name].add(joined[name])
+        self._topics.update({name: topic for name, topic in joined.items() if name not in more})
         self.claims.settled()
         self._unsettled = {}
         self._let_go = set()
         self._assign()
+        for name in more:
+            self._skip_folded(name)
 
     def _assign(self) -> None:
         """Let librdkafka fetch from where each partition was received to."""

@@ -36,6 +36,7 @@ class Moves:
 
     Attributes:
         paused: partitions that the application has paused, those of others included, which may come back.
+        wanted: where to begin in partitions whose start is not known yet.
     """
 
     def __init__(
@@ -54,26 +55,20 @@ class Moves:
         self._commits = commits
         self._fetch_from = fetch_from
         self._open_gates = open_gates
-        # Where to begin in partitions whose start is not known yet.
-        self._wanted: dict[PartitionId, int] = {}
+        self.wanted: dict[PartitionId, int] = {}
 
     def clear(self) -> None:
         """The partitions are not assigned any more."""
-        self._wanted.clear()
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether :meth:`settled` has something to do."""
-        return bool(self._wanted)
+        self.wanted.clear()
 
     def settled(self) -> None:
         """The start of the partitions is known by now: go to where the application wants them.
 
         Raises as :meth:`seek`, and again at the next call, until the application seeks the partition elsewhere.
         """
-        for (name, p), offset in list(self._wanted.items()):
+        for (name, p), offset in list(self.wanted.items()):
             self._move(name, p, offset)
-            del self._wanted[name, p]
+            del self.wanted[name, p]
 
     def pause(self, places: Iterable[PartitionId]) -> None:
         """Deliver nothing of these partitions until :meth:`resume`."""
@@ -116,12 +111,12 @@ class Moves:
 
     def begin_at(self, place: PartitionId, offset: int) -> None:
         """As :meth:`seek`, of a partition whose start is not known yet."""
-        self._wanted[place] = offset
+        self.wanted[place] = offset
 
     def seek(self, name: str, partition: int, offset: int) -> None:
         """Deliver the record at ``offset`` next, or the first one behind it. See :meth:`OrderedConsumer.seek`."""
         self._move(name, partition, offset)
-        self._wanted.pop((name, partition), None)
+        self.wanted.pop((name, partition), None)
 
     def _is_settled(self, place: PartitionId) -> bool:
         return place[0] in self._topics and place[1] in self._topics[place[0]].own

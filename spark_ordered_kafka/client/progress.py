@@ -154,6 +154,12 @@ class TopicProgress:
         self._is_open = False
         self._unreleased = {p for p in self.own if self._is_unreleased(p)}
 
+    def add(self, joined: TopicProgress) -> None:
+        """Take up more partitions of the topic, which have just been joined."""
+        self.own |= joined.own
+        self.learn(joined._group)
+        self.follow(joined.layouts)
+
     def learn(self, group: Mapping[int, Release]) -> None:
         """What the group has committed by now."""
         self._group.update(group)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from confluent_kafka import OFFSET_INVALID, Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.moving import explicit
@@ -136,13 +136,17 @@ class Steering:
         if self._offered is not None:
             self._begin_offered(partitions)
             return
-        before = self._positions()
+        before = set(self._assignment.places())
         twice = [f"{one.topic}-{one.partition}" for one in partitions if (one.topic, one.partition) in before]
         if twice:
             raise ConfigError("partitions", ", ".join(twice), "partitions that are not assigned yet")
         self._check_by_hand(partitions)
         self._commit_processed()
-        self._assign_by_hand([*partitions, *(TopicPartition(*place) for place in before)], before)
+        if not before:
+            self._assign_by_hand(partitions, {})
+            return
+        self._assignment.add(partitions)
+        self._begin_at(explicit(partitions))
 
     def unassign(self) -> None:
         """Read no partition any more, after :meth:`assign`. In ``on_revoke`` and ``on_lost`` it is done anyway."""
@@ -161,8 +165,9 @@ class Steering:
         self._check_by_hand(partitions)
         gone = self._own(partitions, "taken away")
         self._give_up_assignment()
-        left = {place: at for place, at in self._positions().items() if place not in gone}
-        self._assign_by_hand([TopicPartition(*place) for place in left], left)
+        left = [place for place in self._assignment.places() if place not in gone]
+        begin = {place: at for place, at in self._positions().items() if place in left}
+        self._assign_by_hand([TopicPartition(*place) for place in left], begin)
 
     def _begin_offered(self, partitions: Sequence[TopicPartition]) -> None:
         given = {(one.topic, one.partition) for one in partitions}
@@ -171,7 +176,10 @@ class Steering:
             raise ConfigError(
                 "partitions", shown, "all partitions of the callback: no other member reads them"
             )
-        for place, offset in explicit(partitions).items():
+        self._begin_at(explicit(partitions))
+
+    def _begin_at(self, offsets: Mapping[PartitionId, int]) -> None:
+        for place, offset in offsets.items():
             self._assignment.moves.begin_at(place, offset)
 
     def _check_by_hand(self, partitions: Sequence[TopicPartition]) -> None:
@@ -195,15 +203,14 @@ class Steering:
         self._assignment = self._new_assignment(topics, lambda: self._assignment.claims.report())
         self._assignment.assigned(partitions)
         self._assignment.moves.paused |= paused & set(self._assignment.places())
-        for place, offset in {**begin, **explicit(partitions)}.items():
-            if offset != OFFSET_INVALID:
-                self._assignment.moves.begin_at(place, offset)
+        self._begin_at({**begin, **explicit(partitions)})
 
     def _positions(self) -> dict[PartitionId, int]:
-        """Where reading continues; OFFSET_INVALID where it is not known yet."""
-        return {
-            place: self._assignment.commits.position(*place).offset for place in self._assignment.places()
-        }
+        """Where reading continues, of the partitions where that is known or wanted."""
+        places = self._assignment.places()
+        known = [self._assignment.commits.position(*place) for place in places]
+        wanted = self._assignment.moves.wanted.items()
+        return explicit(known) | {place: offset for place, offset in wanted if place in places}
 
 
 def _shown(one: TopicPartition) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 
 import pytest
+from confluent_kafka import Producer
 
 from spark_ordered_kafka.errors import ConfigError, RequestError
 from tests.integration.members import (
+    Member,
     Room,
     all_of,
     at,
+    committed,
     exact,
     in_order,
     of_partition,
@@ -18,6 +21,7 @@ from tests.integration.members import (
     read_until,
     settle,
 )
+from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, create
 
 
@@ -58,6 +62,88 @@ def test_partitions_that_are_assigned_by_hand(
     two.consumer.assign(places(topic_name, 1, 2, 3))
     read_until(both, lambda: len(one.messages + two.messages) >= writer.written, "all")
     exact(one.messages + two.messages, writer.written)
+
+
+def read_to_the_end(member: Member, *last: int) -> None:
+    """By partition the last offset that is delivered."""
+
+    def ends() -> list[int]:
+        return [max(of_partition(member.messages, p), default=-1) for p in range(len(last))]
+
+    read_until([member], lambda: ends() == list(last), f"not {last}")
+
+
+def first_offsets(member: Member, partitions: int) -> list[int]:
+    return [of_partition(member.messages, p)[0] for p in range(partitions)]
+
+
+def log_of(room: Room, topic: str, partitions: int, count: int = 100) -> None:
+    """A topic with so many records in each partition, without a marker behind them."""
+    create(room.cluster, topic, partitions)
+    producer = Producer({"bootstrap.servers": room.cluster.bootstrap_servers})
+    for number in range(count):
+        for p in range(partitions):
+            producer.produce(topic, str(number), partition=p)
+    assert producer.flush(TIMEOUT) == 0
+
+
+@pytest.mark.parametrize("way", ["assign assign", "assign unassign", "seek assign"])
+def test_where_to_begin_outlives_what_comes_before_the_next_poll(
+    room: Room, topic_name: str, way: str
+) -> None:
+    log_of(room, topic_name, 2)
+    member = room.member(enable_auto_commit=False)
+    consumer = member.consumer
+    if way == "assign assign":
+        consumer.incremental_assign([at(topic_name, 0, 60)])
+        consumer.incremental_assign([at(topic_name, 1, 70)])
+    elif way == "assign unassign":
+        consumer.assign([at(topic_name, 0, 60), at(topic_name, 1, 70)])
+        consumer.incremental_unassign(places(topic_name, 1))
+        consumer.incremental_assign([at(topic_name, 1, 70)])
+    else:
+        consumer.assign(places(topic_name, 0))
+        consumer.seek(at(topic_name, 0, 60))
+        consumer.incremental_assign([at(topic_name, 1, 70)])
+    read_to_the_end(member, 99, 99)
+    assert first_offsets(member, 2) == [60, 70]
+
+
+def half_read(room: Room, topic: str, partitions: int) -> Member:
+    """A consumer that has read 50 records of partition 0 and not committed them."""
+    log_of(room, topic, partitions)
+    member = room.member(enable_auto_commit=False)
+    member.consumer.assign(places(topic, 0))
+
+    def fifty() -> bool:
+        member.read(count=50 - len(member.messages))
+        return len(member.messages) == 50
+
+    await_true(fifty, "50 records")
+    return member
+
+
+def test_a_rewind_leaves_where_new_partitions_begin(room: Room, topic_name: str) -> None:
+    member = half_read(room, topic_name, 2)
+    member.consumer.incremental_assign([at(topic_name, 1, 70)])
+    member.consumer.rewind()
+    member.messages.clear()
+    read_to_the_end(member, 99, 99)
+    assert first_offsets(member, 2) == [0, 70]
+
+
+def test_what_is_not_committed_outlives_more_partitions(room: Room, topic_name: str) -> None:
+    member = half_read(room, topic_name, 3)
+    consumer = member.consumer
+    consumer.incremental_assign(places(topic_name, 1))
+    assert [(one.partition, one.offset) for one in consumer.transaction_offsets().offsets] == [(0, 50)]
+    consumer.incremental_assign(places(topic_name, 2))
+    assert consumer.commit() is not None
+    assert committed(room, topic_name, 1) == [50]
+    read_to_the_end(member, 99, 99, 99)
+    assert len(member.messages) == 300
+    consumer.commit()
+    assert committed(room, topic_name, 3) == [100] * 3
 
 
 def test_a_subscription_and_an_assignment_by_hand_exclude_each_other(room: Room, topic_name: str) -> None:
