@@ -60,7 +60,9 @@ class ConfluentCalls:
     def _check_open(self) -> None:
         raise NotImplementedError
 
-    def _only_sender(self) -> Any:
+    def _commit(
+        self, timeout: float, senders: list[TopicSender] | None = None, *, serve: bool = True
+    ) -> bool:
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -92,6 +94,26 @@ class ConfluentCalls:
             return done
 
         return wait
+
+    def _only_sender(self) -> TopicSender | None:
+        """The sender that offsets are committed with: that of the records since the last commit, else any that has not ended."""
+        with self._backlog.lock:
+            senders = list(self._senders.values())
+            busy = [sender for sender in senders if sender.pending]
+        if len(busy) > 1:
+            topics = ", ".join(sorted(sender.topic for sender in busy))
+            raise _state(
+                f"since the last commit records went to {topics}, but an atomic transaction spans one topic:"
+                " use a transactional producer per topic"
+            )
+        return busy[0] if busy else next((sender for sender in senders if sender.error is None), None)
+
+    def _check_lost(self) -> None:
+        """Raise the error of a topic that has ended with records of the transaction (D-344)."""
+        for sender in self._senders.values():
+            if sender.has_lost and sender.error is not None:
+                sender.reported = True
+                raise sender.error
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -200,14 +222,21 @@ class ConfluentCalls:
     def commit_transaction(self, timeout: float = _FOREVER) -> None:
         """Commit the transaction. Raises as :meth:`commit`, and RequestError when its records went to several topics.
 
-        After UnavailableError call it again; after any other error :meth:`abort_transaction`.
+        After UnavailableError call it again; after any other error of this package :meth:`abort_transaction`. What a callback
+        raises is raised once the transaction has ended.
         """
         self._check_open()
         self._check_begun()
-        # commit() would commit several topics one after another.
-        self._only_sender()
-        self.commit(timeout)
-        self._transactions = _Transactions.READY
+        # Of no other topic, whose error would be that of a transaction that is committed (D-344).
+        sender = self._only_sender()
+        try:
+            done = self._commit(timeout, [] if sender is None else [sender], serve=False)
+            if done:
+                self._transactions = _Transactions.READY
+        finally:
+            self._outbox.serve()
+        if not done:
+            raise UnavailableError(f"{len(self)} records were not committed within {timeout:g} s")
 
     def abort_transaction(self, timeout: float = _FOREVER) -> None:
         """Drop the transaction: :meth:`abort`, within ``timeout`` seconds (-1: until done).

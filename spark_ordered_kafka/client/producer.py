@@ -25,9 +25,7 @@ from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, retu
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
-    ErrorCode,
     RebalancedError,
-    RequestError,
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.attempts import retriable_failure
@@ -226,7 +224,8 @@ class OrderedProducer(ConfluentCalls, OpenClient):
                 finally:
                     self._abort()
             # With an interval, what callbacks produce here is committed, too (D-339).
-            self._commit(_FOREVER, report_again=False, serve=not self._backlog.manual)
+            senders = [sender for sender in self._senders.values() if not sender.reported]
+            self._commit(_FOREVER, senders, serve=not self._backlog.manual)
             raise_first(begun)
         finally:
             if self._reads.sent:
@@ -287,19 +286,6 @@ class OrderedProducer(ConfluentCalls, OpenClient):
             for sender in self._senders.values():
                 sender.hurry()
 
-    def _only_sender(self) -> TopicSender | None:
-        """The sender that offsets are committed with: that of the records since the last commit, else any."""
-        with self._backlog.lock:
-            busy = [sender for sender in self._senders.values() if sender.pending]
-        if len(busy) > 1:
-            topics = ", ".join(sorted(sender.topic for sender in busy))
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"since the last commit records went to {topics}, but an atomic transaction spans one topic:"
-                " use a transactional producer per topic",
-            )
-        return busy[0] if busy else next(iter(self._senders.values()), None)
-
     def _ask(self, source: OffsetSource) -> None:
         with self._backlog.lock:
             times = [sender.oldest for sender in self._senders.values()]
@@ -315,13 +301,17 @@ class OrderedProducer(ConfluentCalls, OpenClient):
 
     # -- commits ------------------------------------------------------------------------------------------------
 
-    def _commit(self, timeout: float, *, report_again: bool = True, serve: bool = True) -> bool:
-        """Whether all is committed; raises the first error, one that was raised before only if ``report_again``."""
-        with_read = None
-        if self._reads.sent and (with_read := self._only_sender()) is None:
+    def _commit(
+        self, timeout: float, senders: list[TopicSender] | None = None, *, serve: bool = True
+    ) -> bool:
+        """Whether all that these senders (by default all) have is committed, and the offsets; raises the first error."""
+        senders = list(self._senders.values()) if senders is None else senders
+        with_read = self._only_sender() if self._reads.sent else None
+        if self._reads.sent or self._in_transaction:
+            self._check_lost()
+        if self._reads.sent and with_read is None:
             self._commit_offsets()
         with self._backlog.lock:
-            senders = [sender for sender in self._senders.values() if report_again or not sender.reported]
             requests = [self._request(sender, with_offsets=sender is with_read) for sender in senders]
         requests += [request for request in self._reads.requests() if request not in requests]
         try:

@@ -50,8 +50,9 @@ class _Task(Enum):
 class TopicSender:
     """The transactions of one topic.
 
-    Callers add records of at most ``small`` bytes to ``queue`` as that says, and call :meth:`look` at its limit;
-    others by :meth:`accept`. ``error``: what ended this for good; ``reported``: it was raised to a caller.
+    Callers add records of at most ``small`` bytes to ``queue`` as that says, and call :meth:`look` at its limit; others by
+    :meth:`accept`. ``error``: what ended this for good; ``reported``: it was raised to a caller; ``has_lost``: it ended with
+    records, and no abort has followed.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class TopicSender:
         self.small = min(SMALL_BYTES, settings.max_message_bytes)
         self.queue = Queue()
         self.error: BaseException | None = None
-        self.reported = False
+        self.reported = self.has_lost = False
         self._settings = settings
         self._backlog = backlog
         self._outbox = outbox
@@ -180,6 +181,7 @@ class TopicSender:
         """Ask for all accepted so far that is not committed, and nothing later, to be dropped; the lock is held."""
         if self.error is None:
             self._cut()
+        self.has_lost = False
         self._chunks_to_drop, self._requests_to_drop = len(self._asked), len(self._requests)
         return self._ask(self._aborts, CommitRequest())
 
@@ -392,6 +394,7 @@ class TopicSender:
             self._requests, self._aborts = [], []
             self._take()
             self.queue.limit = 0
-        chunks = self._transaction.chunks
+            chunks = self._transaction.chunks
+            self.has_lost = bool(chunks)
         self._report(chunks, kafka_error(error))
         self._settle(chunks, requests, error)

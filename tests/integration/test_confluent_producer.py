@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from spark_ordered_kafka import OrderedConsumer, OrderedProducer
+from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import (
     ClosedError,
     ConfigError,
@@ -48,6 +48,11 @@ def values(room: Room, topic: str, count: int) -> list[bytes | None]:
         for _ in range(5):
             member.read()
     return [one.value() for one in member.messages]
+
+
+def delete(cluster: LocalCluster, topic: str) -> None:
+    with ControllerClient(cluster.controller_url) as controller:
+        controller.delete_topic(topic)
 
 
 def test_a_batch(room: Room, topic_name: str) -> None:
@@ -238,7 +243,7 @@ def test_the_order_of_the_calls_is_checked(
 
 @pytest.mark.parametrize("error", [(), (None,), (AssertionError,)], ids=["close", "end", "exception"])
 def test_callbacks_that_raise_at_the_end_commit_nothing(
-    room: Room, topic_name: str, error: tuple[Any, ...]
+    room: Room, topic_name: str, error: tuple[type[BaseException] | None, ...]
 ) -> None:
     """All reports are served all the same."""
     create(room.cluster, topic_name, 1)
@@ -247,9 +252,15 @@ def test_callbacks_that_raise_at_the_end_commit_nothing(
     reported = failing_reports(producer, topic_name)
     producer.begin_transaction()
     producer.produce(topic_name, "dropped", "k")
-    end = partial(producer.__exit__, *error, None, None) if error else producer.close
+
+    def finish() -> None:
+        if error:
+            producer.__exit__(error[0], None, None)
+        else:
+            producer.close()
+
     with pytest.raises(ReportError, match="1"):
-        end()
+        finish()
     assert reported == [0, 1, 2]
     with OrderedProducer(conf(room.cluster)) as producer:
         producer.produce(topic_name, "kept", "k")
@@ -271,6 +282,80 @@ def test_what_commit_transaction_has_not_ended_is_not_committed(
     with OrderedProducer(conf(room.cluster)) as producer:
         producer.produce(topic_name, "kept", "k")
     assert values(room, topic_name, 1) == [b"kept"]
+
+
+def test_a_topic_that_has_ended_fails_no_transaction_of_another(room: Room, topic_name: str) -> None:
+    gone = create(room.cluster, f"{topic_name}-gone", 1)
+    create(room.cluster, topic_name, 1)
+    source = create(room.cluster, f"{topic_name}-in", 1)
+    NumberedWriter(room.cluster, source).write()
+    member = room.member(source, enable_auto_commit=False)
+    read_until([member], lambda: len(member.messages) > 0, "records")
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(gone, "x", "k")
+        delete(room.cluster, gone)
+        for _ in range(2):
+            # Until it is aborted: its record is lost.
+            with pytest.raises(RequestError, match="UNKNOWN_TOPIC"):
+                producer.commit_transaction()
+        producer.abort_transaction()
+        for value in ("1", "2"):
+            producer.begin_transaction()
+            producer.produce(topic_name, value, "k")
+            producer.commit_transaction()
+        # Offsets alone go with any topic that has not ended.
+        producer.begin_transaction()
+        producer.send_offsets(member.consumer)
+        producer.commit_transaction()
+        assert members.committed(room, source, 1)[0] > 0
+        with pytest.raises(RequestError, match="UNKNOWN_TOPIC"):
+            producer.produce(gone, "x", "k")
+    assert values(room, topic_name, 2) == [b"1", b"2"]
+
+
+def test_offsets_are_not_committed_without_the_records_that_an_ended_topic_lost(
+    room: Room, topic_name: str
+) -> None:
+    gone = create(room.cluster, f"{topic_name}-gone", 1)
+    source = create(room.cluster, f"{topic_name}-in", 1)
+    NumberedWriter(room.cluster, source).write()
+    member = room.member(source, enable_auto_commit=False)
+    read_until([member], lambda: len(member.messages) > 0, "records")
+    before = members.committed(room, source, 1)
+    producer = OrderedProducer(conf(room.cluster, commit_interval_ms=0))
+    # The first topic takes the offsets where no records wait.
+    producer.produce(create(room.cluster, topic_name, 1), "first", "k")
+    producer.commit()
+    producer.produce(gone, "x", "k")
+    delete(room.cluster, gone)
+    with pytest.raises(RequestError, match="UNKNOWN_TOPIC"):
+        producer.commit()
+    producer.send_offsets(member.consumer)
+    with pytest.raises(RequestError, match="UNKNOWN_TOPIC"):
+        producer.commit()
+    with pytest.raises(RequestError, match="UNKNOWN_TOPIC"):
+        producer.close()
+    assert members.committed(room, source, 1) == before
+
+
+def test_a_callback_that_raises_leaves_no_committed_transaction_open(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+
+    def report(error: KafkaError | None, _: Message) -> None:
+        assert error is None
+        raise ReportError
+
+    with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic_name, "1", "k", on_delivery=report)
+        with pytest.raises(ReportError):
+            producer.commit_transaction()
+        with pytest.raises(RequestError, match="no transaction is open"):
+            producer.abort_transaction()
+    assert values(room, topic_name, 1) == [b"1"]
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["OrderedConsumer", "Consumer"])
