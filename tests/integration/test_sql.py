@@ -38,7 +38,7 @@ def test_the_statements_of_the_page(spark: SparkSession, cluster: LocalCluster) 
     text = next(block.text for block in blocks(PAGE.read_text()) if block.kind == "sql")
     ours = {
         "broker-1:9092": cluster.bootstrap_servers,
-        "http://controller-1:8080": cluster.controller_url,
+        "http://controller-1:8090": cluster.controller_url,
         "'orders'": f"'{source}'",
         "'big-orders'": f"'{target}'",
         "1000": "4",
