@@ -39,6 +39,7 @@ from spark_ordered_kafka.spark.schema import check_sink_schema
 # Ranks are found to one in so many rows.
 _ACCURACY = 100_000
 ORDER = "_order"
+TIME_ZONE = "spark.sql.session.timeZone"
 SETTINGS = {
     "checkpoint": CHECKPOINT,
     "path": Setting(plain, hint="set it to the files or the directory of the dataset"),
@@ -91,17 +92,20 @@ def plan(rows: DataFrame, found: Mapping[str, Any]) -> DataFrame:
         raise ConfigError("spark.backfill.path", found["path"], "a dataset that has rows")
     ranks = fn.array(*(fn.lit(number / batches) for number in range(1, batches + 1)))
     ends = rows.select(fn.array_distinct(fn.percentile_approx(ORDER, ranks, _ACCURACY)).alias("ends"))
+    kept = fixed(rows.sparkSession, found)
     return ends.selectExpr(
         """inline(transform(ends, (end, i) -> named_struct(
             'batch', i, 'after', IF(i = 0, NULL, ends[i - 1]), 'upto', IF(i = size(ends) - 1, NULL, end),
             'batches', size(ends))))""",
-    ).select("*", fn.lit(f"backfill-{uuid.uuid4()}").alias("writer"), fn.lit(fixed(found)).alias("settings"))
+    ).select("*", fn.lit(f"backfill-{uuid.uuid4()}").alias("writer"), fn.lit(kept).alias("settings"))
 
 
-def fixed(found: Mapping[str, Any]) -> str:
+def fixed(spark: SparkSession, found: Mapping[str, Any]) -> str:
     """What must not change while batches are being written."""
     names = ("path", "format", "order", "key", "value", "tasks", "topic")
-    return ", ".join(f"{name}={found[name]}" for name in names)
+    # In another zone a time that is text is another instant, and so its row may be in another batch (D-357).
+    kept = {name: found[name] for name in names} | {TIME_ZONE: spark.conf.get(TIME_ZONE)}
+    return ", ".join(f"{name}={value}" for name, value in kept.items())
 
 
 def planned(rows: DataFrame, found: Mapping[str, Any]) -> DataFrame:
@@ -116,9 +120,9 @@ def planned(rows: DataFrame, found: Mapping[str, Any]) -> DataFrame:
     if not ends or len(ends) < ends[0]["batches"]:
         plan(rows, found).coalesce(1).write.option("maxRecordsPerFile", 1).mode("overwrite").parquet(path)
         return spark.read.parquet(path)
-    if (before := ends[0]["settings"]) != fixed(found):
+    if (before := ends[0]["settings"]) != (now := fixed(spark, found)):
         hint = f"the checkpoint was begun with {before}; keep that, or set another checkpoint"
-        raise ConfigError("spark.backfill.*", fixed(found), hint)
+        raise ConfigError("spark.backfill.*", now, hint)
     return noted
 
 

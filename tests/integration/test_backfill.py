@@ -52,6 +52,7 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
     for name in dict(spark.conf.getAll):
         if name.startswith(("spark.backfill.", "spark.ordered-kafka.")):
             spark.conf.unset(name)
+    spark.conf.unset(backfill.TIME_ZONE)
     register(spark)
 
 
@@ -134,3 +135,29 @@ def test_a_dataset_that_cannot_be_ordered_is_refused(
         with pytest.raises(Exception, match=f"spark.backfill.{name} is null for a row"):
             run(session, entries | other)
     assert records_in_order(cluster, topic) == []
+
+
+def test_a_plan_is_of_one_time_zone(session: SparkSession, tmp_path: Path) -> None:
+    """Its bounds are instants: in another zone rows whose times are text would be left out, or written twice."""
+    session.range(10).selectExpr(
+        "'k' AS who", "'v' AS what", "concat('2026-03-01 0', id, ':00:00') AS made"
+    ).write.parquet(str(tmp_path / "data"))
+    found = {name: setting.default for name, setting in backfill.SETTINGS.items()} | {
+        "path": str(tmp_path / "data"),
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "order": "to_timestamp(made)",
+        "key": "who",
+        "value": "what",
+        "batchRecords": 5,
+        "topic": "orders",
+    }
+    session.conf.set(backfill.TIME_ZONE, "UTC")
+    noted = backfill.planned(backfill.records(session, found), found).collect()
+    assert sorted(row["batch"] for row in noted) == [0, 1]
+    assert backfill.planned(backfill.records(session, found), found).collect() == noted
+    session.conf.set(backfill.TIME_ZONE, "America/New_York")
+    with pytest.raises(
+        ConfigError,
+        match=r"timeZone=America/New_York.*the checkpoint was begun with .*timeZone=UTC; keep that, or set",
+    ):
+        backfill.planned(backfill.records(session, found), found)
