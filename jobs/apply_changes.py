@@ -145,9 +145,22 @@ def apply(found: Mapping[str, Any], records: DataFrame, batch: int) -> None:
         str(table / version)
     )
     replace(pointer, version)
-    versions = [path for path in table.iterdir() if _VERSION.fullmatch(path.name)]
-    for old in sorted(versions, key=lambda path: path.stat().st_mtime_ns)[:-KEPT_VERSIONS]:
+    for old in outdated(table, version, current):
         shutil.rmtree(old)
+
+
+def outdated(table: Path, current: str, before: str | None) -> list[Path]:
+    """The versions to delete: not the current one nor the one before, whatever clocks say of them."""
+    query = current.rpartition("-")[0]
+
+    def place(path: Path) -> tuple[bool, int]:
+        owner, _, batch = path.name.rpartition("-")
+        # Those of other checkpoints are older, and their batches count otherwise.
+        return (True, int(batch)) if owner == query else (False, path.stat().st_mtime_ns)
+
+    kept = (current, before)
+    others = [path for path in table.iterdir() if _VERSION.fullmatch(path.name) and path.name not in kept]
+    return sorted(others, key=place, reverse=True)[KEPT_VERSIONS - len(kept) :]
 
 
 def replace(pointer: Path, version: str) -> None:

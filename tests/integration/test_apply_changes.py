@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from apply_changes import KEPT_VERSIONS, apply
+from apply_changes import KEPT_VERSIONS, apply, outdated
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -82,6 +83,11 @@ class Table:
         """The newest version."""
         return (self.table / "current").read_text()
 
+    @property
+    def versions(self) -> list[Path]:
+        """All versions that are there."""
+        return [path for path in self.table.iterdir() if path.is_dir()]
+
     def rows(self) -> dict[str, tuple[str | None, int | None]]:
         """The table, as its users read it."""
         rows = self._spark.read.parquet(str(self.table / self.current)).collect()
@@ -129,7 +135,16 @@ def test_the_table_is_what_the_changes_say(
         table.write(1)
         table.run()
     assert table.rows() == table.expected
-    assert len([path for path in table.table.iterdir() if path.is_dir()]) == KEPT_VERSIONS
+    assert len(table.versions) == KEPT_VERSIONS
+    # The clock was an hour ahead until now.
+    for version in table.versions:
+        later = version.stat().st_mtime + 3600
+        os.utime(version, (later, later))
+    for _ in range(2):
+        table.write(1)
+        table.run()
+        assert table.rows() == table.expected
+    assert len(table.versions) == KEPT_VERSIONS
     assert len(table.expected) > 3
 
 
@@ -154,3 +169,17 @@ def test_a_record_that_is_no_change_ends_the_query(
         with pytest.raises(StreamingQueryException, match=f"{topic}-0, offset 0: {why}"):
             table.run()
         assert not (table.table / "current").exists()
+
+
+def test_the_newest_versions_stay_whatever_clocks_say(tmp_path: Path) -> None:
+    own, foreign = "0" * 36, "f" * 36
+    ahead = [f"{foreign}-7", f"{foreign}-12", f"{own}-8", f"{own}-9"]
+    for order, name in enumerate([*ahead, f"{own}-10"]):
+        (tmp_path / name).mkdir()
+        made = 1_800_000_000 + order if name in ahead else 1_700_000_000
+        os.utime(tmp_path / name, (made, made))
+    (tmp_path / "current").write_text(f"{own}-10")
+    doomed = [tmp_path / f"{foreign}-12", tmp_path / f"{foreign}-7"]
+    assert outdated(tmp_path, f"{own}-10", f"{own}-9") == doomed
+    (tmp_path / f"{own}-11").mkdir()
+    assert outdated(tmp_path, f"{own}-11", f"{own}-10") == [tmp_path / f"{own}-8", *doomed]
