@@ -135,18 +135,23 @@ def apply(found: Mapping[str, Any], records: DataFrame, batch: int) -> None:
     if current is not None:
         # Columns that the table did not have yet are null.
         with_key = StructType(list(schema)).add("key", "string")
-        before = spark.read.schema(with_key).parquet(str(table / current))
+        before = spark.read.schema(with_key).parquet(uri(table / current))
         row = fn.struct(*map(quoted, schema.names)).alias("row")
         rows = before.select(
             "key", row, fn.lit(-1).alias("layout_epoch"), fn.lit(-1).alias("offset")
         ).unionByName(rows)
     newest = rows.groupBy("key").agg(fn.max_by("row", fn.struct("layout_epoch", "offset")).alias("row"))
     newest.where("row IS NOT NULL").select("key", "row.*").write.mode("overwrite").parquet(
-        str(table / version)
+        uri(table / version)
     )
     replace(pointer, version)
     for old in outdated(table, version, current):
         shutil.rmtree(old)
+
+
+def uri(path: Path) -> str:
+    """The path for Spark, which would look for it in its default file system. Hadoop decodes nothing, so nothing is encoded."""
+    return f"file://{path}"
 
 
 def outdated(table: Path, current: str, before: str | None) -> list[Path]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from apply_changes import KEPT_VERSIONS, apply, outdated
 from pyspark.errors import StreamingQueryException
@@ -183,3 +185,35 @@ def test_the_newest_versions_stay_whatever_clocks_say(tmp_path: Path) -> None:
     assert outdated(tmp_path, f"{own}-10", f"{own}-9") == doomed
     (tmp_path / f"{own}-11").mkdir()
     assert outdated(tmp_path, f"{own}-11", f"{own}-10") == [tmp_path / f"{own}-8", *doomed]
+
+
+@pytest.fixture
+def elsewhere(spark: SparkSession) -> Iterator[None]:
+    """Paths without a scheme belong to a file system that is not there."""
+    spark.conf.set("fs.defaultFS", "viewfs://elsewhere/")
+    yield
+    spark.conf.unset("fs.defaultFS")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_table_is_on_this_machine_whatever_the_default_file_system(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = tmp_path / "a%20b #1"
+    table.mkdir()
+    found = {"table": table, "columns": COLUMNS, "format": "row"}
+    query = "11111111-2222-3333-4444-555555555555"
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", query)
+    try:
+        for batch in range(2):
+            row = json.dumps({"name": f"name {batch}", "age": batch})
+            records = spark.createDataFrame(
+                [("people", 0, 0, batch, f"k{batch}".encode(), row.encode())],
+                "topic STRING, partition INT, layout_epoch INT, offset LONG, key BINARY, value BINARY",
+            )
+            apply(found, records, batch)
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
+    assert (table / "current").read_text() == f"{query}-1"
+    rows = pq.read_table(table / f"{query}-1").sort_by("key").to_pylist()
+    assert [row["name"] for row in rows] == ["name 0", "name 1"]
