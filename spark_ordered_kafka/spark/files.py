@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from spark_ordered_kafka.errors import ConfigError
 
@@ -111,7 +111,9 @@ def local_path(option: str, value: str) -> str | None:
     except ValueError as error:  # of brackets in what stands for a host
         raise ConfigError(option, value, f"a directory is needed ({error})") from error
     if parts.scheme == "file":
-        path = Path(unquote(parts.path))
+        # All of the rest, as Hadoop takes it: to Spark, %20, # and ? are parts of a name.
+        rest = value.partition(":")[2]
+        path = Path("/" + rest[2:].partition("/")[2] if rest.startswith("//") else rest)
     elif len(parts.scheme) > 1:
         return None
     else:

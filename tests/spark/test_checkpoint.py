@@ -208,10 +208,33 @@ def test_a_batch_whose_predecessor_is_gone_is_refused(old: Path) -> None:
     assert "offsets/0 is not there" in refusal(old)
 
 
-def test_files_have_uris() -> None:
-    with located({"--from": "file:///a%20b/c", "--to": "a/b"}, {}) as (files, paths):
+# Whatever Spark takes literally is the name of a file.
+OF_THIS_MACHINE = {
+    "/data/my%20cp": "/data/my%20cp",
+    "/data/cp#1?x": "/data/cp#1?x",
+    "file:/data/cp": "/data/cp",
+    "file:///data/my%20cp": "/data/my%20cp",
+    "file:///data/my cp/": "/data/my cp",
+    "file:/data/cp#1": "/data/cp#1",
+    "file:///data/a?b": "/data/a?b",
+    "file:/data/10:30": "/data/10:30",
+}
+
+
+@pytest.mark.parametrize(("given", "path"), OF_THIS_MACHINE.items())
+def test_paths_and_uris_are_read_as_spark_reads_them(given: str, path: str) -> None:
+    with located({"--from": given, "--to": "a/b"}, {}) as (files, paths):
         assert isinstance(files, LocalFiles)
-        assert paths == ["/a b/c", str(Path.cwd() / "a" / "b")]
+        assert paths == [path, str(Path.cwd() / "a" / "b")]
+
+
+@pytest.mark.long
+def test_spark_reads_them_so(spark: SparkSession) -> None:
+    path = spark.sparkContext._jvm.org.apache.hadoop.fs.Path  # type: ignore[union-attr]
+    assert {given: path(given).toUri().getPath() for given in OF_THIS_MACHINE} == OF_THIS_MACHINE
+    hadoops = HadoopFiles(spark.sparkContext._jvm, spark.sparkContext._jsc.hadoopConfiguration())
+    for local in OF_THIS_MACHINE.values():
+        assert path(hadoops.of_this_machine(local)).toUri().getPath() == local
 
 
 def with_sources(*offsets: str) -> Checkpoint:
