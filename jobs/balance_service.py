@@ -15,7 +15,8 @@ A balance is kept in memory by the one service that reads the account's records.
 * what is in memory is stored and forgotten before another service can read the account's next record: when the group
   gives the partition to it, and when a change of the partition count moves the account;
 * whoever takes over a partition signs for it in the database: a service that was taken for dead and wakes up cannot
-  store what it has in memory. It ends, and may be started again.
+  store what it has in memory. It ends, and may be started again;
+* the database knows the topic's id: offsets of a topic that was deleted say nothing of one that was created in its place.
 """
 
 import logging
@@ -33,15 +34,23 @@ import typer
 from confluent_kafka import Message, TopicPartition
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
-from spark_ordered_kafka import OrderedConsumer, OrderedKafkaError, PartitionKeyRebalanceListener
-from spark_ordered_kafka.errors import RebalancedError, UnavailableError
+from spark_ordered_kafka import (
+    ControllerClient,
+    OrderedConsumer,
+    OrderedKafkaError,
+    PartitionKeyRebalanceListener,
+)
+from spark_ordered_kafka.client.options import consumer_options
+from spark_ordered_kafka.errors import DataLossError, RebalancedError, UnavailableError
 
 LOG = logging.getLogger("balance_service")
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS balances (account TEXT PRIMARY KEY, balance INTEGER, records INTEGER);
 CREATE TABLE IF NOT EXISTS offsets (topic TEXT, part INTEGER, next INTEGER, owner TEXT, PRIMARY KEY (topic, part));
+CREATE TABLE IF NOT EXISTS topics (topic TEXT PRIMARY KEY, id TEXT);
 """
+FIRST_ID = "INSERT INTO topics VALUES (?, ?) ON CONFLICT DO UPDATE SET id = id RETURNING id"
 TAKE_OVER = """INSERT INTO offsets VALUES (?, ?, 0, ?)
     ON CONFLICT DO UPDATE SET owner = excluded.owner RETURNING next"""
 ADVANCE = "UPDATE offsets SET next = ? WHERE topic = ? AND part = ? AND owner = ?"
@@ -67,6 +76,7 @@ class Balances(PartitionKeyRebalanceListener):
     """The balances of the accounts that this service reads at present, and the database that has all."""
 
     def __init__(self, database: Path) -> None:
+        self._path = database
         self._name = uuid.uuid4().hex
         self._parts: dict[tuple[str, int], Part] = {}
         # Seconds to wait for the other services' transactions; IMMEDIATE: nobody else writes during one.
@@ -75,6 +85,16 @@ class Balances(PartitionKeyRebalanceListener):
         patiently = Retrying(stop=stop_after_delay(10), wait=wait_fixed(0.1), reraise=True)
         patiently(self._database.execute, "PRAGMA journal_mode = WAL")
         self._database.executescript(TABLES)
+
+    def check(self, topic: str, topic_id: str) -> None:
+        """Raises DataLossError when the stored offsets are of a topic that had the name before: records would be skipped."""
+        with self._database:
+            (known,) = self._database.execute(FIRST_ID, (topic, topic_id)).fetchone()
+        if known != topic_id:
+            raise DataLossError(
+                f"topic {topic!r} was deleted and created again: the offsets in {self._path} are those of the topic with id"
+                f" {known}, now it is {topic_id}; begin with another database"
+            )
 
     def add(self, message: Message) -> None:
         """Add a record's amount to its account's balance, unless the database has it already."""
@@ -150,6 +170,12 @@ def commit(consumer: OrderedConsumer, balances: Balances) -> None:
         LOG.warning("%s; records that are delivered again will be skipped", error)
 
 
+def id_of(topic: str, conf: dict[str, str]) -> str:
+    """Kafka's id of the topic."""
+    with ControllerClient.of(consumer_options(conf).connection) as controller:
+        return controller.layout(topic).topic_id
+
+
 def serve(consumer: OrderedConsumer, balances: Balances, topic: str, interval: float) -> None:
     """Read until SIGTERM or ctrl-C; store and commit every ``interval`` seconds."""
     stop = threading.Event()
@@ -188,7 +214,9 @@ def main(
     conf |= {"enable.auto.commit": "false", "auto.offset.reset": "earliest"}
     conf |= dict(pair.partition("=")[::2] for pair in option or ())
     with OrderedConsumer(conf) as consumer:
-        serve(consumer, Balances(database), topic, interval)
+        balances = Balances(database)
+        balances.check(topic, id_of(topic, conf))
+        serve(consumer, balances, topic, interval)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.client.producer import OrderedProducer
+from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.crashing_service import SERVICE
 from tests.servers import TIMEOUT, unique_name
@@ -135,6 +137,20 @@ def test_a_record_that_is_no_amount_is_named(
     assert rows(database) == {"a": (1, 1)}
 
 
+def test_offsets_of_a_topic_that_was_deleted_are_refused(service: dict[str, Any], database: Path) -> None:
+    """The first records of the new one would be taken for records that are delivered again."""
+    balances = service["Balances"](database)
+    balances.check("payments", "one")
+    balances.add(amount(0, "a", "5"))
+    balances.store()
+    again = service["Balances"](database)
+    again.check("payments", "one")
+    again.check("refunds", "two")
+    with pytest.raises(DataLossError, match=rf"{database} are those of the topic with id one, now it is two"):
+        again.check("payments", "two")
+    again.check("payments", "one")
+
+
 # -- services -------------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +254,13 @@ class Payer(threading.Thread):
         assert self._failure is None, self._failure
 
 
+def pay(cluster: LocalCluster, topic: str, count: int) -> None:
+    """Write so many records, of 1 for one account."""
+    with OrderedProducer(conf(cluster)) as producer:
+        for _ in range(count):
+            producer.produce(topic, "1", "a")
+
+
 @contextmanager
 def paying(cluster: LocalCluster, topic: str) -> Iterator[Payer]:
     payer = Payer(cluster, topic)
@@ -299,3 +322,32 @@ def test_wrong_arguments_end_it_with_one_line(cluster: LocalCluster, topic_name:
     finally:
         services.kill_all()
     assert services.log.read_text().startswith("error: UNKNOWN_TOPIC_OR_PARTITION"), services.log.read_text()
+
+
+def test_a_topic_that_was_created_again_ends_it(
+    cluster: LocalCluster, topic_name: str, database: Path
+) -> None:
+    topic = create(cluster, topic_name, 1)
+    pay(cluster, topic, 5)
+    first = Services(cluster, topic, database)
+    try:
+        first.start()
+        first.await_records(5)
+        first.end()
+    finally:
+        first.kill_all()
+    with ControllerClient(cluster.controller_url) as controller:
+        controller.delete_topic(topic)
+    create(cluster, topic, 1)
+    pay(cluster, topic, 3)
+    first.log.unlink()
+    second = Services(cluster, topic, database)
+    try:
+        assert second.start().wait(DEADLINE) == 1
+    finally:
+        second.kill_all()
+    said = second.log.read_text()
+    assert said.startswith(
+        f"error: topic '{topic}' was deleted and created again: the offsets in {database}"
+    ), said
+    assert rows(database) == {"a": (5, 5)}
