@@ -44,7 +44,7 @@ prerequisites:
 venv: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml setup.py spark_ordered_kafka/version.py $(KERNEL_SOURCES) | prerequisites
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 

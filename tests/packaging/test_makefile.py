@@ -1,0 +1,62 @@
+"""What the Makefile does on the way to `make demo`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.requirements import ROOT
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+
+[project]
+name = "stub"
+version = "1.0"
+"""
+# Needs nothing that would have to be downloaded.
+BACKEND = """
+from pathlib import Path
+from zipfile import ZipFile
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    name, info = "stub-1.0-py3-none-any.whl", "stub-1.0.dist-info"
+    with ZipFile(Path(wheel_directory, name), "w") as wheel:
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: stub\\nVersion: 1.0\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return name
+"""
+
+
+@pytest.mark.long
+def test_an_environment_that_was_cut_off_is_made_again(tmp_path: Path) -> None:
+    """`python -m venv` was interrupted before it had installed pip."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "backend.py").write_text(BACKEND)
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "spark_ordered_kafka").mkdir()
+    (tmp_path / "spark_ordered_kafka" / "version.py").touch()
+    venv.create(tmp_path / ".venv", symlinks=True, with_pip=False)
+    done = subprocess.run(
+        ["make", "venv", f"PYTHON={sys.executable}"],
+        cwd=tmp_path,
+        env=os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INDEX": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / ".venv" / ".installed").exists()
+    assert (tmp_path / ".venv" / "bin" / "pip").exists()
