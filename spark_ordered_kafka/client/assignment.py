@@ -22,7 +22,13 @@ from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
 from spark_ordered_kafka.client.topics import TopicDirectory, require_same
 from spark_ordered_kafka.errors import OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, refresh_metadata, translate
+from spark_ordered_kafka.kafka.clients import (
+    OUT_OF_RANGE,
+    STALE_METADATA,
+    refresh_metadata,
+    translate,
+    translate_of_member,
+)
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.kafka.segments import offset_of
 from spark_ordered_kafka.kafka.values import PartitionId
@@ -280,8 +286,8 @@ class Assignment:
             name = message.topic()
             self._patiently(lambda: refresh_metadata(self._consumer, cast(str, name), TIMEOUT))
         else:
-            translated = translate(error, "fetching")
-            if error.fatal() or not (translated.retriable or error.code() == KafkaError._MAX_POLL_EXCEEDED):
+            translated = translate_of_member(error, "fetching")
+            if not translated.retriable:
                 raise translated
             _LOG.warning("%s", translated)
 

@@ -13,7 +13,7 @@ from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, oldest_since, opened_before
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.kafka.clients import translate, translate_of_member
 from spark_ordered_kafka.kafka.ranges import TopicLog
 from spark_ordered_kafka.ordering import blockers
 from spark_ordered_kafka.ordering.handover import Release, released
@@ -77,7 +77,7 @@ class GroupOffsets:
                     f"group {self._group!r} has members that subscribe, so partitions cannot be assigned by hand beside them:"
                     " give those that are a group.id of their own",
                 ) from error
-            raise translate(error.args[0], doing) from error
+            raise translate_of_member(error.args[0], doing) from error
         self._report(None, done or [])
         for one in done or ():
             if one.error is not None:

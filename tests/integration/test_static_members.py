@@ -1,0 +1,53 @@
+"""OrderedConsumers with ``group.instance.id``, which one process of a group may have at a time (KIP-345)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from spark_ordered_kafka.errors import RebalancedError, RequestError
+from tests.integration.members import Member, Room, exact, read_until
+from tests.streams import NumberedWriter, create
+
+FENCED = "same group.instance.id"
+
+
+def test_a_member_whose_place_another_has_taken_says_so_and_ends(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    first = room.member(topic_name, group_instance_id="one", enable_auto_commit=False)
+    read_until([first], lambda: len(first.messages) == writer.written, "all records")
+    first.consumer.commit()
+    second = room.member(topic_name, group_instance_id="one")
+    read_until([second], lambda: second.partitions == [0, 1], "the place of the first")
+    with pytest.raises(RequestError, match=FENCED):
+        read_until([first], lambda: False, "the error")
+    for call in (first.consumer.poll, first.consumer.commit):
+        with pytest.raises(RequestError, match=FENCED):
+            call()
+    writer.write()
+    read_until([second], lambda: len(first.messages + second.messages) >= writer.written, "later records")
+    exact(first.messages + second.messages, writer.written)
+
+
+def test_a_commit_of_a_member_whose_place_another_has_taken(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    first = room.member(topic_name, group_instance_id="one", enable_auto_commit=False)
+    read_until([first], lambda: len(first.messages) == writer.written, "all records")
+    second = room.member(topic_name, group_instance_id="one")
+    read_until([second], lambda: second.partitions == [0, 1], "the place of the first")
+    with pytest.raises(RequestError, match=FENCED):
+        commit_on(first)
+    with pytest.raises(RequestError, match=FENCED):
+        first.consumer.poll(0)
+
+
+def commit_on(member: Member) -> None:
+    """The first commit that is refused says as after a rebalance that others have the partitions."""
+    for _ in range(100):
+        with suppress(RebalancedError):
+            member.consumer.commit()
