@@ -127,9 +127,9 @@ class Joining:
             begun |= self._starts(layouts, group, log, since)
             epoch = layouts.history.current.epoch
             claims = {p: Release(at, epoch, since, _lost_to(group, p)) for p, at in begun.items()}
-            self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
             # An end that was taken under another layout than other members' ends leaves a gap inside a key (D-053).
             if self._reset != "latest" or not log.ends or self._directory.refresh(topic) is layouts:
+                self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
                 own = {
                     p: Progress.starting(claim.offset, claim, opened_before(layouts, p, claim.offset))
                     for p, claim in claims.items()

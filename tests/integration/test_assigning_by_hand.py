@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 import pytest
 from confluent_kafka import Producer
 
+from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.errors import ConfigError, RequestError
+from spark_ordered_kafka.kafka.ranges import TopicLog
 from tests.integration.members import (
     Member,
     Room,
@@ -16,13 +19,14 @@ from tests.integration.members import (
     committed,
     exact,
     in_order,
+    numbers,
     of_partition,
     places,
     read_until,
     settle,
 )
 from tests.servers import TIMEOUT, await_true
-from tests.streams import NumberedWriter, change, create
+from tests.streams import NumberedWriter, change, create, written_through
 
 
 def test_partitions_that_are_assigned_by_hand(
@@ -177,3 +181,41 @@ def test_by_hand_beside_members_is_an_error_that_says_so(room: Room, topic_name:
     by_hand.consumer.assign(places(topic_name, 0))
     with pytest.raises(RequestError, match=r"has members that subscribe.* a group\.id of their own"):
         read_until([by_hand, settled], lambda: False, "no error")
+
+
+def test_a_group_begins_at_the_end_while_the_partition_count_changes(
+    room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = written_through(room.cluster, topic_name, 1, 2)
+    one, two = (room.member(auto_offset_reset="latest", auto_commit_interval_ms=100) for _ in range(2))
+    one.consumer.assign(places(topic_name, 1))
+    read_until([one], lambda: committed(room, topic_name, 2)[1] >= 0, "where the group begins")
+    before = writer.written
+    writer.write()
+    directory = two.consumer._directory
+    ends_of = directory.log
+
+    def ends_after_a_change(layouts: TopicLayouts, partitions: Collection[int]) -> TopicLog:
+        monkeypatch.setattr(directory, "log", ends_of)
+        change(room.cluster, topic_name, 1)
+        writer.write()
+        return ends_of(layouts, partitions)
+
+    monkeypatch.setattr(directory, "log", ends_after_a_change)
+    two.consumer.assign(places(topic_name, 0))
+    read_until([one, two], lambda: two.consumer._assignment.is_settled((topic_name, 0)), "the start")
+    writer.write()
+    last = writer.written // writer.keys - 1
+
+    def has_the_last() -> bool:
+        return sum(int(number) == last for number in numbers(two.messages)[1]) == writer.keys
+
+    read_until([one, two], has_the_last, "the last record of each key")
+    keys, found = numbers(one.messages + two.messages)
+    for key in set(keys):
+        of_key = sorted(found[keys == key])
+        assert of_key == list(range(of_key[0], last + 1)), key
+    # What was written to partition 1 after the group had begun there belongs to it.
+    assert one.messages
+    for key in set(numbers(one.messages)[0]):
+        assert min(found[keys == key]) == before // writer.keys
