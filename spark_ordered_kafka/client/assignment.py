@@ -95,7 +95,7 @@ class Assignment:
         self._doubtful: set[PartitionId] = set()
         self._filter = MisroutedFilter("warn")
         self.delivery = Delivery(self._topics, self._filter)
-        self._losses = Losses(consumer, directory, self._topics, options.reset, clock)
+        self._losses = Losses(consumer, directory, self._topics, self.delivery, options.reset, clock)
         self._layout_at = self._group_at = self._settle_at = clock()
         self._report_at = clock() + _REPORT_INTERVAL
         self.commits = Commits(self._topics, offsets, listener, self._look_at_group)
@@ -134,6 +134,7 @@ class Assignment:
     def clear(self) -> None:
         """Forget all partitions, and what was fetched and not delivered."""
         self.delivery.drop(self.places())
+        self._losses.forget(self.places())
         self._topics.clear()
         self._unsettled = {}
         self._out_of_range.clear()
@@ -146,6 +147,7 @@ class Assignment:
         """Read and commit no more of topics that are gone; the group takes their partitions away later."""
         gone = {place for place in self.places() if place[0] in names}
         self.delivery.drop(gone)
+        self._losses.forget(gone)
         self._out_of_range -= gone
         self._doubtful -= gone
         for name in names:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.joining import TIMEOUT, report_lost
+from spark_ordered_kafka.client.layout_answers import PositionCheck
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress
 from spark_ordered_kafka.client.topics import TopicDirectory
@@ -33,6 +35,7 @@ class Losses:
         consumer: librdkafka's.
         directory: layouts of topics, and the controller.
         topics: the progress of the current assignment, by topic.
+        delivery: what was fetched and not delivered.
         reset: ``auto.offset.reset``.
         clock: seconds, monotonic.
     """
@@ -42,12 +45,14 @@ class Losses:
         consumer: Consumer,
         directory: TopicDirectory,
         topics: Mapping[str, TopicProgress],
+        delivery: Delivery,
         reset: Reset,
         clock: Callable[[], float],
     ) -> None:
         self._consumer = consumer
         self._directory = directory
         self._topics = topics
+        self._delivery = delivery
         self._reset = reset
         self._clock = clock
         self.look_at = clock() + INTERVAL
@@ -59,22 +64,46 @@ class Losses:
 
     def find_range(self, name: str, partition: int) -> bool:
         """Move a position that the log does not hold into it; False: it is not known yet where to."""
-        progress = self._topics[name].own[partition]
+        topic, place = self._topics[name], (name, partition)
+        progress = topic.own[partition]
         # A former leader may answer: the brokers are asked first who leads.
         refresh_metadata(self._consumer, name, TIMEOUT)
         low, high = self._log_range(name, partition)
-        place = (name, partition)
-        if progress.received > high and self._clock() < self._since(place, progress, high) + INTERVAL:
-            return False
-        self._short_since.pop(place, None)
-        if progress.received > high:
-            self._report_truncated(name, partition, high, progress.received)
-            progress.cut(high)
-        elif progress.received < low:
-            if self._topics[name].layouts.may_hold(partition, progress.received, low):
+        # Whatever it is, it is fetched again from where it is delivered to.
+        self._delivery.drop([place])
+        progress.forget_pending()
+        if progress.received < low:
+            if topic.layouts.may_hold(partition, progress.received, low):
                 report_lost(name, partition, progress.received, low, self._reset)
             progress.received, progress.dropped = low, None
+        elif (end := self._truncated_to(name, partition, progress)) is not None:
+            self._report_truncated(name, partition, end, progress.position)
+            topic.cut(partition, end, high)
+        elif progress.received <= high:
+            topic.read_anew(partition, low)
+        elif self._clock() < self._since(place, progress, high) + INTERVAL:
+            return False
+        else:
+            self._report_truncated(name, partition, high, progress.received)
+            topic.cut(partition, high, high)
+        self._short_since.pop(place, None)
         return True
+
+    def forget(self, places: Collection[PartitionId]) -> None:
+        """These partitions are not assigned any more."""
+        for place in places:
+            self._short_since.pop(place, None)
+
+    def _truncated_to(self, name: str, partition: int, progress: Progress) -> int | None:
+        """Where the log ends for those that read it under the leader of the last record; None: behind that, or not known.
+
+        The log may have grown again beyond the position, so that offsets alone do not show it (D-364).
+        """
+        if progress.leader_epoch is None:
+            return None
+        check = PositionCheck(partition, progress.position, progress.leader_epoch)
+        found = self._directory.client.truncations(name, [check], [partition]).truncations
+        return next((one.end_offset for one in found if one.layout_epoch is None), None)
 
     def _since(self, place: PartitionId, progress: Progress, high: int) -> float:
         if place not in self._short_since:

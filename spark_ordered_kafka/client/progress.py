@@ -35,6 +35,7 @@ class Progress:
         leader_epoch: that of the last record delivered (KIP-320), if known.
         is_let_go: whether the application let go of keys that are still here.
         lost_to: what lies between here and there was lost (see :class:`Release`).
+        is_cut: whether the group's offset lies behind a truncation, so that it has to be committed anew.
     """
 
     position: int
@@ -54,6 +55,7 @@ class Progress:
     leader_epoch: int | None = None
     is_let_go: bool = False
     lost_to: int = 0
+    is_cut: bool = False
 
     @classmethod
     def starting(cls, position: int, committed: Release, opened: int) -> Progress:
@@ -81,10 +83,18 @@ class Progress:
 
     def cut(self, end: int) -> None:
         """The log was truncated to ``end``, below what was received of it: continue there (D-099)."""
-        self.lost_to = max(self.lost_to, self.received)
-        self.position, self.received, self.end = min(self.position, end), end, -1
+        self.position = min(self.position, end)
+        self.is_cut = self.is_cut or self.committed.offset > end
         self.committed = replace(self.committed, offset=min(self.committed.offset, end))
-        self.dropped = None
+        if self.stored is not None:
+            self.stored = min(self.stored, end)
+        self.dirty = self.position > self.committed.offset
+        self.read_anew(end)
+
+    def read_anew(self, offset: int) -> None:
+        """From here on the log may have other records by now: whatever was known of them is forgotten."""
+        self.received = self.validated = self.limit = offset
+        self.end, self.pending, self.following, self.dropped = -1, 0, 0, None
 
     def receive(self, first: int, last: int, count: int) -> None:
         """Take ``count`` records, the offsets of the first and the last of which are given."""
@@ -255,6 +265,23 @@ class TopicProgress:
         self.own[partition].limit = offset
         self._is_open = False
 
+    def cut(self, partition: int, end: int, high: int) -> None:
+        """A log was truncated to ``end``, and ends at ``high`` by now.
+
+        Only a boundary that it does not reach is given up: another layout may begin before where the log ended once.
+        """
+        progress, start = self.own[partition], self.layouts.history.current.start(partition)
+        if high < start <= progress.received:
+            progress.lost_to = max(progress.lost_to, start)
+        progress.cut(end)
+        self._is_open = False
+
+    def read_anew(self, partition: int, low: int) -> None:
+        """A log, which begins at ``low``, may have other records behind the position by now."""
+        progress = self.own[partition]
+        progress.read_anew(max(progress.position, low))
+        self._is_open = False
+
     # -- commits ------------------------------------------------------------------------------------------------
 
     def release(self, partition: int, offset: int | None = None) -> Release:
@@ -286,6 +313,7 @@ class TopicProgress:
             for p, release in found.items()
             if release.offset != self.own[p].committed.offset
             or release.lost_to != self.own[p].committed.lost_to
+            or self.own[p].is_cut
             or p in self._unreleased
         }
 
@@ -309,7 +337,7 @@ class TopicProgress:
         """These commits were done."""
         for p, release in releases.items():
             progress = self.own[p]
-            progress.committed = release
+            progress.committed, progress.is_cut = release, False
             progress.dirty = progress.position > release.offset
             if progress.stored is not None and progress.stored <= release.offset:
                 progress.stored = None

@@ -12,12 +12,24 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka.client import losses
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.members import Member, Room, committed, distinct, numbers, read_until
+from tests.integration import unclean
+from tests.integration.members import (
+    Member,
+    Room,
+    all_of,
+    committed,
+    distinct,
+    numbers,
+    of_partition,
+    read_until,
+)
 from tests.queries import await_stable
-from tests.servers import TIMEOUT, await_true
+from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import NumberedWriter, change, create
 
 
@@ -131,10 +143,41 @@ def test_a_member_says_what_it_waits_for(
     read_until(members, done, "all records")
 
 
-def begin(room: Room, topic: str) -> None:
+@pytest.mark.long
+def test_a_log_that_was_truncated_and_has_grown_beyond_the_position(
+    room_of_three: Room, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = room_of_three
+    with ControllerClient(room.cluster.controller_url) as controller:
+        controller.create_topic(
+            CreateTopicRequest(topic=topic_name, partitions=1, replication_factor=2, configs=unclean.CONFIG)
+        )
+    unclean.write(room.cluster, topic_name, 0, 5)
+    election = unclean.UncleanElection(room.cluster, topic_name, 0)
+    election.stop_follower()
+    unclean.write(room.cluster, topic_name, 0, 10)
+    begin(room, topic_name, 1)
+    strict = room.member(topic_name, auto_offset_reset="error")
+    all_of(strict, 15)
+    room.group = unique_name("group")
+    lenient = room.member(topic_name)
+    all_of(lenient, 15)
+    election.stop_leader()
+    assert election.elect_follower().offset == 5
+    unclean.write(room.cluster, topic_name, 0, 30)
+    with pytest.raises(DataLossError, match=rf"offsets 5 to 14 of {topic_name}-0"):
+        read_until([strict], lambda: False, "the error")
+    lenient.messages.clear()
+    all_of(lenient, 30)
+    assert of_partition(lenient.messages, 0) == list(range(5, 35))
+    assert f"offsets 5 to 14 of {topic_name}-0" in caplog.text
+    election.restore()
+
+
+def begin(room: Room, topic: str, partitions: int = 4) -> None:
     """The group begins, and reads nothing."""
     starter = room.member(topic, enable_auto_commit=False)
-    read_until([starter], lambda: min(committed(room, topic, 4)) >= 0, "the group's first offsets")
+    read_until([starter], lambda: min(committed(room, topic, partitions)) >= 0, "the group's first offsets")
     starter.consumer.close()
 
 

@@ -1,0 +1,176 @@
+"""What a consumer makes of positions that a log does not hold: by offsets, by leader epochs, with records in hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, TopicPartition
+
+from spark_ordered_kafka.client.delivery import Delivery
+from spark_ordered_kafka.client.layout_answers import PositionCheck, Truncations, TruncationView
+from spark_ordered_kafka.client.losses import INTERVAL, Losses
+from spark_ordered_kafka.client.options import Reset
+from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.topics import TopicLayouts
+from spark_ordered_kafka.errors import DataLossError
+from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
+from spark_ordered_kafka.ordering import Layout, LayoutHistory
+from spark_ordered_kafka.ordering.handover import Release
+from spark_ordered_kafka.ordering.routing import Routing
+
+
+def layouts(*starts: list[int]) -> TopicLayouts:
+    """One partition at first, then as many as the layout has starts; a removed one has a start, too."""
+    history = LayoutHistory(
+        1, [Layout(epoch, max(1, epoch % 2 * 2), one) for epoch, one in enumerate(starts)]
+    )
+    return TopicLayouts(
+        "t", "id", history, tuple(Routing("murmur3", 1, one.count) for one in history.layouts)
+    )
+
+
+def records(*offsets: int) -> list[Message]:
+    return [Message(topic="t", partition=0, offset=at, key=b"k", value=b"v") for at in offsets]
+
+
+class Log:
+    """Partition 0 as its leader tells of it: ``ends`` has where the records of leader epochs end."""
+
+    def __init__(self, low: int, high: int, **ends: int) -> None:
+        self.low, self.high = low, high
+        self.ends = {int(epoch.removeprefix("epoch_")): end for epoch, end in ends.items()}
+        self.client = self
+
+    def list_topics(self, _topic: str, _timeout: float) -> None:
+        pass
+
+    def get_watermark_offsets(self, _place: TopicPartition, _timeout: float) -> tuple[int, int]:
+        return self.low, self.high
+
+    def truncations(self, topic: str, checks: list[PositionCheck], _partitions: list[int]) -> Truncations:
+        beyond = [one for one in checks if self.ends.get(one.leader_epoch, one.offset) < one.offset]
+        rows = [
+            TruncationView(one.partition, one.offset, one.leader_epoch, self.ends[one.leader_epoch])
+            for one in beyond
+        ]
+        # A layout's start that was lost is no position.
+        return Truncations(topic, "id", [*rows, TruncationView(0, 10_000, 0, 1, layout_epoch=1)])
+
+
+class Reader:
+    """Has read partition 0 to ``position`` under leader epoch 5, and has the rest of 100 records in hand.
+
+    A layout ``begins`` there.
+    """
+
+    def __init__(self, log: Log, reset: Reset, position: int = 100, begins: int = 80) -> None:
+        self.now = 0.0
+        self.own = Progress.starting(0, Release(0, 0), 0)
+        self.topics = {"t": TopicProgress(layouts([0], [begins, 0]), {0: self.own}, {}, 0, keeps_state=False)}
+        self.delivery = Delivery(self.topics, MisroutedFilter("warn"))
+        directory: Any = log
+        self.losses = Losses(directory, directory, self.topics, self.delivery, reset, lambda: self.now)
+        self.see(100)
+        self.receive(*range(100))
+        self.delivery.take(position, lambda *_: None)
+        self.own.leader_epoch = 5
+
+    def see(self, end: int) -> None:
+        """The log's end was seen, and the layouts asked for."""
+        self.own.validated = max(self.own.validated, end)
+        self.topics["t"].gate()
+
+    def receive(self, *offsets: int) -> None:
+        self.delivery.receive(records(*offsets))
+        self.delivery.sort()
+
+    def found(self) -> bool:
+        return self.losses.find_range("t", 0)
+
+
+@pytest.mark.parametrize("high", [60, 130])
+def test_a_log_that_was_truncated_is_known_by_its_leader_epochs_however_far_it_has_grown(high: int) -> None:
+    with pytest.raises(DataLossError, match="offsets 60 to 99 of t-0"):
+        Reader(Log(0, high, epoch_5=60), "error").found()
+    lenient = Reader(Log(0, high, epoch_5=60), "earliest")
+    assert lenient.found()
+    assert (lenient.own.position, lenient.own.received) == (60, 60)
+    # Nobody waits for a boundary that was lost; one that is reached again is none.
+    assert lenient.own.lost_to == (80 if high == 60 else 0)
+
+
+def test_without_a_leader_epoch_a_former_leader_may_have_answered() -> None:
+    log = Log(0, 60)
+    reader = Reader(log, "error")
+    assert not reader.found()
+    log.high = 130
+    reader.now = INTERVAL / 3
+    assert reader.found()
+    assert reader.own.received == 100
+    log.high = 60
+    reader.now = 10 * INTERVAL
+    assert not reader.found()
+    reader.now += INTERVAL
+    with pytest.raises(DataLossError, match="offsets 60 to 99"):
+        reader.found()
+
+
+def test_after_a_rebalance_a_short_answer_is_not_believed_at_once() -> None:
+    reader = Reader(Log(0, 60), "error")
+    assert not reader.found()
+    reader.losses.forget([("t", 0)])
+    reader.now = 10 * INTERVAL
+    assert not reader.found()
+
+
+def test_records_in_hand_that_were_lost_are_not_delivered_and_what_replaces_them_is() -> None:
+    reader = Reader(Log(0, 60, epoch_5=60), "earliest", position=50)
+    assert reader.found()
+    assert reader.delivery.ready == 0
+    assert (reader.own.position, reader.own.received, reader.own.pending) == (50, 50, 0)
+    reader.see(80)
+    reader.receive(*range(50, 80))
+    assert [one.offset() for one in reader.delivery.take(100, lambda *_: None)] == list(range(50, 80))
+    topic = reader.topics["t"]
+    topic.committed(topic.uncommitted())
+    assert (reader.own.committed.offset, reader.own.dirty) == (80, False)
+
+
+def test_the_group_does_not_stay_behind_a_truncation() -> None:
+    reader = Reader(Log(0, 130, epoch_5=60), "earliest", begins=10)
+    topic = reader.topics["t"]
+    topic.committed(topic.uncommitted())
+    assert topic.uncommitted() == {}
+    assert reader.found()
+    # Who takes the partition over would begin at 100, which the log has again.
+    assert topic.uncommitted()[0].offset == 60
+    topic.committed(topic.uncommitted())
+    assert topic.uncommitted() == {}
+
+
+def test_what_was_said_to_be_processed_ends_with_the_log() -> None:
+    reader = Reader(Log(0, 60, epoch_5=60), "earliest")
+    reader.own.stored = 90
+    assert reader.found()
+    assert (reader.own.stored, reader.own.position) == (60, 60)
+
+
+def test_behind_a_truncation_the_gate_is_closed_again() -> None:
+    own = Progress.starting(0, Release(0, 1), 0)
+    topic = TopicProgress(layouts([0], [5, 0]), {0: own}, {1: Release(10, 1)}, 0, keeps_state=False)
+    delivery = Delivery({"t": topic}, MisroutedFilter("warn"))
+    own.validated = 100
+    topic.gate()
+    delivery.receive(records(*range(100)))
+    delivery.sort()
+    assert len(delivery.take(100, lambda *_: None)) == 100
+    topic.cut(0, 60, 60)
+    # From offset 70 on keys lie here whose records in partition 1 were read to 10 of 20.
+    topic.follow(layouts([0], [5, 0], [70, 20]))
+    own.validated = 90
+    topic.gate()
+    delivery.receive(records(*range(60, 90)))
+    delivery.sort()
+    assert [one.offset() for one in delivery.take(100, lambda *_: None)] == list(range(60, 70))
+    assert topic.waits() == {0: [(1, 20)]}
