@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import pytest
 from confluent_kafka import (
     TopicPartition,
 )
 
 from spark_ordered_kafka import OrderedConsumer
+from spark_ordered_kafka.client.joining import Joining
+from spark_ordered_kafka.client.progress import TopicProgress
+from spark_ordered_kafka.errors import UnavailableError
 from tests.inside import progress_in
 from tests.integration.members import (
     Member,
     Room,
     all_of,
+    at,
+    distinct,
     exact,
     idle,
     of_partition,
@@ -85,3 +93,31 @@ def test_a_partition_is_paused_in_on_assign_and_while_the_gate_is_closed(room: R
     consumer.resume(places(topic_name, 1))
     all_of(member, writer.written)
     exact(member.messages, writer.written)
+
+
+@pytest.mark.parametrize("begun_by", ["resume", "seek"])
+def test_a_topic_is_read_once_although_another_cannot_be_taken_up_yet(
+    room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch, begun_by: str
+) -> None:
+    other = f"{topic_name}-other"
+    written = sum(written_through(room.cluster, name, 1).written for name in (topic_name, other))
+    refused: list[str] = []
+    join = Joining.join
+
+    def join_one(self: Joining, topic: str, partitions: Collection[int]) -> TopicProgress:
+        if topic == other and len(refused) < 3:
+            refused.append(topic)
+            raise UnavailableError(f"{topic}-0 has no leader")
+        return join(self, topic, partitions)
+
+    monkeypatch.setattr(Joining, "join", join_one)
+    member = room.member(topic_name, other, enable_auto_commit=False)
+    read_until([member], lambda: refused != [], "the first attempt")
+    member.consumer.pause(places(topic_name, 0))
+    if begun_by == "seek":
+        member.consumer.seek(at(topic_name, 0, 10))
+    member.consumer.resume(places(topic_name, 0))
+    expected = written - (10 if begun_by == "seek" else 0)
+    all_of(member, expected)
+    assert idle(member) == []
+    assert len(member.messages) == distinct([member]) == expected
