@@ -73,7 +73,13 @@ def test_what_was_told_is_not_told_again_when_a_plan_fails() -> None:
     )
     away = ConditionEntry(kind="broker_away", subject="3", since=0.0)
     world = World(
-        HealingRecord(request_id=7, history=(asked, held), standing=(asked, held), conditions=(away,))
+        HealingRecord(
+            request_id=7,
+            history=(asked, held),
+            standing=(asked, held),
+            conditions=(away,),
+            observed_at=10_000.0 - STEP,
+        )
     )
     steps = healer(world)
     for _ in range(4):

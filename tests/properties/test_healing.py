@@ -14,7 +14,7 @@ from spark_ordered_kafka.controller.healing.observation import BrokerSeen, Direc
 from spark_ordered_kafka.controller.healing.policy import Finding, Proposal, State, decide
 from spark_ordered_kafka.controller.healing.records import remembered, stored
 from spark_ordered_kafka.controller.healing.rules import Rules
-from spark_ordered_kafka.controller.state.healing import HEALING, HealingRecord
+from spark_ordered_kafka.controller.state.healing import HEALING, ConditionEntry, HealingRecord
 from spark_ordered_kafka.controller.zk.records import dump, parse
 
 STEP = 300.0
@@ -193,6 +193,34 @@ def test_a_broker_that_returns_withdraws_the_proposal(broker: int, steps: int) -
     assert cluster.step(Observation(brokers())) == ((), ())
     findings, proposals = cluster.step(Observation(brokers([broker])))
     assert findings[0].since == cluster.times[-1], "it has to stay away for the whole time again"
+    assert proposals == ()
+
+
+@given(st.integers(0, 4), st.integers(2, 7), st.integers(0, 100))
+def test_what_was_not_seen_for_long_has_to_last_anew(broker: int, steps: int, missed: int) -> None:
+    """No controller looks for ``missed`` intervals, in which the broker may have been back."""
+    cluster = Cluster(replace(RULES, quiet_hours=()))
+    for _ in range(steps):
+        cluster.step(Observation(brokers([broker])))
+    made = len(cluster.requests)
+    cluster.at += missed * STEP
+    findings, proposals = cluster.step(Observation(brokers([broker])))
+    if missed <= 1:
+        assert findings[0].since == MONDAY, "a change of leader loses nothing"
+    if missed >= 4:
+        assert findings[0].since == cluster.times[-1]
+        assert proposals == ()
+        for _ in range(4):
+            assert len(cluster.requests) == made
+            cluster.step(Observation(brokers([broker])))
+        assert cluster.requests[made:], "and then it is healed"
+
+
+def test_a_record_that_does_not_say_when_it_was_observed_counts_as_old() -> None:
+    away = ConditionEntry(kind="broker_away", subject="3", since=MONDAY - DAY)
+    state = remembered(HealingRecord(conditions=(away,)))
+    findings, proposals, _ = decide(RULES, Observation(brokers([3])), state, MONDAY)
+    assert [one.since for one in findings] == [MONDAY]
     assert proposals == ()
 
 

@@ -22,6 +22,9 @@ _FIRST: tuple[HealingAction, ...] = (
     "balance",
 )
 _REPAIRS = ("drain", "replace_replicas")
+_MOST_INTERVALS = 4
+_LEAST_GAP = 300.0
+"""Seconds, at least, without an observation, after which nobody knows what was meanwhile; a change of leader takes less."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,12 @@ class Request:
 class State:
     """What is kept from one decision to the next, and from one leader to the next. Times are seconds since the epoch.
 
-    ``since``: when each condition began. ``requests`` are those of the last day. ``tried``: when an action was last planned
-    without anything to request.
+    ``since``: when each condition began; ``observed_at``: about when it was last seen, 0 without conditions. ``requests`` are
+    those of the last day. ``tried``: when an action was last planned without anything to request.
     """
 
     since: Mapping[Key, float] = field(default_factory=dict)
+    observed_at: float = 0.0
     requests: tuple[Request, ...] = ()
     tried: Mapping[HealingAction, float] = field(default_factory=dict)
 
@@ -93,9 +97,15 @@ def decide(
 
     At most one of the proposals is due. A proposal of before that is missing is withdrawn: its reason is gone.
     """
+    gap = max(_MOST_INTERVALS * rules.interval, _LEAST_GAP)
+    if now - state.observed_at > gap:
+        state = replace(state, since={})  # what was away may have returned, and be restarting now (D-369)
     found, since = _timed(rules, seen, state, now)
+    # Not at each look, which would write a znode (D-296).
+    fresh = state.since and 0 <= now - state.observed_at < gap / 2
     state = State(
         since,
+        (state.observed_at if fresh else now) if since else 0.0,
         tuple(one for one in state.requests if one.at > now - DAY),
         {action: at for action, at in state.tried.items() if at > now - DAY},
     )

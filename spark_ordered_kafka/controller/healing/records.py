@@ -16,6 +16,7 @@ def remembered(record: HealingRecord) -> State:
     """The state that a new leader begins with. Words of a newer controller match nothing, and are dropped with time."""
     return State(
         since={(cast(HealingKind, one.kind), one.subject): one.since for one in record.conditions},
+        observed_at=record.observed_at,
         requests=tuple(Request(one.at, cast(HealingAction, one.action)) for one in record.requests),
         tried={cast(HealingAction, action): at for action, at in record.tried.items()},
     )
@@ -29,6 +30,7 @@ def stored(record: HealingRecord, state: State) -> HealingRecord:
             ConditionEntry(kind=kind, subject=subject, since=since)
             for (kind, subject), since in sorted(state.since.items())
         ),
+        observed_at=state.observed_at,
         requests=tuple(HealingRequestEntry(at=one.at, action=one.action) for one in state.requests),
         tried={str(action): at for action, at in state.tried.items()},
     )
