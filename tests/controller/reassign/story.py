@@ -39,6 +39,7 @@ class Story:
         self.directories = Directories()
         self.intents: Mapping[int, frozenset[PartitionId]] = {}
         self.failures: list[Failure] = []
+        self.look: frozenset[str] = frozenset()
         for move in moves:
             self.shows(move.before, place=move.place)
 
@@ -74,7 +75,7 @@ class Story:
         advance = machine.advance(self.tasks, self.memory, seen, self.limits)
         validate_advance(self.tasks, advance)
         self.failures += advance.failures
-        self.intents = advance.intents
+        self.intents, self.look = advance.intents, advance.look
         told: list[tuple[Ask, OrderedKafkaError | None]] = [
             (ask, (answers or {}).get(type(ask.instruction))) for ask in advance.instructions
         ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from spark_ordered_kafka.controller.reassign.machine import machine
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
 from spark_ordered_kafka.controller.reassign.machine.instructions import (
@@ -13,6 +15,7 @@ from spark_ordered_kafka.controller.reassign.machine.instructions import (
     Withdraw,
 )
 from spark_ordered_kafka.controller.reassign.machine.tasks import Memory
+from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.values import LocalReplica
 from tests.controller.reassign.story import LIMITS, P0, Story, a_move, dirs
@@ -101,6 +104,64 @@ def test_the_cluster_has_a_limit_of_its_own() -> None:
     moves = [a_move((1,), (2,), 0), a_move((3,), (4,), 1)]
     story = Story(*moves, limits=replace(LIMITS, total=1))
     assert story.tick() == [Start(("t", 0), (2,))]
+
+
+def waited_for_long() -> Story:
+    """The turn of z-0, from the brokers 1 and 2 to 3 and 2, has come after an hour."""
+    later = Move(topic="z", partition=0, topic_id="id", before=(1, 2), after=(3, 2))
+    story = Story(a_move((1,), (2,)), later, limits=replace(LIMITS, total=1))
+    story.begin()
+    story.tick(seconds=3600.0)
+    story.ongoing.clear()
+    story.shows((2,))
+    assert story.tick() == []
+    assert (story.states, story.look) == (["done", "waiting"], {"z"}), (
+        "what it was an hour ago proves nothing"
+    )
+    return story
+
+
+@pytest.mark.parametrize("shown", [(1, 2), (2, 1), (3, 2)])
+def test_a_move_that_waited_for_long_begins_when_its_topic_is_described_again(shown: tuple[int, ...]) -> None:
+    story = waited_for_long()
+    story.shows(shown, place=("z", 0))
+    assert story.tick() == [Start(("z", 0), (3, 2))]
+
+
+def test_a_move_that_waited_for_long_is_not_begun_on_another_topic_of_the_name() -> None:
+    story = waited_for_long()
+    story.shows((1, 2, 4), place=("z", 0), topic_id="another")
+    assert story.tick() == []
+    assert story.move(("z", 0)).error_message == "topic 'z' was deleted and replaced"
+    assert story.states[1] == "failed"
+
+
+def test_a_move_that_waited_takes_back_no_replicas_that_somebody_else_has_added() -> None:
+    story = waited_for_long()
+    for _ in range(6):
+        assert story.states[1] == "waiting", "the broker that describes it may be behind"
+        story.shows((1, 2, 4), place=("z", 0))
+        assert story.tick() == []
+    assert story.move(("z", 0)).error_message == "somebody else has changed its replicas meanwhile"
+    assert story.states[1] == "failed"
+
+
+def test_a_broker_whose_metadata_is_behind_does_not_end_a_move() -> None:
+    story = waited_for_long()
+    for shown in ((1, 4), (1, 2)):
+        story.shows(shown, place=("z", 0))
+        asked = story.tick()
+    assert asked == [Start(("z", 0), (3, 2))]
+
+
+def test_no_later_move_overtakes_one_that_is_described_first() -> None:
+    names = ("x", "y", "z")
+    story = Story(*[Move(topic=t, partition=0, topic_id="id", before=(1,), after=(2,)) for t in names])
+    for name in names:
+        story.shows((1,), place=(name, 0), at=story.now - 60)
+    story.fresh.clear()
+    assert story.tick() == []
+    assert story.look == {"x", "y"}, "broker 1 sends two"
 
 
 def test_a_request_that_is_held_begins_nothing() -> None:

@@ -99,7 +99,7 @@ def advance(
         rivals.tasks[request_id] = turn.replace(rivals.tasks[request_id], places)
     return Advance(
         tuple(rivals.tasks.values()),
-        Memory(away, turn.trackers),
+        Memory(away, turn.trackers, turn.differing),
         tuple(turn.asks),
         {request: frozenset(places) for request, places in turn.intents.items()},
         frozenset(turn.look),
@@ -114,6 +114,7 @@ class _Turn:
     view: View
     memory: Memory
     trackers: dict[tuple[int, PartitionId], Tracker] = field(default_factory=dict)
+    differing: dict[tuple[int, PartitionId], float] = field(default_factory=dict)
     asks: list[Ask] = field(default_factory=list)
     intents: dict[int, set[PartitionId]] = field(default_factory=lambda: defaultdict(set))
     look: set[str] = field(default_factory=set)
@@ -141,7 +142,7 @@ class _Turn:
 
     def begin(self, task: Task, headroom: _Headroom, rivals: Rivals) -> Task:
         """Begin waiting moves as far as there is room; end those that cannot begin."""
-        changed = _beginning(task, self.view, headroom, rivals)
+        changed = _beginning(task, self, headroom, rivals)
         for place, (move, tracker) in changed.items():
             if move.state not in BEGUN:
                 continue
@@ -150,6 +151,24 @@ class _Turn:
             if move.state == "starting":
                 self.asks += [Ask(task.request_id, instruction) for instruction in starting(move)]
         return task.with_moves({place: move for place, (move, _) in changed.items()})
+
+    def is_as_planned(self, request_id: int, move: Move) -> bool | None:
+        """Whether a waiting move's partition is what the move was made for; None: not known yet, it is described again.
+
+        The move may have waited for hours since its topic was described: another topic may have its name now (D-370).
+        """
+        view, key = self.view, (request_id, move.place)
+        partition = view.seen.partitions.get(move.place)
+        if partition is None:
+            return True  # Kafka refuses what does not exist
+        recent = view.waited(partition.at) <= view.limits.patience
+        if recent and set(partition.replicas) in (set(move.before), set(move.after)):
+            return True
+        self.look.add(move.topic)
+        if not recent:
+            return None
+        since = self.differing[key] = self.memory.differing.get(key, view.seen.at)
+        return False if view.waited(since) >= view.limits.patience else None
 
     def replace(self, task: Task, places: Mapping[PartitionId, int]) -> Task:
         """End moves without a rollback: other requests, ``places`` has their ids, move these partitions now, or will."""
@@ -282,8 +301,9 @@ def _placing(task: Task, move: Move) -> Collection[int]:
     return [broker for broker in task.receiving[move.place] if broker in placements] if placements else ()
 
 
-def _beginning(task: Task, view: View, headroom: _Headroom, rivals: Rivals) -> dict[PartitionId, Tracked]:
+def _beginning(task: Task, turn: _Turn, headroom: _Headroom, rivals: Rivals) -> dict[PartitionId, Tracked]:
     """Moves that begin now, and those that end without having begun."""
+    view = turn.view
     changed: dict[PartitionId, Tracked] = {}
     for place in task.waiting:
         before = rivals.begun_before(task, place) if place in rivals.places else []
@@ -302,7 +322,7 @@ def _beginning(task: Task, view: View, headroom: _Headroom, rivals: Rivals) -> d
         slots = [_copying(one, one.moves[place], view.seen) for one in before]
         for brokers in slots:
             headroom.give_back(brokers)
-        after = _begun(task, move, view, headroom)
+        after = _begun(task, move, turn, headroom)
         if after is not None:
             changed[place] = after
         if after is None or after[0].state in ENDED:
@@ -311,8 +331,8 @@ def _beginning(task: Task, view: View, headroom: _Headroom, rivals: Rivals) -> d
     return changed
 
 
-def _begun(task: Task, move: Move, view: View, headroom: _Headroom) -> Tracked | None:
-    receiving = task.receiving[move.place]
+def _begun(task: Task, move: Move, turn: _Turn, headroom: _Headroom) -> Tracked | None:
+    view, receiving = turn.view, task.receiving[move.place]
     trouble = foreign(move, view.seen)
     for broker in receiving:
         path = move.placements.get(broker) if move.after_log_dirs is not None else None
@@ -328,7 +348,14 @@ def _begun(task: Task, move: Move, view: View, headroom: _Headroom) -> Tracked |
     brokers = _copying(task, move, view.seen)
     if not headroom.has(brokers):
         return None
+    # Also for one that is described first: no later one overtakes it, and no more are described than can begin.
     headroom.take(brokers, begins=True)
+    planned = turn.is_as_planned(task.request_id, move)
+    if planned is None:
+        return None
+    if not planned:
+        changed = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "somebody else has changed its replicas meanwhile")
+        return ended(*failing(move, Tracker(), *changed, at), at)
     if move.before == move.after and not move.placements:
         return transition(move, Tracker(), Event.TARGET_HOLDS, at)
     return transition(move, Tracker(asked_at=at), Event.BEGUN, at)

@@ -62,10 +62,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Memory:
-    """Kept from step to step: since when brokers are down, and the trackers by request and partition."""
+    """Kept from step to step: since when brokers are down, and by request and partition the trackers, and since when a move
+    whose turn has come finds other replicas than it was made for."""
 
     away: Mapping[int, float] = field(default_factory=dict)
     trackers: Mapping[tuple[int, PartitionId], Tracker] = field(default_factory=dict)
+    differing: Mapping[tuple[int, PartitionId], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
