@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.controller.reassign.execution.cluster_poller import Measurement
 from spark_ordered_kafka.controller.reassign.machine.cluster_state import ClusterState
+from spark_ordered_kafka.controller.reassign.machine.instructions import Ask
 from spark_ordered_kafka.controller.reassign.machine.progress import Rate, measured
 from spark_ordered_kafka.controller.reassign.machine.tasks import Task
 from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
@@ -52,6 +53,11 @@ class Job:
         return self.record.throttle, self.record.replica_alter_log_dirs_throttle
 
     @property
+    def lacks_throttles(self) -> bool:
+        """Whether none of its moves may begin yet."""
+        return self.limits != (None, None) and not self.limited
+
+    @property
     def all_warnings(self) -> tuple[str, ...]:
         """Without repetition."""
         return tuple(dict.fromkeys((*self.warned, *self.warnings)))
@@ -73,3 +79,13 @@ class Job:
         at = measurement.directories.at
         self.rate = Rate(at, copied) if self.rate is None else self.rate.after(at, copied)
         return task
+
+
+def allowed(asks: Iterable[Ask], tasks: Sequence[Task], jobs: Mapping[int, Job]) -> list[Ask]:
+    """``asks`` without those that begin a move whose throttles are not set: the machine soon asks again."""
+    held = {task.request_id: task for task in tasks if jobs[task.request_id].lacks_throttles}
+    return [
+        ask
+        for ask in asks
+        if ask.request_id not in held or held[ask.request_id].moves[ask.instruction.place].state != "starting"
+    ]

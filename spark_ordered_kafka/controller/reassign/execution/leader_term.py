@@ -16,7 +16,7 @@ from spark_ordered_kafka.controller.reassign.execution.completion import (
     ended_record,
     unmeasured_replicas,
 )
-from spark_ordered_kafka.controller.reassign.execution.jobs import Job, Shown
+from spark_ordered_kafka.controller.reassign.execution.jobs import Job, Shown, allowed
 from spark_ordered_kafka.controller.reassign.execution.kafka_actions import Actor
 from spark_ordered_kafka.controller.reassign.execution.write_rates import WriteRates
 from spark_ordered_kafka.controller.reassign.machine import machine
@@ -165,7 +165,7 @@ class LeaderTerm:
         if measurement is not None:
             self._take_in(seen, measurement, needs)
         self._limit()
-        held = [i for i in needs if i in self._jobs and not self._jobs[i].limited]
+        held = [i for i, job in self._jobs.items() if job.lacks_throttles]
         advance = machine.advance(self._tasks, self._memory, seen, self._limits, held=held)
         self._intend(advance.tasks, advance.intents)
         for failure in advance.failures:
@@ -175,9 +175,11 @@ class LeaderTerm:
         self._adopt(advance.tasks, advance.memory)
         self._wanted = advance.look
         if advance.instructions:
+            # Moves that begin now may have waited so far behind that they are in no list yet (D-371).
+            self._limit()
             # The process may have been paused, and another controller may lead now.
             self._claim(self.stop)
-            answers = self._actor.carry_out(advance.instructions)
+            answers = self._actor.carry_out(allowed(advance.instructions, self._tasks, self._jobs))
             self._adopt(
                 *machine.with_responses(self._tasks, self._memory, answers, self._clock(), self._limits)
             )
@@ -199,8 +201,7 @@ class LeaderTerm:
             for request_id, record in records.items():
                 job = self._jobs.get(request_id)
                 if job is not None:
-                    before, job.record = job.limits, record
-                    job.limited = job.limited and job.limits == before
+                    job.record = record
                 elif not record.ended and request_id not in self._newer:
                     self._begin(request_id)
             self._newer = {
@@ -269,11 +270,12 @@ class LeaderTerm:
                 raise
             _log.warning("throttles are not as they are to be: %s", error)
             reported = [f"throttles are not as they are to be: {error}"]
+            limited: Collection[int] = ()
         else:
-            self._limited = frozenset(needs)
+            self._limited = limited = frozenset(needs)
         for task in self._tasks:
             job = self._jobs[task.request_id]
-            job.limited = task.request_id in needs and (job.limited or self._limited == needs.keys())
+            job.limited = task.request_id in limited
             job.warnings = tuple(reported) if job.limits != (None, None) else ()
             if task.request_id in needs:
                 job.warnings += tuple(self._write_rates.warnings)

@@ -23,6 +23,7 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
     ThrottlesRecord,
     Wanted,
     advance,
+    unlisted,
     wanted,
 )
 from spark_ordered_kafka.controller.state.reassignments import MAX_BYTES
@@ -52,10 +53,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Asked:
-    """The throttles of a request and its partitions, which only become fewer."""
+    """The throttles of a request and its partitions, which only become fewer; ``begun``: those that wait no more."""
 
     rates: tuple[int | None, int | None]
     places: frozenset[PartitionId]
+    begun: frozenset[PartitionId]
 
     def is_within(self, other: _Asked) -> bool:
         return self.rates == other.rates and self.places <= other.places
@@ -63,10 +65,11 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The result of the last check, by the controller of ``epoch``."""
+    """The result of the last check, by the controller of ``epoch``; ``unlisted``: moves that no list has yet."""
 
     epoch: int
     asked: Mapping[int, _Asked]
+    unlisted: Mapping[int, frozenset[PartitionId]]
     step: Step
     warnings: tuple[str, ...]
     next_look: float
@@ -110,8 +113,9 @@ class Throttles:
     def reconcile(self, needs: Mapping[int, Need], stop: threading.Event) -> list[str]:
         """Set the throttles that active requests (by id) need, and restore all others.
 
-        Idempotent. Call it often, and before Kafka is asked to begin a move, with all moves of a request that have not ended.
-        It asks Kafka when requests or rates have changed, and otherwise every second, or less often with many topics.
+        Idempotent. Call it often, and before Kafka is asked to begin moves, with these as begun and all others of a request
+        that have not ended. It asks Kafka when requests or rates have changed or a move has begun that is in no list yet
+        (D-371), and otherwise every second, or less often with many topics.
         Without needs it restores what any controller has replaced, and removes the record. It returns soon after ``stop``
         is set.
 
@@ -137,7 +141,8 @@ class Throttles:
         now = self._clock()
         if not stop.is_set():
             interval = max(_LOOK_INTERVAL, min((now - started) / _LOOK_SHARE, _MAX_LOOK_INTERVAL))
-            self._seen = _Seen(epoch, asked, step, warnings, now + interval)
+            late = {request: unlisted(need) for request, need in needs.items()}
+            self._seen = _Seen(epoch, asked, late, step, warnings, now + interval)
             self._unfinished = bool(step.changes or step.absent)
         return list(warnings)
 
@@ -147,7 +152,10 @@ class Throttles:
             return True
         if self._clock() >= seen.next_look or asked.keys() != seen.asked.keys():
             return False
-        return all(limits.is_within(seen.asked[request]) for request, limits in asked.items())
+        return all(
+            limits.is_within(seen.asked[request]) and not limits.begun & seen.unlisted[request]
+            for request, limits in asked.items()
+        )
 
     def _carry_out(self, wishes: Wanted, stop: threading.Event) -> tuple[Step, tuple[str, ...]]:
         read = self._session.read(THROTTLES)
@@ -271,4 +279,5 @@ def _asked(need: Need) -> _Asked | None:
     rates = (need.throttle, need.log_dir_throttle)
     if rates == (None, None) or not need.moves:
         return None
-    return _Asked(rates, frozenset((move.topic, move.partition) for move in need.moves))
+    begun = frozenset(move.place for move in need.moves if move.state != "waiting")
+    return _Asked(rates, frozenset(move.place for move in need.moves), begun)

@@ -186,7 +186,10 @@ def wanted(needs: Mapping[int, Need]) -> dict[Key, Rate | Replicas]:
     for request in sorted(needs):
         need = needs[request]
         rates.update(((broker, name), rate) for broker, name, rate in _rates(need))
-        moving = _soon(_moving(need.moves)) if need.throttle is not None else []
+        late = unlisted(need)
+        moving = [
+            move for move in _moving(need.moves) if need.throttle is not None and move.place not in late
+        ]
         for move in moving:
             places[move.topic, LEADER_REPLICAS].update((move.partition, broker) for broker in move.before)
             places[move.topic, FOLLOWER_REPLICAS].update((move.partition, broker) for broker in move.adding)
@@ -198,6 +201,14 @@ def wanted(needs: Mapping[int, Need]) -> dict[Key, Rate | Replicas]:
     }
     wishes.update((Key("broker", str(broker), name), Rate(rate)) for (broker, name), rate in rates.items())
     return wishes
+
+
+def unlisted(need: Need) -> frozenset[PartitionId]:
+    """Moves that :func:`wanted` does not list yet: so many others begin before them."""
+    if need.throttle is None:
+        return frozenset()
+    waiting = [move.place for move in _moving(need.moves) if move.state == "waiting"]
+    return frozenset(waiting[_AHEAD:])
 
 
 def advance(record: ThrottlesRecord, wishes: Wanted, found: Found) -> Step:
@@ -297,13 +308,6 @@ _ROLES = {
 def _moving(moves: Iterable[Move]) -> Iterator[Move]:
     """Those that copy a partition to another broker, or will."""
     return (move for move in moves if move.state not in ENDED and move.state != "placing" and move.adding)
-
-
-def _soon(moves: Iterable[Move]) -> list[Move]:
-    moving = list(moves)
-    waiting = [move for move in moving if move.state == "waiting"]
-    late = {move.place for move in waiting[_AHEAD:]}
-    return [move for move in moving if move.place not in late] if late else moving
 
 
 def _placing(moves: Iterable[Move]) -> Iterator[Move]:
