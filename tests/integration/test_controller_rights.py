@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -13,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBinding, AdminClient, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from spark_ordered_kafka.client.schemas import ReassignmentView
 from spark_ordered_kafka.controller.settings import AuthorizationSettings
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
@@ -21,6 +24,7 @@ from tests.integration.acls import Acls, acl
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.hanging import hang
 from tests.integration.keepers import with_sasl
+from tests.integration.reassigning import Mover, Row, outcomes
 from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
 
 BOB = "User:bob"
@@ -208,3 +212,28 @@ def create_topic_as(cluster: LocalCluster, topic: str) -> None:
     for number in range(50):
         producer.produce(topic, key=f"k{number}", value=b"v")
     assert producer.flush(TIMEOUT) == 0
+
+
+def warns(view: ReassignmentView, text: str) -> bool:
+    return any(text in one and "AUTHORIZATION_FAILED" in one for one in view.warnings)
+
+
+def test_moves_wait_while_their_throttle_may_not_be_set(
+    secure_cluster: LocalCluster, acls: Acls, bob_may: None
+) -> None:
+    rights = [acl(BOB, operation, "CLUSTER", "") for operation in ("DESCRIBE_CONFIGS", "ALTER_CONFIGS")]
+    with bobs_controller(secure_cluster) as controller:
+        topic = controller.create(1)
+        mover = Mover(controller)
+        (broker,) = controller.http.get("/v1/log-dirs").json()["brokers"]
+        (here,) = [one["path"] for one in broker["log_dirs"] if topic in json.dumps(one)]
+        (there,) = [one["path"] for one in broker["log_dirs"] if one["path"] != here]
+        request = mover.submit(Row(topic, 0, [1], [there]), replica_alter_log_dirs_throttle=10**9)
+        with ExitStack() as taken_back:
+            for right, warning in zip(rights, ("does not answer", "broker 1: "), strict=True):
+                view = mover.until(request, partial(warns, text=warning), f"the warning {warning!r}")
+                assert (view.state, view.waiting, view.moving) == ("running", 1, 0)
+                acls.add(right)
+                taken_back.callback(acls.remove, right)
+            view = mover.ended(request)
+            assert (view.state, outcomes(view)) == ("done", {(0, 1): "NONE"})

@@ -20,6 +20,7 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
 from spark_ordered_kafka.controller.settings import ZooKeeperSettings
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.reassigning import Judge
@@ -102,7 +103,7 @@ class Dying(Throttles):
 
     dies = ""
 
-    def _alter(self, changes: Mapping[Key, str | None], found: Found) -> dict[Key, str]:
+    def _alter(self, changes: Mapping[Key, str | None], found: Found) -> dict[Key, RequestError]:
         if self.dies == "before":
             raise DiedError
         refused = super()._alter(changes, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.reassign.throttle import manager
 from spark_ordered_kafka.controller.reassign.throttle.manager import Throttles
 from spark_ordered_kafka.controller.reassign.throttle.policy import FOLLOWER_REPLICAS, Need
 from spark_ordered_kafka.controller.state.reassignment_records import Move
-from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.updates import updated
 
 Values = dict[Any, dict[str, str | None]]
@@ -116,3 +116,40 @@ def test_no_move_is_moving_before_its_topic_lists_it(world: World, first: int) -
         assert all(world.lists(move.topic) for move in moves[begun : begun + 20])
     if first == 0:
         assert world.topics.reads <= 20, "lists of many moves are made at once"
+
+
+REFUSALS: dict[str, Callable[[World], None]] = {
+    "a list": lambda world: world.topics.refused.update(
+        t0=RequestError(ErrorCode.POLICY_VIOLATION, "no throttled replicas")
+    ),
+    "a rate": lambda world: world.brokers.refused.update(
+        {2: RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no right to alter")}
+    ),
+    "a look": lambda world: world.brokers.hidden.update(
+        {2: RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no right to describe")}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_request_whose_throttle_kafka_refuses_is_held_until_it_does_not(world: World, name: str) -> None:
+    """Another one, for other brokers and topics, goes on."""
+    mine = Need(5, None, (a_move("t0"),))
+    others = Need(5, None, (Move(topic="t1", partition=0, before=(3,), after=(4,)),))
+    REFUSALS[name](world)
+    warnings = world.reconcile(r1=mine, r2=others)
+    assert set(world.throttles.refused) == {1}
+    assert any("POLICY_VIOLATION" in one or "AUTHORIZATION_FAILED" in one for one in warnings)
+    for configs in (world.brokers, world.topics):
+        configs.refused.clear()
+        configs.hidden.clear()
+    world.now += 60.0
+    assert world.reconcile(r1=mine, r2=others) == []
+    assert set(world.throttles.refused) == set()
+
+
+def test_nobody_waits_for_the_throttles_of_a_broker_that_is_down(world: World) -> None:
+    world.brokers.hidden[2] = RequestError(ErrorCode.BROKER_NOT_AVAILABLE, "it is down")
+    world.brokers.refused[1] = RequestError(ErrorCode.REQUEST_TIMED_OUT, "it has died just now")
+    assert len(world.reconcile(r1=Need(5, None, (a_move("t0"),)))) == 2
+    assert set(world.throttles.refused) == set()

@@ -259,7 +259,7 @@ class LeaderTerm:
         return needs
 
     def _limit(self) -> None:
-        """Set throttles as requests need them. Requests without theirs do not begin while that fails."""
+        """Set throttles as requests need them. While that fails or Kafka refuses, those requests begin no moves (D-372)."""
         needs = self._needs()
         if self._limited != needs.keys():
             self._before("throttle" if needs else "release")
@@ -272,7 +272,8 @@ class LeaderTerm:
             reported = [f"throttles are not as they are to be: {error}"]
             limited: Collection[int] = ()
         else:
-            self._limited = limited = frozenset(needs)
+            self._limited = frozenset(needs)
+            limited = self._limited.difference(self._throttles.refused)
         for task in self._tasks:
             job = self._jobs[task.request_id]
             job.limited = task.request_id in limited

@@ -48,6 +48,9 @@ _MAX_LOOK_INTERVAL = 30.0
 # A broker that hangs must not delay others for long until Kafka fences it.
 _BROKER_TIMEOUT = 5.0
 
+# Errors of brokers that are down or hang: no moves wait for their throttles, which are set when they answer.
+_AWAY = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT)
+
 _log = logging.getLogger(__name__)
 
 
@@ -101,6 +104,7 @@ class Throttles:
         # Recently replaced values, and when: brokers may still show them for a moment.
         self._replaced: dict[Key, tuple[frozenset[str | None], float]] = {}
         self._unfinished = False
+        self._refused: frozenset[int] = frozenset()
 
     @property
     def unfinished(self) -> bool:
@@ -109,6 +113,11 @@ class Throttles:
         Then call :meth:`reconcile` again about every second, also without active requests.
         """
         return self._unfinished
+
+    @property
+    def refused(self) -> Collection[int]:
+        """Requests of which Kafka has refused a throttle, as of the last :meth:`reconcile` that returned."""
+        return self._refused
 
     def reconcile(self, needs: Mapping[int, Need], stop: threading.Event) -> list[str]:
         """Set the throttles that active requests (by id) need, and restore all others.
@@ -137,7 +146,10 @@ class Throttles:
         self._unfinished = True
         self._seen = None
         started = self._clock()
-        step, warnings = self._carry_out(wanted(needs), stop)
+        step, warnings, lacking = self._carry_out(wanted(needs), stop)
+        self._refused = frozenset(
+            request for request, need in needs.items() if lacking and lacking & wanted({request: need}).keys()
+        )
         now = self._clock()
         if not stop.is_set():
             interval = max(_LOOK_INTERVAL, min((now - started) / _LOOK_SHARE, _MAX_LOOK_INTERVAL))
@@ -157,13 +169,16 @@ class Throttles:
             for request, limits in asked.items()
         )
 
-    def _carry_out(self, wishes: Wanted, stop: threading.Event) -> tuple[Step, tuple[str, ...]]:
+    def _carry_out(
+        self, wishes: Wanted, stop: threading.Event
+    ) -> tuple[Step, tuple[str, ...], frozenset[Key]]:
+        """The last step, the warnings, and the values that Kafka has refused."""
         read = self._session.read(THROTTLES)
         record = ThrottlesRecord()
         if read is not None:
             record = owned(parse(ThrottlesRecord, read[0], THROTTLES), THROTTLES)
         version = None if read is None else read[1]
-        refused: dict[Key, str] = {}
+        refused: dict[Key, RequestError] = {}
         for _ in range(_ROUNDS):
             found, errors = self._look(record.held().keys() | wishes.keys(), stop)
             step = advance(record, wishes, found)
@@ -176,13 +191,17 @@ class Throttles:
             if not changes or stop.is_set():
                 break
             refused |= self._alter(changes, found)
-        failed = dict.fromkeys(refused[key] for key in step.changes if key in refused)
+        left = {key: refused[key] for key in step.changes if key in refused}
+        failed = dict.fromkeys(f"{key.kind} {key.resource}: {error}" for key, error in left.items())
+        lacking = {key for key, error in left.items() if error.code not in _AWAY}
+        hidden = {broker for broker, error in errors.items() if error.code not in _AWAY}
+        lacking |= {key for key in wishes if key.kind == "broker" and key.resource in hidden}
         absent = (
-            f"broker {broker} does not answer ({errors.get(broker, 'UNKNOWN')}): its throttles are set, or put back, "
+            f"broker {broker} does not answer ({errors[broker].name if broker in errors else 'UNKNOWN'}): its throttles are set, or put back, "
             "as soon as it does"
             for broker in step.absent
         )
-        return step, (*absent, *step.warnings, *failed)
+        return step, (*absent, *step.warnings, *failed), frozenset(lacking)
 
     # -- ZooKeeper ----------------------------------------------------------------------------------------------
 
@@ -209,14 +228,16 @@ class Throttles:
 
     # -- Kafka --------------------------------------------------------------------------------------------------
 
-    def _look(self, keys: Collection[Key], stop: threading.Event) -> tuple[Found, dict[str, str]]:
-        """The current values, and the names of the errors of brokers that do not answer.
+    def _look(
+        self, keys: Collection[Key], stop: threading.Event
+    ) -> tuple[Found, dict[str, OrderedKafkaError]]:
+        """The current values, and the errors of brokers that do not answer.
 
         A value that was just replaced is read again: the broker shows the new one soon, or another tool has set the old one.
         """
         values: dict[Key, str | None] = {}
         gone: set[str] = set()
-        errors: dict[str, str] = {}
+        errors: dict[str, OrderedKafkaError] = {}
         open_ = set(keys)
         while open_:
             self._read_brokers({key.resource for key in open_ if key.kind == "broker"}, values, errors)
@@ -227,11 +248,11 @@ class Throttles:
         return Found(values, frozenset(gone)), errors
 
     def _read_brokers(
-        self, brokers: Iterable[str], values: dict[Key, str | None], errors: dict[str, str]
+        self, brokers: Iterable[str], values: dict[Key, str | None], errors: dict[str, OrderedKafkaError]
     ) -> None:
         for broker, answer in self._brokers.describe_own([int(broker) for broker in brokers]).items():
             if isinstance(answer, OrderedKafkaError):
-                errors[str(broker)] = answer.name
+                errors[str(broker)] = answer
                 _log.debug("the throttles of broker %d cannot be read: %s", broker, answer)
             else:
                 values.update((Key("broker", str(broker), name), answer.get(name)) for name in RATES)
@@ -246,7 +267,7 @@ class Throttles:
         values, asked_at = self._replaced.get(key, (frozenset(), 0.0))
         return values if self._clock() < asked_at + PROPAGATION else frozenset()
 
-    def _alter(self, changes: Mapping[Key, str | None], found: Found) -> dict[Key, str]:
+    def _alter(self, changes: Mapping[Key, str | None], found: Found) -> dict[Key, RequestError]:
         """Request the changes from Kafka; the errors of those that failed."""
         brokers: dict[int, dict[str, str | None]] = defaultdict(dict)
         topics: dict[str, dict[str, str | None]] = defaultdict(dict)
@@ -271,7 +292,7 @@ class Throttles:
             error = failures.get((key.kind, key.resource))
             if error is not None:
                 self._replaced.pop(key)
-                refused[key] = f"{key.kind} {key.resource}: {error}"
+                refused[key] = error
         return refused
 
 
