@@ -47,6 +47,8 @@ _COMMIT_INTERVAL = 0.01
 # Records in hand beyond which the layout is asked for at once.
 _MOST_HELD = 10_000
 _REPORT_INTERVAL = 60.0
+# Seconds between two commits of what is committed already, in a group without members.
+_RENEWAL_INTERVAL = 3600.0
 
 
 class Assignment:
@@ -98,6 +100,7 @@ class Assignment:
         self._losses = Losses(consumer, directory, self._topics, self.delivery, options.reset, clock)
         self._layout_at = self._group_at = self._settle_at = clock()
         self._report_at = clock() + _REPORT_INTERVAL
+        self._renew_at = clock() + _RENEWAL_INTERVAL
         self.commits = Commits(self._topics, offsets, listener, self._look_at_group)
         self.claims = Claims(consumer, offsets, self._topics, rejoin, clock)
         self.moves = Moves(consumer, self._topics, self.delivery, self.commits, self._assign, self._open)
@@ -199,6 +202,8 @@ class Assignment:
             self._patiently(self._check_group)
         if now >= self._losses.look_at:
             self._patiently(self._look_for_losses)
+        if now >= self._renew_at and not self._offsets.is_member:
+            self._patiently(self._renew)
         if now >= self._report_at:
             self.report_misrouted()
 
@@ -316,6 +321,11 @@ class Assignment:
         if self._losses.look():
             for name in self._topics:
                 self._open(name)
+
+    def _renew(self) -> None:
+        """In a group without members Kafka lets each offset expire for itself, and others would wait for it (D-365)."""
+        self.commits.renew()
+        self._renew_at = self._clock() + _RENEWAL_INTERVAL
 
     def _sort(self) -> None:
         closed = self.delivery.sort()

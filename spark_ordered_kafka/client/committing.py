@@ -130,6 +130,22 @@ class Commits:
         progress.own[partition].lost_to = 0
         self.note([one])
 
+    def renew(self) -> None:
+        """Commit once more what is committed of partitions that are idle; raises as :meth:`GroupOffsets.commit`.
+
+        What was delivered since may be committed by a transaction whose end is not known here, so the rest is left out.
+        """
+        if self.is_under_way():
+            return
+        idle = [
+            self._committable(name, p, progress.committed)
+            for name, topic in self._topics.items()
+            for p, progress in topic.own.items()
+            if not progress.dirty
+        ]
+        if idle:
+            self._offsets.commit(idle)
+
     def let_go(self, releases: Releases) -> list[TopicPartition]:
         """Have the listener let keys go that ``releases`` gives up; the offsets to commit."""
         leaving = [

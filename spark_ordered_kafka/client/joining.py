@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class GroupOffsets:
-    """The committed offsets of a consumer's own group."""
+    """The committed offsets of a consumer's own group, ``is_member``: of which it is a member, too."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class GroupOffsets:
         *,
         is_member: bool = True,
     ) -> None:
-        self._is_member = is_member
+        self.is_member = is_member
         self._consumer = consumer
         self._group = group
         self._on_commit = on_commit
@@ -71,7 +71,7 @@ class GroupOffsets:
             done = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             self._report(error.args[0], offsets)
-            if not self._is_member and error.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID:
+            if not self.is_member and error.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID:
                 raise RequestError(
                     ErrorCode.UNKNOWN_MEMBER_ID,
                     f"group {self._group!r} has members that subscribe, so partitions cannot be assigned by hand beside them:"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_INVALID, Producer
+from confluent_kafka.admin import AdminClient
 
+from spark_ordered_kafka import OrderedConsumer
+from spark_ordered_kafka.client import assignment
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.kafka.ranges import TopicLog
@@ -17,6 +21,7 @@ from tests.integration.members import (
     all_of,
     at,
     committed,
+    conf,
     exact,
     in_order,
     numbers,
@@ -219,3 +224,31 @@ def test_a_group_begins_at_the_end_while_the_partition_count_changes(
     assert one.messages
     for key in set(numbers(one.messages)[0]):
         assert min(found[keys == key]) == before // writer.keys
+
+
+def test_an_idle_owner_keeps_its_offsets_from_expiring(room: Room, topic_name: str) -> None:
+    writer = written_through(room.cluster, topic_name, 1, 2)
+    shift = 0.0
+    consumer = OrderedConsumer(
+        conf(room.cluster, room.group, enable_auto_commit=False), clock=lambda: time.monotonic() + shift
+    )
+    with consumer:
+        member = Member(consumer)
+        consumer.assign(places(topic_name, 0, 1))
+        all_of(member, writer.written)
+        consumer.commit()
+        read_until([member], lambda: consumer.commit() == [], "the last offsets")
+        before = consumer.committed(places(topic_name, 0, 1))
+        # As when each of its offsets has expired.
+        forget(room)
+        assert committed(room, topic_name, 2) == [OFFSET_INVALID, OFFSET_INVALID]
+        shift += 2 * assignment._RENEWAL_INTERVAL
+        read_until([member], lambda: min(committed(room, topic_name, 2)) >= 0, "the offsets again")
+        after = consumer.committed(places(topic_name, 0, 1))
+        assert [(one.offset, one.metadata) for one in after] == [(one.offset, one.metadata) for one in before]
+
+
+def forget(room: Room) -> None:
+    admin = AdminClient({"bootstrap.servers": room.cluster.bootstrap_servers})
+    for future in admin.delete_consumer_groups([room.group]).values():
+        future.result(TIMEOUT)
