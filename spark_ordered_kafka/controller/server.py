@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
-from typing import Any
 
 import uvicorn
 
@@ -20,6 +20,8 @@ from spark_ordered_kafka.kafka.security import load_authorities, load_own
 from spark_ordered_kafka.parsing import is_loopback
 
 _log = logging.getLogger(__name__)
+# Ticks of uvicorn, ten a second, between two looks at the certificate: a minute.
+_RENEWAL_TICKS = 600
 _GRACE = 5  # seconds for requests in progress when the process stops
 _CLIENT_AUTH = {
     "none": ssl.CERT_NONE,
@@ -52,10 +54,11 @@ def serve(service: ControllerService, listener: socket.socket) -> None:
     if service.settings.tls is None and service.settings.authentication.required and not is_loopback(address):
         _log.warning("passwords and tokens reach this controller unencrypted: set ssl.certificate.location")
     PeerProtocol.max_connections = raise_file_limit()
-    _Server(server_config(service), service).run(sockets=[listener])
+    certificate = None if service.settings.tls is None else Certificate(service.settings.tls)
+    _Server(server_config(service, certificate), service, certificate).run(sockets=[listener])
 
 
-def server_config(service: ControllerService) -> uvicorn.Config:
+def server_config(service: ControllerService, certificate: Certificate | None = None) -> uvicorn.Config:
     """The server's limits and timeouts for requests to ``service``."""
     return uvicorn.Config(
         create_app(service),
@@ -66,14 +69,23 @@ def server_config(service: ControllerService) -> uvicorn.Config:
         # address (D-155).
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
-        **_tls_options(service.settings.tls),
+        ssl_context_factory=None if certificate is None else certificate.for_uvicorn,
     )
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, service: ControllerService) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: ControllerService, certificate: Certificate | None
+    ) -> None:
         super().__init__(config)
         self._service = service
+        self._certificate = certificate
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called about ten times a second, in the thread that makes connections."""
+        if self._certificate is not None and counter % _RENEWAL_TICKS == 0:
+            self._certificate.renew()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called a tenth of a second after the signal; waits for requests in progress."""
@@ -81,6 +93,49 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         # Here, since uvicorn raises the signal again at its end, and SIGTERM ends the process.
         await asyncio.get_running_loop().run_in_executor(None, self._service.stop)
+
+
+class Certificate:
+    """The server's own certificate and key, and those that replace them: they are often renewed in place (D-373).
+
+    For one thread. Authorities of clients are read at the start alone. Raises ConfigError as :func:`check_tls`.
+    """
+
+    def __init__(self, tls: TlsSettings) -> None:
+        self._tls = tls
+        self._marks = self._current()
+        self.context = _context(tls)
+
+    def for_uvicorn(self, *_: object) -> ssl.SSLContext:
+        """The context, which uvicorn asks for once."""
+        return self.context
+
+    def renew(self) -> None:
+        """Show new connections what is in the files now; while that does not fit together, the former ones."""
+        marks = self._current()
+        if marks == self._marks:
+            return
+        self._marks = marks
+        tls = self._tls
+        try:
+            _context(tls)  # a pair that does not fit must not reach the one in use
+            load_own(self.context, tls.certificate_location, tls.key_location, tls.key_password, "")
+        except ConfigError as error:
+            _log.error("the certificate of before is shown: %s", error)
+        else:
+            _log.info("ssl.certificate.location: %s was read again", tls.certificate_location)
+
+    def _current(self) -> list[tuple[int, int, int] | None]:
+        """What changes with the files; None for one that cannot be found."""
+        found: list[tuple[int, int, int] | None] = []
+        for path in (self._tls.certificate_location, self._tls.key_location):
+            try:
+                status = os.stat(path)
+            except OSError:
+                found.append(None)
+            else:
+                found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        return found
 
 
 def check_tls(tls: TlsSettings | None) -> None:
@@ -97,7 +152,3 @@ def _context(tls: TlsSettings) -> ssl.SSLContext:
     if tls.ca_location is not None:
         load_authorities(context, tls.ca_location, "")
     return context
-
-
-def _tls_options(tls: TlsSettings | None) -> dict[str, Any]:
-    return {} if tls is None else {"ssl_context_factory": lambda _, __: _context(tls)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
-from spark_ordered_kafka.controller.server import check_tls
+from spark_ordered_kafka.controller.server import Certificate, check_tls
 from spark_ordered_kafka.controller.settings import TlsSettings
 from spark_ordered_kafka.errors import ConfigError
 
@@ -46,3 +48,57 @@ def test_what_does_not_is_named(tls: TlsSettings, field: str, file: str, message
     changed: dict[str, Any] = {field: str(Path(tls.key_location).with_name(file))}
     with pytest.raises(ConfigError, match=message):
         check_tls(replace(tls, **changed))
+
+
+def shown(context: ssl.SSLContext) -> bytes:
+    """The certificate that a new connection gets."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+    client = anyone.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(3):
+        for side in (client, server):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    found = client.getpeercert(binary_form=True)
+    assert found is not None
+    return found
+
+
+def test_a_renewed_certificate_is_shown_and_one_without_its_key_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = TlsSettings(str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem"))
+    first, second, third = (trustme.CA().issue_cert("localhost") for _ in range(3))
+
+    def write(certificate: trustme.LeafCert | None, key: trustme.LeafCert | None) -> None:
+        # As another file, as cert-manager and kubelet do: no clock is too coarse to show that.
+        for path, blob in (
+            (tls.certificate_location, certificate and certificate.cert_chain_pems[0]),
+            (tls.key_location, key and key.private_key_pem),
+        ):
+            Path(path).unlink(missing_ok=True)
+            if blob is not None:
+                blob.write_to_path(f"{path}.new")
+                Path(f"{path}.new").rename(path)
+
+    def is_shown(expected: trustme.LeafCert) -> bool:
+        pem = expected.cert_chain_pems[0].bytes().decode()
+        return shown(certificate.context) == ssl.PEM_cert_to_DER_cert(pem)
+
+    write(first, first)
+    certificate = Certificate(tls)
+    assert is_shown(first)
+    write(second, second)
+    certificate.renew()
+    assert is_shown(second)
+    for half in ((third, second), (third, None), (None, None)):
+        write(*half)
+        for _ in range(2):
+            certificate.renew()
+        assert is_shown(second), "what does not fit together is not shown"
+    assert len([one for one in caplog.records if one.levelname == "ERROR"]) == 3, "each is told once"
+    write(third, third)
+    certificate.renew()
+    assert is_shown(third)
