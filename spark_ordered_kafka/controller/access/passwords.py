@@ -297,11 +297,18 @@ class PasswordProver:
 
     def _reserve(self, attempt: _Attempt, now: float) -> float:
         """When the login may begin. A login that one of the three limits rejects uses up none of the others."""
-        times = [self._throttle.reserve(attempt.source, now), self._by_network.reserve(attempt.network, now)]
+        times = [self._by_network.reserve(attempt.network, now)]
         try:
             times.append(self._by_all.reserve(None, now))
         except UnavailableError:
             self._by_network.refund(attempt.network)
+            raise
+        try:
+            # Last: a delay cannot be given back.
+            times.append(self._throttle.reserve(attempt.source, now))
+        except UnavailableError:
+            self._by_network.refund(attempt.network)
+            self._by_all.refund(None)
             raise
         return max(times)
 

@@ -79,6 +79,21 @@ def test_few_guesses_at_many_users_are_bounded_by_address_and_in_all() -> None:
     assert kafka.slept > slept
 
 
+def test_what_the_budget_of_an_address_rejects_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "_NETWORK_BUDGET", (1 / 12, 9))
+    kafka = Logins()
+    for n in range(8):
+        assert not kafka.proves(f"guess {n}"), "alice has to wait for 5 s after each by now"
+    with pytest.raises(UnavailableError):
+        for n in range(9):
+            kafka.proves("guess", username=f"user {n}")
+    for n in range(10):
+        with pytest.raises(UnavailableError):
+            kafka.proves(f"another {n}")
+    kafka.now += 2.1  # then the budget is there within 10 s
+    assert kafka.proves("secret")
+
+
 def test_while_the_threads_are_busy_with_guesses_those_who_were_right_go_first() -> None:
     kafka = Logins()
     assert kafka.proves("secret")
