@@ -74,10 +74,11 @@ def test_a_renewed_certificate_is_shown_and_one_without_its_key_is_not(
 
     def write(certificate: trustme.LeafCert | None, key: trustme.LeafCert | None) -> None:
         # As another file, as cert-manager and kubelet do: no clock is too coarse to show that.
-        for path, blob in (
-            (tls.certificate_location, certificate and certificate.cert_chain_pems[0]),
-            (tls.key_location, key and key.private_key_pem),
-        ):
+        blobs = (
+            None if certificate is None else certificate.cert_chain_pems[0],
+            None if key is None else key.private_key_pem,
+        )
+        for path, blob in zip((tls.certificate_location, tls.key_location), blobs, strict=True):
             Path(path).unlink(missing_ok=True)
             if blob is not None:
                 blob.write_to_path(f"{path}.new")
