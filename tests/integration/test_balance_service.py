@@ -57,6 +57,9 @@ def amount(offset: int, account: str | None, value: str, partition: int = 0) -> 
 
 def rows(database: Path) -> Rows:
     with closing(sqlite3.connect(database, timeout=TIMEOUT)) as connection:
+        # A service that has just begun has made the file, and its tables not yet.
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'balances'").fetchone() is None:
+            return {}
         found = connection.execute("SELECT account, balance, records FROM balances").fetchall()
     return {account: (balance, records) for account, balance, records in found}
 
