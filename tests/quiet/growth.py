@@ -15,11 +15,11 @@ _MIB = 2**20
 BOUNDS = {
     "rss": Bound(1.1, 8 * _MIB),
     "processes": Bound(1.0, 1),
-    "threads": Bound(1.0, 3),
-    "files": Bound(1.0, 6),
+    "threads": Bound(1.0, 4),
+    "files": Bound(1.0, 8),
     "connections": Bound(1.0, 6),
 }
-"""How much more the last third may have than the first one; the threads, files and connections of a kept client may differ."""
+"""How much more the last third may have than the first one: what one kept client takes, which comes and goes with changes."""
 JAVA_RSS = Bound(1.25, 64 * _MIB)
 """Of Java, whose heap grows as far as it may."""
 
