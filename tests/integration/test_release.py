@@ -273,7 +273,8 @@ def test_a_controller_that_is_killed_at_any_step_releases_all_or_nothing(
 
         def is_adopted() -> bool:
             answer = http.post(f"/v1/topics/{topic}/adopt", json={})
-            assert answer.status_code in (200, 409), answer.text
+            # 307: its session, which is short, has ended on a busy machine, and begins anew.
+            assert answer.status_code in (200, 307, 409), answer.text
             return answer.status_code == 200
 
         await_true(is_adopted, "the next controller ends the release")
