@@ -216,7 +216,7 @@ def _check_order(topic: TopicProgress, one: TopicPartition, release: Release) ->
         others = ", ".join(f"{one.topic}-{p}" for p in sorted(overtaken))
         hint = (
             f"{committed} or more, since it is committed already, and later records of its keys were read from {others}:"
-            " whoever reads on from there would get its own out of order. seek() can go back"
+            " a reader that continues there would get them out of order. seek() can go back"
         )
         raise ConfigError("offsets", f"{one.topic}-{one.partition} at {one.offset}", hint)
 

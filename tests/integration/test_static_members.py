@@ -13,12 +13,18 @@ from tests.streams import NumberedWriter, create
 FENCED = "same group.instance.id"
 
 
-def test_a_member_whose_place_another_has_taken_says_so_and_ends(room: Room, topic_name: str) -> None:
-    create(room.cluster, topic_name, 2)
-    writer = NumberedWriter(room.cluster, topic_name)
+def read_by_one(room: Room, topic: str) -> tuple[NumberedWriter, Member]:
+    """The writer of a topic, and the member that has read all of it and committed nothing."""
+    create(room.cluster, topic, 2)
+    writer = NumberedWriter(room.cluster, topic)
     writer.write()
-    first = room.member(topic_name, group_instance_id="one", enable_auto_commit=False)
+    first = room.member(topic, group_instance_id="one", enable_auto_commit=False)
     read_until([first], lambda: len(first.messages) == writer.written, "all records")
+    return writer, first
+
+
+def test_a_member_whose_place_another_has_taken_says_so_and_ends(room: Room, topic_name: str) -> None:
+    writer, first = read_by_one(room, topic_name)
     first.consumer.commit()
     second = room.member(topic_name, group_instance_id="one")
     read_until([second], lambda: second.partitions == [0, 1], "the place of the first")
@@ -33,11 +39,7 @@ def test_a_member_whose_place_another_has_taken_says_so_and_ends(room: Room, top
 
 
 def test_a_commit_of_a_member_whose_place_another_has_taken(room: Room, topic_name: str) -> None:
-    create(room.cluster, topic_name, 2)
-    writer = NumberedWriter(room.cluster, topic_name)
-    writer.write()
-    first = room.member(topic_name, group_instance_id="one", enable_auto_commit=False)
-    read_until([first], lambda: len(first.messages) == writer.written, "all records")
+    _, first = read_by_one(room, topic_name)
     second = room.member(topic_name, group_instance_id="one")
     read_until([second], lambda: second.partitions == [0, 1], "the place of the first")
     with pytest.raises(RequestError, match=FENCED):

@@ -59,7 +59,7 @@ def check_growth(events: Sequence[Event], bounds: Mapping[str, Bound] = BOUNDS) 
 
 
 def figures(events: Sequence[Event]) -> str:
-    """Figures of a run as a table in Markdown, for docs/reliability.md."""
+    """Figures of a run, with a table in Markdown."""
     at = {event["action"]: event["at"] for event in events if event["action"] in {"begin", "end"}}
     changes = sum(event["action"] == "changed" for event in events)
     records = sum(event["records"] for event in events if event["action"] == "read")

@@ -7,7 +7,6 @@ one controller and one ZooKeeper server; now and then a partition count changes.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -136,9 +135,7 @@ class Run:
             for name, arguments in commands.items():
                 command = [sys.executable, "-m", f"tests.nemesis.{name}", str(self.history), name, *arguments]
                 with self._log(name).open("ab") as log:
-                    clients[name] = psutil.Popen(
-                        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ}
-                    )
+                    clients[name] = psutil.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             yield clients
         finally:
             for client in clients.values():
