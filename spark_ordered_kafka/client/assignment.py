@@ -195,7 +195,8 @@ class Assignment:
         self._sort()
         now = self._clock()
         if self.delivery.held and (now >= self._layout_at or self.delivery.held >= _MOST_HELD):
-            self._patiently(lambda: self._check_layouts(self.delivery.held_topics()))
+            if not self._patiently(lambda: self._check_layouts(self.delivery.held_topics())):
+                self._drop_unknown()
         elif now >= self._layout_at + _IDLE_INTERVAL:
             self._patiently(lambda: self._check_layouts(set(self._topics)))
         if now >= self._group_at:
@@ -207,8 +208,8 @@ class Assignment:
         if now >= self._report_at:
             self.report_misrouted()
 
-    def _patiently(self, step: Callable[[], None]) -> None:
-        """Run a step; when a server does not answer, nothing is delivered meanwhile and it is tried again later."""
+    def _patiently(self, step: Callable[[], None]) -> bool:
+        """Run a step; False if a server does not answer: nothing is delivered meanwhile and it is tried again later."""
         try:
             step()
         except OrderedKafkaError as error:
@@ -218,8 +219,9 @@ class Assignment:
                 _LOG.warning("no progress until this is known: %s", error)
             self._is_stalled = True
             self._layout_at = self._group_at = self._settle_at = self._clock() + _RETRY_INTERVAL
-        else:
-            self._is_stalled = False
+            return False
+        self._is_stalled = False
+        return True
 
     def _settle(self) -> None:
         if self.commits.is_under_way():
@@ -330,10 +332,19 @@ class Assignment:
     def _sort(self) -> None:
         closed = self.delivery.sort()
         if closed:
-            self._consumer.pause([TopicPartition(*place) for place in closed])
-            for name, p in closed:
-                self._topics[name].own[p].paused = True
+            self._pause(closed)
             self._look_at_group()
+
+    def _drop_unknown(self) -> None:
+        """Leave in Kafka what cannot be delivered before a controller answers again (D-374)."""
+        self._pause(self.delivery.close_unknown())
+        # Nothing in hand asks for the layouts any more: the look for idle ones comes as early.
+        self._layout_at -= _IDLE_INTERVAL
+
+    def _pause(self, closed: Collection[PartitionId]) -> None:
+        self._consumer.pause([TopicPartition(*place) for place in closed])
+        for name, p in closed:
+            self._topics[name].own[p].paused = True
 
     # -- layouts and the gate -----------------------------------------------------------------------------------
 

@@ -92,11 +92,23 @@ class Delivery:
             else:
                 unknown.add(run.place)
                 self._hold(run)
+        self._close(closed)
+        return set(closed)
+
+    def close_unknown(self) -> set[PartitionId]:
+        """Drop what lies in layouts that are not known yet, to be fetched again; the partitions that it was of."""
+        closed: dict[PartitionId, int] = {}
+        for run in self._held:
+            closed.setdefault(run.place, offset_of(run.messages[0]))
+        self._held, self.held = deque(), 0
+        self._close(closed)
+        return set(closed)
+
+    def _close(self, closed: Mapping[PartitionId, int]) -> None:
         for place, dropped in closed.items():
             self.counts.blocks[place[0]] += 1
             ready = sum(len(run) for run in self._ready if run.place == place and run.epoch is not None)
             self._topics[place[0]].own[place[1]].close_gate(ready, dropped)
-        return set(closed)
 
     def take(self, count: int, on_opened: OnOpened) -> list[Message]:
         """Up to ``count`` messages, which count as delivered. When ``on_opened`` raises, none does."""

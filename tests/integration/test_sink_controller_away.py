@@ -2,65 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import httpx2
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.gateway import gateway_to
 from tests.integration.replaying import Replayed, once
 from tests.streams import FORMAT, create, options
-
-
-class Gateway:
-    """Passes questions on to the controller: the next ``left`` ones; the others find nobody."""
-
-    def __init__(self, controller: str) -> None:
-        self.left = 0
-        self._lock = threading.Lock()
-        gateway = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if not gateway.takes():
-                    self.close_connection = True
-                    return
-                answer = httpx2.get(controller + self.path, timeout=10)
-                self.send_response(answer.status_code)
-                self.send_header("Content-Length", str(len(answer.content)))
-                self.end_headers()
-                self.wfile.write(answer.content)
-
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def takes(self) -> bool:
-        """Whether one more question is passed on."""
-        with self._lock:
-            self.left -= 1
-            return self.left >= 0
-
-
-@contextmanager
-def gateway_to(cluster: LocalCluster) -> Iterator[Gateway]:
-    """A gateway to the cluster's controller."""
-    gateway = Gateway(cluster.controller_url)
-    thread = threading.Thread(target=gateway.server.serve_forever)
-    thread.start()
-    try:
-        yield gateway
-    finally:
-        gateway.server.shutdown()
-        gateway.server.server_close()
-        thread.join()
 
 
 @pytest.mark.parametrize(
