@@ -16,7 +16,7 @@ from spark_ordered_kafka.client.figures import partition_figures
 from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, report_lost
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.losses import Losses
-from spark_ordered_kafka.client.misrouted import report_misrouted
+from spark_ordered_kafka.client.misrouted import MisroutedReports
 from spark_ordered_kafka.client.moving import Moves
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
@@ -29,7 +29,6 @@ from spark_ordered_kafka.kafka.clients import (
     translate,
     translate_of_member,
 )
-from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.kafka.segments import offset_of
 from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.native.messages import fetch, runs
@@ -46,9 +45,6 @@ _BLOCKED_INTERVAL = 0.1
 _COMMIT_INTERVAL = 0.01
 # Records in hand beyond which the layout is asked for at once.
 _MOST_HELD = 10_000
-_REPORT_INTERVAL = 60.0
-# Seconds between two commits of what is committed already, in a group without members.
-_RENEWAL_INTERVAL = 3600.0
 
 
 class Assignment:
@@ -91,17 +87,13 @@ class Assignment:
         self._unsettled: dict[str, list[int]] = {}
         # Of which the listener let go, and whose records come again all the same.
         self._let_go: set[PartitionId] = set()
-        self._out_of_range: set[PartitionId] = set()
-        self._range_at = 0.0
         # Whose end was met before a record that was dropped came again.
         self._doubtful: set[PartitionId] = set()
-        self._filter = MisroutedFilter("warn")
-        self.delivery = Delivery(self._topics, self._filter)
+        self.misrouted = MisroutedReports(options.connection, clock)
+        self.delivery = Delivery(self._topics, self.misrouted.filter)
         self._losses = Losses(consumer, directory, self._topics, self.delivery, options.reset, clock)
         self._layout_at = self._group_at = self._settle_at = clock()
-        self._report_at = clock() + _REPORT_INTERVAL
-        self._renew_at = clock() + _RENEWAL_INTERVAL
-        self.commits = Commits(self._topics, offsets, listener, self._look_at_group)
+        self.commits = Commits(self._topics, offsets, listener, self._look_at_group, clock)
         self.claims = Claims(consumer, offsets, self._topics, rejoin, clock)
         self.moves = Moves(consumer, self._topics, self.delivery, self.commits, self._assign, self._open)
         self._is_stalled = False
@@ -140,7 +132,6 @@ class Assignment:
         self._losses.forget(self.places())
         self._topics.clear()
         self._unsettled = {}
-        self._out_of_range.clear()
         self._doubtful.clear()
         self.moves.clear()
         self.commits.take_leaving()
@@ -151,7 +142,6 @@ class Assignment:
         gone = {place for place in self.places() if place[0] in names}
         self.delivery.drop(gone)
         self._losses.forget(gone)
-        self._out_of_range -= gone
         self._doubtful -= gone
         for name in names:
             self._topics.pop(name, None)
@@ -188,8 +178,10 @@ class Assignment:
         if self.delivery.held:
             wait = min(wait, max(0.0, self._layout_at - self._clock()))
         self._receive(most, wait)
-        if self._out_of_range and self._clock() >= self._range_at:
-            self._patiently(self._find_range)
+        if self._losses.has_begun() and not self._patiently(lambda: self._move(self._losses.check_begun)):
+            self._drop_unknown()
+        if self._losses.must_find_ranges():
+            self._patiently(lambda: self._move(self._losses.find_ranges))
         if self._doubtful:
             self._fetch_again()
         self._sort()
@@ -203,10 +195,9 @@ class Assignment:
             self._patiently(self._check_group)
         if now >= self._losses.look_at:
             self._patiently(self._look_for_losses)
-        if now >= self._renew_at and not self._offsets.is_member:
-            self._patiently(self._renew)
-        if now >= self._report_at:
-            self.report_misrouted()
+        if self.commits.must_renew():
+            self._patiently(self.commits.renew)
+        self.misrouted.report_if_due()
 
     def _patiently(self, step: Callable[[], None]) -> bool:
         """Run a step; False if a server does not answer: nothing is delivered meanwhile and it is tried again later."""
@@ -243,6 +234,7 @@ class Assignment:
             self._topics[name].add(joined[name])
         self._topics.update({name: topic for name, topic in joined.items() if name not in more})
         self.claims.settled()
+        self._losses.joined((name, p) for name, partitions in self._unsettled.items() for p in partitions)
         self._unsettled = {}
         self._let_go = set()
         self._assign()
@@ -290,7 +282,7 @@ class Assignment:
         elif error.code() in OUT_OF_RANGE:
             if progress is not None:
                 # Records of other partitions may follow in this batch: their positions are known after those (D-115).
-                self._out_of_range.add((cast(str, message.topic()), cast(int, message.partition())))
+                self._losses.out_of_range.add((cast(str, message.topic()), cast(int, message.partition())))
         elif error.code() in STALE_METADATA and message.topic() is not None:
             name = message.topic()
             self._patiently(lambda: refresh_metadata(self._consumer, cast(str, name), TIMEOUT))
@@ -300,12 +292,8 @@ class Assignment:
                 raise translated
             _LOG.warning("%s", translated)
 
-    def _find_range(self) -> None:
-        """Move positions that a log does not hold to its start, or back to its end, and fetch from there."""
-        self._range_at = self._clock() + _RETRY_INTERVAL
-        found = {place for place in sorted(self._out_of_range) if self._losses.find_range(*place)}
-        self._out_of_range -= found
-        if found:
+    def _move(self, find: Callable[[], bool]) -> None:
+        if find():
             self._assign()
 
     def _fetch_again(self) -> None:
@@ -323,11 +311,6 @@ class Assignment:
         if self._losses.look():
             for name in self._topics:
                 self._open(name)
-
-    def _renew(self) -> None:
-        """In a group without members Kafka lets each offset expire for itself, and others would wait for it (D-365)."""
-        self.commits.renew()
-        self._renew_at = self._clock() + _RENEWAL_INTERVAL
 
     def _sort(self) -> None:
         closed = self.delivery.sort()
@@ -410,11 +393,6 @@ class Assignment:
                 progress.paused = False
                 self.moves.fetch_again((name, p), progress.received)
         self._sort()
-
-    def report_misrouted(self) -> None:
-        """Report misrouted records."""
-        self._report_at = self._clock() + _REPORT_INTERVAL
-        report_misrouted(self._options.connection, self._filter.take())
 
     def _on_opened(self, topic: str, partition: int) -> None:
         if self._listener is not None:

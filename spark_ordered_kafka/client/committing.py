@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from confluent_kafka import OFFSET_INVALID, TopicPartition
 
-from spark_ordered_kafka.client.joining import GroupOffsets
+from spark_ordered_kafka.client.joining import GroupOffsets, committable, release_of
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
@@ -16,6 +17,9 @@ from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.ordering.handover import Release
 
 _LOG = logging.getLogger(__name__)
+
+# Seconds between two commits of what is committed already, in a group without members.
+RENEWAL_INTERVAL = 3600.0
 
 Releases = Mapping[str, Mapping[int, Release]]
 """Per topic and partition what is to be committed."""
@@ -29,6 +33,7 @@ class Commits:
         offsets: the group's committed offsets.
         listener: called before keys may go.
         on_committed: called after each commit, which may open partitions.
+        clock: seconds, monotonic.
     """
 
     def __init__(
@@ -37,11 +42,14 @@ class Commits:
         offsets: GroupOffsets,
         listener: PartitionKeyRebalanceListener | None,
         on_committed: Callable[[], None],
+        clock: Callable[[], float],
     ) -> None:
         self._topics = topics
         self._offsets = offsets
         self._listener = listener
         self._on_committed = on_committed
+        self._clock = clock
+        self._renew_at = clock() + RENEWAL_INTERVAL
         # Partitions whose keys the listener was asked to let go, for a commit that is not done yet.
         self._leaving: set[tuple[str, int]] = set()
         # Of transactions whose commit was begun: whether it is done.
@@ -124,27 +132,32 @@ class Commits:
     def take_back(self, topic: str, partition: int, offset: int) -> None:
         """Commit an offset that lies before what is committed; raises as :meth:`GroupOffsets.commit`."""
         progress = self._topics[topic]
-        release = Release(offset, progress.epoch, progress.since)
-        one = self._committable(topic, partition, release)
+        one = committable(topic, partition, replace(progress.release(partition, offset), lost_to=0))
         self._offsets.commit([one])
         progress.own[partition].lost_to = 0
         self.note([one])
 
+    def must_renew(self) -> bool:
+        """Whether it is time for :meth:`renew`."""
+        return self._clock() >= self._renew_at and not self._offsets.is_member
+
     def renew(self) -> None:
         """Commit once more what is committed of partitions that are idle; raises as :meth:`GroupOffsets.commit`.
 
-        What was delivered since may be committed by a transaction whose end is not known here, so the rest is left out.
+        In a group without members Kafka lets each offset expire for itself, and others would wait for it (D-365). What was
+        delivered since may be committed by a transaction whose end is not known here, so the rest is left out.
         """
         if self.is_under_way():
             return
         idle = [
-            self._committable(name, p, progress.committed)
+            committable(name, p, progress.committed)
             for name, topic in self._topics.items()
             for p, progress in topic.own.items()
             if not progress.dirty
         ]
         if idle:
             self._offsets.commit(idle)
+        self._renew_at = self._clock() + RENEWAL_INTERVAL
 
     def let_go(self, releases: Releases) -> list[TopicPartition]:
         """Have the listener let keys go that ``releases`` gives up; the offsets to commit."""
@@ -157,7 +170,7 @@ class Commits:
             self._listener.on_partition_key_maybe_revoked(leaving)
             self._leaving.update((one.topic, one.partition) for one in leaving)
         return [
-            self._committable(name, p, release)
+            committable(name, p, release)
             for name, wanted in releases.items()
             for p, release in wanted.items()
         ]
@@ -176,7 +189,7 @@ class Commits:
         for one in offsets:
             topic = self._topics.get(one.topic)
             if topic is not None and one.partition in topic.own:
-                topic.committed({one.partition: Release.parse(one.offset, one.metadata)})
+                topic.committed({one.partition: release_of(one)})
                 self._leaving.discard((one.topic, one.partition))
         self._on_committed()
 
@@ -198,14 +211,6 @@ class Commits:
             raise ConfigError("offsets", shown, f"from 0 to {progress.position}, what was delivered")
         if one.metadata:
             raise ConfigError("offsets", shown, "the metadata of offsets is the consumer's own; leave it out")
-
-    def _committable(self, topic: str, partition: int, release: Release) -> TopicPartition:
-        epoch = self._topics[topic].own[partition].leader_epoch
-        if epoch is None:
-            return TopicPartition(topic, partition, release.offset, metadata=release.metadata())
-        return TopicPartition(
-            topic, partition, release.offset, metadata=release.metadata(), leader_epoch=epoch
-        )
 
 
 def _check_order(topic: TopicProgress, one: TopicPartition, release: Release) -> None:

@@ -373,7 +373,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
                 self._consumer.close()
         finally:
             self._closed = "the consumer is closed"
-            self._assignment.report_misrouted()
+            self._assignment.misrouted.report()
             self._directory.close()
 
     def _end_with(self, error: Exception) -> None:

@@ -15,6 +15,7 @@ from spark_ordered_kafka.client.progress import TopicProgress, progress_of
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.kafka.segments import Segment, offset_of
 from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.ordering.handover import LastRead
 
 OnOpened = Callable[[str, int], None]
 """Called with topic and partition before the first record is delivered whose key may be new there."""
@@ -186,7 +187,8 @@ class Delivery:
         if run.epoch is not None:
             progress = self._topics[run.place[0]].own[run.place[1]]
             progress.position = offset_of(messages[-1]) + 1
-            progress.leader_epoch = messages[-1].leader_epoch()
+            leader_epoch = messages[-1].leader_epoch()
+            progress.last = None if leader_epoch is None else LastRead(progress.position, leader_epoch)
             progress.pending -= len(messages)
             progress.following = self._following(run)
             progress.dirty = True

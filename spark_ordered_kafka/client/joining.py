@@ -53,7 +53,7 @@ class GroupOffsets:
         for one in found:
             if one.error is not None:
                 raise translate(one.error, f"reading the offset of {topic}-{one.partition}")
-        return {one.partition: Release.parse(one.offset, one.metadata) for one in found if one.offset >= 0}
+        return {one.partition: release_of(one) for one in found if one.offset >= 0}
 
     def commit(self, offsets: list[TopicPartition]) -> list[TopicPartition]:
         """Commit, once more where the coordinator moves; raises RebalancedError when the group took the partitions."""
@@ -88,6 +88,20 @@ class GroupOffsets:
         # librdkafka calls it for asynchronous commits only.
         if self._on_commit is not None:
             self._on_commit(error, offsets)
+
+
+def committable(topic: str, partition: int, release: Release) -> TopicPartition:
+    """What librdkafka is to commit."""
+    metadata = release.metadata()
+    if release.last is None:
+        return TopicPartition(topic, partition, release.offset, metadata=metadata)
+    epoch = release.last.leader_epoch
+    return TopicPartition(topic, partition, release.offset, metadata=metadata, leader_epoch=epoch)
+
+
+def release_of(one: TopicPartition) -> Release:
+    """The inverse of :func:`committable`."""
+    return Release.parse(one.offset, one.metadata, one.leader_epoch)
 
 
 def report_lost(topic: str, partition: int, position: int, begin: int, reset: Reset) -> None:
@@ -126,7 +140,10 @@ class Joining:
             begun = {p: self._left(layouts, p, r.offset) for p, r in group.items() if p in partitions}
             begun |= self._starts(layouts, group, log, since)
             epoch = layouts.history.current.epoch
-            claims = {p: Release(at, epoch, since, _lost_to(group, p)) for p, at in begun.items()}
+            known = {p: group.get(p, Release(0)) for p in begun}
+            claims = {
+                p: replace(known[p], offset=at, layout_epoch=epoch, since=since) for p, at in begun.items()
+            }
             # An end that was taken under another layout than other members' ends leaves a gap inside a key (D-053).
             if self._reset != "latest" or not log.ends or self._directory.refresh(topic) is layouts:
                 self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
@@ -185,16 +202,7 @@ class Joining:
 
     def _claim(self, topic: str, claims: Mapping[int, Release]) -> None:
         if claims:
-            self._offsets.commit(
-                [
-                    TopicPartition(topic, p, claim.offset, metadata=claim.metadata())
-                    for p, claim in claims.items()
-                ]
-            )
-
-
-def _lost_to(group: Mapping[int, Release], partition: int) -> int:
-    return group[partition].lost_to if partition in group else 0
+            self._offsets.commit([committable(topic, p, claim) for p, claim in claims.items()])
 
 
 def _nothing_missing(partitions: int) -> dict[int, int]:

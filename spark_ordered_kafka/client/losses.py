@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -21,6 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 INTERVAL = 10.0
 """Seconds between two looks for what was lost, and for which a log has to end too early before that is believed."""
+_RETRY_INTERVAL = 0.5
 
 
 class Losses:
@@ -29,7 +31,7 @@ class Losses:
     With any other value what is gone is skipped. Of a log that was truncated the rest counts as read, so that no member
     waits for it; what is written in its place is read (D-099).
 
-    ``look_at`` is when to call :meth:`look` again.
+    ``look_at`` is when to call :meth:`look` again, ``out_of_range`` has the partitions whose position librdkafka rejects.
 
     Args:
         consumer: librdkafka's.
@@ -56,11 +58,71 @@ class Losses:
         self._reset = reset
         self._clock = clock
         self.look_at = clock() + INTERVAL
+        self.out_of_range: set[PartitionId] = set()
+        self._range_at = 0.0
+        # Not known to hold what the group has read of them before.
+        self._unchecked: set[PartitionId] = set()
         # Since when a log ends before what was read of it; what was waited for at the last look.
         self._short_since: dict[PartitionId, float] = {}
         self._waits: dict[str, dict[int, list[tuple[int, int]]]] = {}
 
+    # -- what another member has read ---------------------------------------------------------------------------
+
+    def joined(self, places: Iterable[PartitionId]) -> None:
+        """Partitions that others may have read before: librdkafka looks for truncations only of what it has fetched."""
+        self._unchecked |= {place for place in places if self._progress(place).last is not None}
+
+    def has_begun(self) -> bool:
+        """Whether there is a partition for :meth:`check_begun`."""
+        return bool(self._unchecked) and bool(self._begun())
+
+    def check_begun(self) -> bool:
+        """Go back to where logs were truncated before this member has joined; whether any was (D-375).
+
+        To be called before anything of a partition is delivered, and once its leader has answered: one without a leader
+        keeps nobody from reading the others.
+        """
+        was_truncated = False
+        for name, partitions in self._begun().items():
+            checks = [
+                PositionCheck(p, last.offset, last.leader_epoch)
+                for p in partitions
+                if (last := self._progress((name, p)).last) is not None
+            ]
+            for p, end in self._truncated(name, checks).items():
+                progress = self._progress((name, p))
+                high = max(progress.received, progress.end)
+                self._delivery.drop([(name, p)])
+                self._report_truncated(name, p, end, progress.position)
+                self._topics[name].cut(p, end, high)
+                was_truncated = True
+            self._unchecked -= {(name, p) for p in partitions}
+        return was_truncated
+
+    def _begun(self) -> dict[str, list[int]]:
+        """The unchecked partitions of which something has come, by topic."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for name, p in sorted(self._unchecked):
+            progress = self._progress((name, p))
+            if progress.pending or progress.end >= 0:
+                found[name].append(p)
+        return found
+
+    def _progress(self, place: PartitionId) -> Progress:
+        return self._topics[place[0]].own[place[1]]
+
     # -- positions out of range ---------------------------------------------------------------------------------
+
+    def must_find_ranges(self) -> bool:
+        """Whether it is time for :meth:`find_ranges`."""
+        return bool(self.out_of_range) and self._clock() >= self._range_at
+
+    def find_ranges(self) -> bool:
+        """Move positions that a log does not hold to its start, or back to its end; whether any is to be fetched from."""
+        self._range_at = self._clock() + _RETRY_INTERVAL
+        found = {place for place in sorted(self.out_of_range) if self.find_range(*place)}
+        self.out_of_range -= found
+        return bool(found)
 
     def find_range(self, name: str, partition: int) -> bool:
         """Move a position that the log does not hold into it; False: it is not known yet where to."""
@@ -91,6 +153,8 @@ class Losses:
 
     def forget(self, places: Collection[PartitionId]) -> None:
         """These partitions are not assigned any more."""
+        self.out_of_range.difference_update(places)
+        self._unchecked.difference_update(places)
         for place in places:
             self._short_since.pop(place, None)
 
@@ -99,11 +163,15 @@ class Losses:
 
         The log may have grown again beyond the position, so that offsets alone do not show it (D-364).
         """
-        if progress.leader_epoch is None:
+        if progress.last is None:
             return None
-        check = PositionCheck(partition, progress.position, progress.leader_epoch)
-        found = self._directory.client.truncations(name, [check], [partition]).truncations
-        return next((one.end_offset for one in found if one.layout_epoch is None), None)
+        check = PositionCheck(partition, progress.last.offset, progress.last.leader_epoch)
+        return self._truncated(name, [check]).get(partition)
+
+    def _truncated(self, name: str, checks: Sequence[PositionCheck]) -> dict[int, int]:
+        """Where the logs of positions end that lie behind a truncation, by partition."""
+        found = self._directory.client.truncations(name, checks, [])
+        return {one.partition: one.end_offset for one in found.truncations if one.layout_epoch is None}
 
     def _since(self, place: PartitionId, progress: Progress, high: int) -> float:
         if place not in self._short_since:

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError
-from spark_ordered_kafka.kafka.misrouted import MisroutedRecords
+from spark_ordered_kafka.kafka.misrouted import MisroutedFilter, MisroutedRecords
 
 _LOG = logging.getLogger(__name__)
 _REPORT_TIMEOUT = 2.0
+_REPORT_INTERVAL = 60.0
+
+
+class MisroutedReports:
+    """What the ``filter`` of a consumer finds, reported once a minute. ``clock``: seconds, monotonic."""
+
+    def __init__(self, connection: Connection, clock: Callable[[], float]) -> None:
+        self.filter = MisroutedFilter("warn")
+        self._connection = connection
+        self._clock = clock
+        self._report_at = clock() + _REPORT_INTERVAL
+
+    def report_if_due(self) -> None:
+        """Report what was found, once a minute."""
+        if self._clock() >= self._report_at:
+            self.report()
+
+    def report(self) -> None:
+        """Report what was found since the last report."""
+        self._report_at = self._clock() + _REPORT_INTERVAL
+        report_misrouted(self._connection, self.filter.take())
 
 
 def report_misrouted(connection: Connection, found: Sequence[MisroutedRecords]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.ordering import blockers, readable
-from spark_ordered_kafka.ordering.handover import Release, gains, is_due, leaves, released
+from spark_ordered_kafka.ordering.handover import LastRead, Release, gains, is_due, leaves, released
 
 # Behind every offset there is.
 _BEYOND = 2**62
@@ -32,7 +32,7 @@ class Progress:
         paused: whether the gate keeps librdkafka from fetching.
         stopped: whether the application has paused it.
         stored: records below it are processed (``store_offsets``); None if the application has not said so.
-        leader_epoch: that of the last record delivered (KIP-320), if known.
+        last: of the last record delivered, as far as it is known.
         is_let_go: whether the application let go of keys that are still here.
         lost_to: what lies between here and there was lost (see :class:`Release`).
         is_cut: whether the group's offset lies behind a truncation, so that it has to be committed anew.
@@ -52,7 +52,7 @@ class Progress:
     paused: bool = False
     stopped: bool = False
     stored: int | None = None
-    leader_epoch: int | None = None
+    last: LastRead | None = None
     is_let_go: bool = False
     lost_to: int = 0
     is_cut: bool = False
@@ -68,6 +68,7 @@ class Progress:
             validated=position,
             limit=position,
             lost_to=committed.lost_to,
+            last=committed.last,
         )
 
     @property
@@ -88,6 +89,7 @@ class Progress:
         self.committed = replace(self.committed, offset=min(self.committed.offset, end))
         if self.stored is not None:
             self.stored = min(self.stored, end)
+        self.last = None if self.last is None else self.last.up_to(end)
         self.dirty = self.position > self.committed.offset
         self.read_anew(end)
 
@@ -120,6 +122,7 @@ class Progress:
         self.is_let_go = self.is_let_go or opened < self.opened
         self.opened = min(self.opened, opened)
         self.position = self.received = offset
+        self.last = None if self.last is None else self.last.up_to(offset)
         self.end, self.pending, self.dropped, self.stored = -1, 0, None, None
         self.dirty = offset > self.committed.offset
 
@@ -289,7 +292,8 @@ class TopicProgress:
         progress = self.own[partition]
         if offset is None or offset == progress.position:
             offset = max(progress.reached, progress.committed.offset)
-        return Release(offset, self.epoch, self.since, progress.lost_to)
+        last = None if progress.last is None else progress.last.up_to(offset)
+        return Release(offset, self.epoch, self.since, progress.lost_to, last)
 
     def in_order(self, releases: Mapping[int, Release]) -> dict[int, Release]:
         """The releases, cut back to where a successor would not get a key's later records before its earlier ones."""

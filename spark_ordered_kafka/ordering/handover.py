@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -27,17 +27,31 @@ _Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
+class LastRead:
+    """Behind the last record read, and the leader epoch that it was written under (KIP-320)."""
+
+    offset: int
+    leader_epoch: int
+
+    def up_to(self, offset: int) -> LastRead:
+        """What is known of the log before ``offset``: later leaders have kept it."""
+        return LastRead(min(self.offset, offset), self.leader_epoch)
+
+
+@dataclass(frozen=True)
 class Release:
     """A committed offset. ``since`` is the newest layout epoch when the group began to read the topic.
 
     ``lost_to``: what lay between the offset and this one was lost, and no member waits for it. What is written there later
-    is read all the same, so the offset stays at the log's end (D-099).
+    is read all the same, so the offset stays at the log's end (D-099). ``last``: by which a truncation below the offset is
+    known, if it is known; markers and gaps may lie between there and the offset, of later leaders, too (D-375).
     """
 
     offset: int
     layout_epoch: int = UNKNOWN_EPOCH
     since: int = 0
     lost_to: int = 0
+    last: LastRead | None = field(default=None, compare=False)
 
     @property
     def reached(self) -> int:
@@ -49,22 +63,27 @@ class Release:
         said = {"layout_epoch": self.layout_epoch, "since": self.since}
         if self.lost_to > self.offset:
             said["lost_to"] = self.lost_to
+        if self.last is not None and self.last.offset < self.offset:
+            said["read_to"] = self.last.offset
         return json.dumps(said, separators=(",", ":"))
 
     @classmethod
-    def parse(cls, offset: int, metadata: str | None) -> Release:
+    def parse(cls, offset: int, metadata: str | None, leader_epoch: int | None = None) -> Release:
         """The inverse of :meth:`metadata`; of anything else the layout epoch is unknown."""
+        last = None if leader_epoch is None else LastRead(offset, leader_epoch)
         try:
             said = json_value(metadata or "")
         except ValueError:
-            return cls(offset)
+            return cls(offset, last=last)
         if not isinstance(said, dict):
-            return cls(offset)
-        numbers: tuple[Any, Any, Any] = (said.get("layout_epoch"), said.get("since"), said.get("lost_to", 0))
+            return cls(offset, last=last)
+        names = {"layout_epoch": None, "since": None, "lost_to": 0, "read_to": offset}
+        numbers: tuple[Any, ...] = tuple(said.get(name, default) for name, default in names.items())
         # Anybody who may commit for the group may have written it.
         if not all(type(one) is int and UNKNOWN_EPOCH <= one <= OPEN_END for one in numbers):
-            return cls(offset)
-        return cls(offset, *numbers)
+            return cls(offset, last=last)
+        layout_epoch, since, lost_to, read_to = numbers
+        return cls(offset, layout_epoch, since, lost_to, None if last is None else last.up_to(read_to))
 
     def level(self, history: LayoutHistory, partition: int) -> int:
         """The epoch whose keys the committer holds at most: those of all earlier ones were let go."""

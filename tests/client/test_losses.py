@@ -16,7 +16,7 @@ from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
-from spark_ordered_kafka.ordering.handover import Release
+from spark_ordered_kafka.ordering.handover import LastRead, Release
 from spark_ordered_kafka.ordering.routing import Routing
 
 
@@ -74,7 +74,7 @@ class Reader:
         self.see(100)
         self.receive(*range(100))
         self.delivery.take(position, lambda *_: None)
-        self.own.leader_epoch = 5
+        self.own.last = LastRead(position, 5)
 
     def see(self, end: int) -> None:
         """The log's end was seen, and the layouts asked for."""
@@ -122,6 +122,41 @@ def test_after_a_rebalance_a_short_answer_is_not_believed_at_once() -> None:
     reader.losses.forget([("t", 0)])
     reader.now = 10 * INTERVAL
     assert not reader.found()
+
+
+class Successor(Reader):
+    """Takes partition 0 up at offset 100, behind a marker; others have read the record at 98 under leader epoch 5."""
+
+    def __init__(self, log: Log, reset: Reset) -> None:
+        super().__init__(log, reset, begins=10)
+        self.own = Progress.starting(100, Release(100, 0, last=LastRead(99, 5)), 0)
+        self.topics["t"].own[0] = self.own
+        self.losses.joined([("t", 0)])
+
+
+@pytest.mark.parametrize("end", [60, 99, 100])
+def test_what_others_have_read_is_looked_for_once_something_comes(end: int) -> None:
+    successor = Successor(Log(0, 130, epoch_5=end), "earliest")
+    # Its leader may be away.
+    assert not successor.losses.has_begun()
+    successor.receive(*range(100, 130))
+    assert successor.losses.has_begun()
+    assert successor.losses.check_begun() == (end < 99)
+    assert not successor.losses.has_begun()
+    assert successor.own.received == (60 if end < 99 else 130)
+    if end < 99:
+        assert successor.topics["t"].uncommitted()[0].offset == 60
+        strict = Successor(Log(0, 130, epoch_5=end), "error")
+        strict.receive(*range(100, 130))
+        with pytest.raises(DataLossError, match="offsets 60 to 99"):
+            strict.losses.check_begun()
+
+
+def test_a_partition_that_is_gone_is_not_looked_for() -> None:
+    successor = Successor(Log(0, 130, epoch_5=60), "earliest")
+    successor.losses.forget([("t", 0)])
+    del successor.topics["t"]
+    assert not successor.losses.has_begun()
 
 
 def test_records_in_hand_that_were_lost_are_not_delivered_and_what_replaces_them_is() -> None:

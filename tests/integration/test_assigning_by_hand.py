@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import OrderedConsumer
-from spark_ordered_kafka.client import assignment
+from spark_ordered_kafka.client import committing
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.kafka.ranges import TopicLog
@@ -242,7 +242,7 @@ def test_an_idle_owner_keeps_its_offsets_from_expiring(room: Room, topic_name: s
         # As when each of its offsets has expired.
         forget(room)
         assert committed(room, topic_name, 2) == [OFFSET_INVALID, OFFSET_INVALID]
-        shift += 2 * assignment._RENEWAL_INTERVAL
+        shift += 2 * committing.RENEWAL_INTERVAL
         read_until([member], lambda: min(committed(room, topic_name, 2)) >= 0, "the offsets again")
         after = consumer.committed(places(topic_name, 0, 1))
         assert [(one.offset, one.metadata) for one in after] == [(one.offset, one.metadata) for one in before]

@@ -162,6 +162,11 @@ def test_a_log_that_was_truncated_and_has_grown_beyond_the_position(
     room.group = unique_name("group")
     lenient = room.member(topic_name)
     all_of(lenient, 15)
+    left = unique_name("group")
+    for room.group in (left, f"{left}-lenient"):
+        gone = room.member(topic_name)
+        all_of(gone, 15)
+        gone.consumer.close()
     election.stop_leader()
     assert election.elect_follower().offset == 5
     unclean.write(room.cluster, topic_name, 0, 30)
@@ -171,6 +176,14 @@ def test_a_log_that_was_truncated_and_has_grown_beyond_the_position(
     all_of(lenient, 30)
     assert of_partition(lenient.messages, 0) == list(range(5, 35))
     assert f"offsets 5 to 14 of {topic_name}-0" in caplog.text
+    # So do those who take up what others have committed.
+    room.group = left
+    with pytest.raises(DataLossError, match=rf"offsets 5 to 14 of {topic_name}-0"):
+        read_until([room.member(topic_name, auto_offset_reset="error")], lambda: False, "the error")
+    room.group = f"{left}-lenient"
+    successor = room.member(topic_name)
+    all_of(successor, 30)
+    assert of_partition(successor.messages, 0) == list(range(5, 35))
     election.restore()
 
 

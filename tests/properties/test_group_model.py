@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from spark_ordered_kafka.ordering import readable
-from spark_ordered_kafka.ordering.handover import Release, gains, leaves, released
+from spark_ordered_kafka.ordering.handover import LastRead, Release, gains, leaves, released
 from tests.properties.group_model import MEMBERS, Group, Member
 from tests.properties.model import Topic, epoch_at, hashes_of, model_readable, start_of, universe, waits
 from tests.properties.test_gate_model import topics
@@ -206,10 +206,16 @@ def test_leaving_and_gaining_are_what_the_keys_do(
     assert gains(history, p, low, high) == any(not keys(e + 1) <= keys(e) for e in range(low, high))
 
 
-@given(st.integers(0, 2**62), st.integers(-1, 1000), st.integers(0, 1000))
-def test_a_release_survives_its_metadata(offset: int, epoch: int, since: int) -> None:
-    release = Release(offset, epoch, since)
-    assert Release.parse(offset, release.metadata()) == release
+@given(
+    st.integers(0, 2**62),
+    st.integers(-1, 1000),
+    st.integers(0, 1000),
+    st.none() | st.builds(LastRead, st.integers(0, 2**62), st.integers(0, 1000)),
+)
+def test_a_release_survives_its_metadata(offset: int, epoch: int, since: int, last: LastRead | None) -> None:
+    release = Release(offset, epoch, since, last=None if last is None else last.up_to(offset))
+    found = Release.parse(offset, release.metadata(), None if last is None else last.leader_epoch)
+    assert (found, found.last) == (release, release.last)
 
 
 def test_foreign_metadata_lets_nothing_go() -> None:
