@@ -25,6 +25,12 @@ from spark_ordered_kafka.local.java import SMALL_JVM
 TIMEOUT = 30.0
 """Seconds after which a request to a server that a test made counts as failed."""
 
+_COORDINATOR_BEGINS = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+
 
 def unique_name(prefix: str) -> str:
     """A name no other test uses: tests share the servers."""
@@ -38,6 +44,13 @@ def create_topic(
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4})
     new = NewTopic(topic, num_partitions=partitions, config=dict(config or {}))
     admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+
+    def is_led() -> bool:
+        found = admin.list_topics(topic, TIMEOUT).topics[topic].partitions.values()
+        return len(found) == partitions and all(one.leader >= 0 for one in found)
+
+    # Kafka answers when its KRaft controller has made it: brokers hear of it later.
+    await_true(is_led, f"leaders of {partitions} partitions of {topic}")
     return topic
 
 
@@ -123,13 +136,14 @@ def hosted_replicas(admin: KafkaAdmin) -> dict[int, int]:
 
 
 def commit_offsets(consumer: Consumer, offsets: list[TopicPartition]) -> None:
-    """Commit offsets of the consumer's group; a coordinator that has just begun loads the group's first."""
+    """Commit offsets of the consumer's group; a coordinator that has just begun loads the group's first, once it knows that
+    it is the coordinator."""
 
     def is_committed() -> bool:
         try:
             consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+            if error.args[0].code() not in _COORDINATOR_BEGINS:
                 raise
             return False
         return True
