@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 
 
 def acl(
@@ -40,24 +40,37 @@ def acl(
 
 @dataclass
 class Acls:
-    """Kafka's ACLs, changed as its super user."""
+    """Kafka's ACLs, changed as its super user.
+
+    Kafka answers before its brokers go by a change; here the one broker does when a call returns.
+    """
 
     admin: AdminClient
 
     def add(self, *bindings: AclBinding) -> None:
         for future in self.admin.create_acls(list(bindings), request_timeout=TIMEOUT).values():
             future.result(TIMEOUT)
+        for binding in bindings:
+            await_true(lambda one=binding: self._counts(one), f"{binding} counts")  # type: ignore[misc]
 
     def remove(self, binding: AclBinding) -> None:
-        # As a filter, a binding matches itself.
-        parts = AclBindingFilter(
-            binding.restype,
-            binding.name,
-            binding.resource_pattern_type,
-            binding.principal,
-            binding.host,
-            binding.operation,
-            binding.permission_type,
-        )
-        for future in self.admin.delete_acls([parts], request_timeout=TIMEOUT).values():
+        for future in self.admin.delete_acls([_itself(binding)], request_timeout=TIMEOUT).values():
             assert len(future.result(TIMEOUT)) == 1
+        await_true(lambda: not self._counts(binding), f"{binding} counts no more")
+
+    def _counts(self, binding: AclBinding) -> bool:
+        described = self.admin.describe_acls(_itself(binding), request_timeout=TIMEOUT)
+        return described.result(TIMEOUT) != []
+
+
+def _itself(binding: AclBinding) -> AclBindingFilter:
+    """As a filter, a binding matches itself."""
+    return AclBindingFilter(
+        binding.restype,
+        binding.name,
+        binding.resource_pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission_type,
+    )
