@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka import Producer
@@ -18,6 +19,7 @@ from spark_ordered_kafka.client.schemas import (
     TopicPartitionCount,
 )
 from spark_ordered_kafka.controller.change import protocol as p
+from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
@@ -137,14 +139,22 @@ def test_strays_are_taken_up_in_order_and_given_up_again(
 
 
 def test_records_of_strays_are_deleted_only_once_readers_could_have_read_them(
-    kafka_cluster: LocalCluster,
+    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A controller that has not looked yet, since a change goes on, or its interval is long."""
+    has_looked = threading.Event()
+
+    def uncovered(self: Covering, topics: Sequence[str]) -> list[str]:
+        found = list(look(self, topics))
+        has_looked.set()
+        return found
+
+    look = Covering.uncovered
+    monkeypatch.setattr(Covering, "uncovered", uncovered)
     with in_process(kafka_cluster, retire_interval=600.0) as controller:
+        assert has_looked.wait(TIMEOUT), "the first look, at no topic yet"
         topic = controller.create(2)
-        await_true(
-            lambda: controller.alter(topic, 3).error == "NONE", "a change, behind which is the first look"
-        )
+        assert controller.alter(topic, 3).error == "NONE"
         add_partitions(kafka_cluster, topic, 5)
         write_foreign(kafka_cluster, topic, range(3, 5))
         for fields in ({"partitions": [4]}, {"partitions": [3, 4], "force": True}):
@@ -180,8 +190,9 @@ def test_what_is_made_during_a_change_and_without_a_controller_is_covered(
             lambda: len(controller.layout(topic).layouts[-1].starts) == 6, "the second layout is covered"
         )
         assert controller.topic(topic).stray_partitions == [3, 4, 5]
-        metrics = controller.http.get("/metrics").text
-        assert f'ordered_kafka_stray_partitions_covered_total{{topic="{topic}"}} 3.0' in metrics
+        counted = f'ordered_kafka_stray_partitions_covered_total{{topic="{topic}"}} 3.0'
+        # Counted once the layout is there.
+        await_true(lambda: counted in controller.http.get("/metrics").text, "the partitions are counted")
     add_partitions(kafka_cluster, topic, 8)
     write_foreign(kafka_cluster, topic, range(6, 8))
     with in_process(kafka_cluster, chroot=chroot, retire_interval=600.0) as controller:
