@@ -83,6 +83,11 @@ def test_second_controller_waits_and_the_first_cannot_write_after_it(
             body = {"topic": unique_name("never"), "partitions": 1}
             refused = second.http.post("/v1/topics", json=body, follow_redirects=False)
             assert (refused.status_code, refused.json()["error"]) == (307, "NOT_CONTROLLER")
+            # Else the first might claim again before the second is there.
+            await_true(
+                lambda: len(first.http.get("/v1/controllers").json()["controllers"]) == 2,
+                "the second one is a candidate",
+            )
             # The claim is taken from the first behind its back, as after a long pause of its process.
             znodes, session = znodes_of(first.service), session_of(first.service)
             old = session.transaction()
@@ -126,7 +131,8 @@ def test_what_a_session_has_left_of_an_earlier_claim_does_not_stop_it(kafka_clus
         while not controller.service.active:
             assert time.monotonic() < deadline, "it does not lead again"
             time.sleep(0.02)
-        assert controller.http.get("/readyz").json()["epoch"] == 8
+        # It hears of its own claim as all others do.
+        await_true(lambda: controller.http.get("/readyz").json()["epoch"] == 8, "its new epoch is known")
         assert session.client.exists(left) is None
         assert controller.create(1)
 
