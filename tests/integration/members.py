@@ -18,7 +18,8 @@ from tests.servers import TIMEOUT, unique_name
 
 
 def conf(cluster: LocalCluster, group: str, **more: Any) -> dict[str, Any]:
-    own = {"auto.offset.reset": "earliest", "session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+    # Nobody dies unseen here: a session may last through whatever takes the processors.
+    own = {"auto.offset.reset": "earliest", "session.timeout.ms": 20_000, "heartbeat.interval.ms": 200}
     return (
         streams.conf(cluster, group_id=group)
         | own
