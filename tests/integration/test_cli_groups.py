@@ -17,6 +17,7 @@ from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.members import conf
+from tests.queries import await_stable
 from tests.servers import TIMEOUT, commit_offsets, create_topic, unique_name
 from tests.streams import NumberedWriter, change, create
 
@@ -86,6 +87,8 @@ def written(groups: Groups) -> tuple[NumberedWriter, list[str]]:
             change(groups.cluster, groups.topic, count)
         times.append(datetime.now(UTC).isoformat(timespec="milliseconds"))
         writer.write()
+    # Else the end of a log may lie before the last transaction.
+    await_stable(groups.cluster, groups.topic)
     return writer, times
 
 

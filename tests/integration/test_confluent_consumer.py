@@ -33,6 +33,7 @@ from tests.integration.members import (
     of_partition,
     read_until,
 )
+from tests.queries import await_stable
 from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, change, create, written_through
 
@@ -199,6 +200,8 @@ def test_what_brokers_are_asked(room: Room, topic_name: str) -> None:
     begun = int(time.time() * 1000)
     writer = NumberedWriter(room.cluster, topic_name)
     writer.write()
+    # The last offset is that of the transaction's marker.
+    await_stable(room.cluster, topic_name)
     consumer = room.member().consumer
     assert consumer.get_watermark_offsets(TopicPartition(topic_name, 0)) == (0, 101)
     (found,) = consumer.offsets_for_times([at(topic_name, 0, begun)], timeout=TIMEOUT)
