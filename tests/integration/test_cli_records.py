@@ -84,8 +84,10 @@ def test_what_comes_before_a_wrong_line_is_written(cli: Cli, cluster: LocalClust
     create(cluster, topic_name, 1)
     code, _, told = cli("produce", "--topic", topic_name, "--key-separator", "=", stdin="a=1\nb=2\nc\nd=4\n")
     assert (code, told) == (2, "error: line 3 has the value 'c': it lacks the key.separator '='\n")
-    read = ("consume", "--topic", topic_name, "--from-beginning", "--timeout-ms", "1000")
-    assert cli(*read)[1] == "1\n2\n"
+    # Shows that nothing else lies before it.
+    assert cli("produce", "--topic", topic_name, stdin="later")[0] == 0
+    read = ("consume", "--topic", topic_name, "--from-beginning", "--max-messages", "3")
+    assert cli(*read)[1] == "1\n2\nlater\n"
 
 
 def test_as_processes_with_pipes_and_a_file(cluster: LocalCluster, topic_name: str, tmp_path: Path) -> None:
@@ -101,12 +103,12 @@ def test_as_processes_with_pipes_and_a_file(cluster: LocalCluster, topic_name: s
         [*command, "produce", *options, "--key", b"x\xff"],
         input=b"\xff\x00\n" * 2000,
         capture_output=True,
-        timeout=TIMEOUT,
+        timeout=4 * TIMEOUT,
     )
     assert written.returncode == 0, written.stderr
     # The reader of the pipe ends first.
-    shell = f"{' '.join([*command, 'consume', *options])} --from-beginning --print-key --timeout-ms 20000 | head -n 2"
-    read = subprocess.run(["bash", "-c", shell], capture_output=True, timeout=TIMEOUT)
+    shell = f"{' '.join([*command, 'consume', *options])} --from-beginning --print-key --timeout-ms 60000 | head -n 2"
+    read = subprocess.run(["bash", "-c", shell], capture_output=True, timeout=4 * TIMEOUT)
     assert (read.returncode, read.stdout) == (0, b"x\xff\t\xff\x00\n" * 2)
     assert b"Traceback" not in read.stderr
 

@@ -17,7 +17,7 @@ from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER
-from tests.servers import await_true, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import FORMAT
 
 
@@ -105,7 +105,7 @@ def test_a_certificate_of_ones_own_as_text(secure_cluster: LocalCluster, tmp_pat
         [sys.executable, "-m", "spark_ordered_kafka.cli", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=4 * TIMEOUT,
         check=False,
     )
     assert "User:CN=bob" in done.stderr
