@@ -163,11 +163,15 @@ def test_topic_recreated_outside_is_reported(controller: InProcess, kafka_cluste
     old = controller.topic(topic).topic_id
     admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     admin.delete_topics([topic], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
-    gone = controller.http.get(f"/v1/topics/{topic}")
-    assert (gone.status_code, gone.json()["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+
+    def answered() -> tuple[int, str]:
+        answer = controller.http.get(f"/v1/topics/{topic}")
+        return answer.status_code, answer.json().get("error", "")
+
+    # The broker that the controller asks may not have heard of either yet.
+    await_true(lambda: answered() == (404, "UNKNOWN_TOPIC_OR_PARTITION"), "the end of the topic is seen")
     create_topic(kafka_cluster.bootstrap_servers, topic)
-    # The broker that the controller asks may not have heard of it yet.
-    await_true(lambda: controller.http.get(f"/v1/topics/{topic}").status_code != 404, "the new topic is seen")
+    await_true(lambda: answered()[0] != 404, "the new topic is seen")
     answer = controller.http.get(f"/v1/topics/{topic}")
     assert (answer.status_code, answer.json()["error"]) == (409, "LOG_TRUNCATED")
     assert old in answer.json()["error_message"]
@@ -258,21 +262,18 @@ def test_typed_client_against_the_running_controller(cluster: LocalCluster) -> N
         assert client.leader_epochs(topic).partitions[1].partition == 1
 
 
-def _unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 @pytest.mark.long
 def test_unreachable_servers_at_start_are_named(kafka_cluster: LocalCluster) -> None:
-    nowhere = f"127.0.0.1:{_unused_port()}"
+    # No server of anybody's comes to listen there.
+    nowhere = "127.0.0.1:1"
     zookeeper = f"{kafka_cluster.zookeeper}/{unique_name('unreachable')}"
-    for bootstrap, keeper, words in [
-        (nowhere, zookeeper, f"Kafka at {nowhere}"),
-        (kafka_cluster.bootstrap_servers, nowhere, f"ZooKeeper at {nowhere}"),
+    for bootstrap, keeper, words, timeout in [
+        # Long enough for ZooKeeper, which is reached first.
+        (nowhere, zookeeper, f"Kafka at {nowhere}", 10.0),
+        (kafka_cluster.bootstrap_servers, nowhere, f"ZooKeeper at {nowhere}", 1.5),
     ]:
         settings = ControllerSettings(
-            {"bootstrap.servers": bootstrap}, ZooKeeperSettings(keeper), "http://x", startup_timeout=1.5
+            {"bootstrap.servers": bootstrap}, ZooKeeperSettings(keeper), "http://x", startup_timeout=timeout
         )
         service = ControllerService(settings)
         with pytest.raises(UnavailableError, match=words):
@@ -290,7 +291,7 @@ def test_port_in_use_is_told_in_one_line(kafka_cluster: LocalCluster) -> None:
             "--zookeeper",
             kafka_cluster.zookeeper,
         ]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=4 * TIMEOUT, check=False)
     assert ended.returncode == 2
     assert ended.stderr.startswith("error: host and port has the value")
     assert len(ended.stderr.splitlines()) == 1
