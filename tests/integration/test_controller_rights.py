@@ -225,9 +225,15 @@ def test_moves_wait_while_their_throttle_may_not_be_set(
     with bobs_controller(secure_cluster) as controller:
         topic = controller.create(1)
         mover = Mover(controller)
-        (broker,) = controller.http.get("/v1/log-dirs").json()["brokers"]
-        (here,) = [one["path"] for one in broker["log_dirs"] if topic in json.dumps(one)]
-        (there,) = [one["path"] for one in broker["log_dirs"] if one["path"] != here]
+
+        def log_dirs() -> dict[str, bool]:
+            """By path whether the topic is there."""
+            (broker,) = controller.http.get("/v1/log-dirs").json()["brokers"]
+            return {one["path"]: topic in json.dumps(one) for one in broker["log_dirs"]}
+
+        # The broker makes it after it has heard of the topic.
+        await_true(lambda: any(log_dirs().values()), "the log is made")
+        (there,) = [path for path, is_there in log_dirs().items() if not is_there]
         request = mover.submit(Row(topic, 0, [1], [there]), replica_alter_log_dirs_throttle=10**9)
         with ExitStack() as taken_back:
             for right, warning in zip(rights, ("does not answer", "broker 1: "), strict=True):
