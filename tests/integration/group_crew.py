@@ -21,6 +21,7 @@ from spark_ordered_kafka.client.schemas import PartitionCountsRequest, TopicPart
 from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.group_judge import Judge, JudgeServer
+from tests.queries import await_stable
 from tests.servers import TIMEOUT, unique_name
 from tests.streams import raw_records
 
@@ -165,6 +166,8 @@ class Crew:
 
     def await_all_processed(self) -> None:
         """Wait until everything that is in the topic is processed."""
+        # Until then the last of it is not read, and would not be waited for.
+        await_stable(self._cluster, self.topic)
         written = len(self.written())
         self.wait_for(lambda: len(self.judge.processed) >= written, f"{written} records processed")
 

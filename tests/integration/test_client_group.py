@@ -145,7 +145,8 @@ def writer(cluster: LocalCluster, crew: Crew) -> NumberedWriter:
 def start_three(crew: Crew, writer: NumberedWriter, fault: str) -> None:
     """Three members that have partitions and hold keys of all of them."""
     for number in range(3):
-        crew.member(f"reader{number}", fault)
+        # None dies: whoever stands still keeps its partitions, also on a busy machine.
+        crew.member(f"reader{number}", fault, **{"session.timeout.ms": "30000"})
     while len(crew.judge.holding()) < 3:
         writer.write()
         crew.await_all_processed()
