@@ -96,11 +96,11 @@ class CrashingController:
 
     def await_crash(self) -> None:
         assert self._process is not None
-        assert self._process.wait(TIMEOUT) == 137
+        assert self._process.wait(START_TIMEOUT) == 137
 
 
 def await_layout(client: ControllerClient, topic: str, epoch: int) -> None:
-    deadline = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + START_TIMEOUT
     while True:
         answer = client.change(topic)
         if answer.change is None and answer.last_change is not None:

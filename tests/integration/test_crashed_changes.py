@@ -18,7 +18,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration.crash_control import START_TIMEOUT, CrashingController, await_layout
 from tests.integration.live_writer import check_epochs, live_writers
 from tests.seeds import fresh_seeds
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import unique_name
 
 CRASHES = [
     "Persist:creating",
@@ -101,7 +101,7 @@ def _crash_during(
     with suppress(UnavailableError):
         (result,) = client.alter_partition_counts(request).topics
         assert result.error == "NONE", result
-    deadline = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + START_TIMEOUT
     while not (crashed := [controller for controller in pair if controller.has_crashed()]):
         assert time.monotonic() < deadline, f"no controller died before {crash}"
         time.sleep(0.02)
