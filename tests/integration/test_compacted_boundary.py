@@ -11,7 +11,7 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import progress_in
-from tests.integration.compacting import compact, names, raw, roll, table
+from tests.integration.compacting import CLEANED_WITHIN, compact, names, raw, roll, table
 from tests.integration.members import Room, committed, distinct, read_until, settle
 from tests.integration.test_compacted import cleaning
 from tests.servers import await_true
@@ -55,7 +55,7 @@ def test_a_boundary_is_met_although_the_record_behind_it_is_gone(
             roll(rows, 2)
             return [one for one in raw(cleaning, topic_name)[0] if (one.offset() or 0) >= boundary]
 
-        await_true(lambda: not left(), "nothing left behind the boundary")
+        await_true(lambda: not left(), "nothing left behind the boundary", CLEANED_WITHIN)
         ranges = LogRanges(
             Connection({"bootstrap.servers": cleaning.bootstrap_servers}, cleaning.controller_url)
         )
