@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import (
     CreateTopicRequest,
@@ -27,7 +27,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT, await_true, unique_name
-from tests.streams import NumberedWriter, change, options
+from tests.streams import CHANGE_TIMEOUT, NumberedWriter, change, options
 
 DEAD = 3
 
@@ -47,7 +47,7 @@ class Shrunk:
             )
             grown = TopicPartitionCount(topic=self.name, partition_count=2, assignments={1: [DEAD]})
             (result,) = controller.alter_partition_counts(
-                PartitionCountsRequest(topics=[grown]), wait=TIMEOUT
+                PartitionCountsRequest(topics=[grown]), wait=CHANGE_TIMEOUT
             ).topics
             assert result.error == "NONE", result
         self.written = self.write(0)
@@ -80,17 +80,30 @@ def dead(cluster: LocalCluster, *topics: Shrunk) -> Iterator[None]:
     """The broker is down, and the cluster knows it."""
     admin = KafkaAdmin(cluster.bootstrap_servers, timeout=TIMEOUT)
 
-    def leaderless() -> bool:
+    def leaders() -> list[int]:
         described = admin.describe_topics([topic.name for topic in topics])
-        return all(topic.partitions[1].leader < 0 for topic in described.values())
+        return [topic.partitions[1].leader for topic in described.values()]
 
     cluster.kill(f"broker-{DEAD}")
     try:
-        await_true(leaderless, "partitions without a leader")
+        await_true(lambda: max(leaders()) < 0, "partitions without a leader")
         yield
     finally:
-        admin.close()
         cluster.start(f"broker-{DEAD}")
+        # The others may hear of it later than it serves.
+        await_true(lambda: min(leaders()) >= 0, "leaders of all partitions")
+        admin.close()
+
+
+def await_begun(consumer: OrderedConsumer, topic: str) -> None:
+    """Until its group has the offsets that it begins with: those of partition 0 are committed with all others."""
+
+    def has_begun() -> bool:
+        assert consumer.consume(1, 0.1) == []
+        (found,) = consumer.committed([TopicPartition(topic, 0)])
+        return found.offset >= 0
+
+    await_true(has_begun, f"the first offsets of {topic}", 2 * TIMEOUT)
 
 
 def judged(rows: Rows) -> None:
@@ -158,7 +171,7 @@ def test_nobody_needs_a_dead_broker_with_removed_partitions(three_brokers: Local
             for reset, count in (("earliest", left), ("latest", 0)):
                 with consumer_of(three_brokers, empty.name, unique_name("group"), reset) as consumer:
                     if reset == "latest":
-                        consumer.consume(1, 3.0)
+                        await_begun(consumer, empty.name)
                         count = empty.write(300)
                     judged(rows := taken(consumer, count))
                     assert len(rows) == count
