@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from confluent_kafka import Message
@@ -18,11 +19,12 @@ def rows_of(messages: Sequence[Message]) -> Rows:
 
 def taken(consumer: OrderedConsumer, count: int) -> Rows:
     messages: list[Message] = []
-    for _ in range(int(TIMEOUT / 0.2)):
+    deadline = time.monotonic() + 2 * TIMEOUT
+    while True:
         messages += consumer.consume(1000, 0.2)
         if len(messages) >= count:
             return rows_of(messages)
-    raise AssertionError(f"only {len(messages)} of {count} records")
+        assert time.monotonic() < deadline, f"only {len(messages)} of {count} records"
 
 
 def consumer_of(front: LocalCluster, topic: str, group: str, reset: str = "earliest") -> OrderedConsumer:

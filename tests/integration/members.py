@@ -74,7 +74,8 @@ class Room:
 
 
 def read_until(members: Sequence[Member], done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
+    # A group may wait for its coordinator, and all of it for the processors.
+    deadline = time.monotonic() + 2 * TIMEOUT
     while not done():
         assert time.monotonic() < deadline, what
         for member in members:
