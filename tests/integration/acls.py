@@ -60,7 +60,8 @@ class Acls:
 
     def _counts(self, binding: AclBinding) -> bool:
         described = self.admin.describe_acls(_itself(binding), request_timeout=TIMEOUT)
-        return described.result(TIMEOUT) != []
+        found: list[AclBinding] = described.result(TIMEOUT)
+        return found != []
 
 
 def _itself(binding: AclBinding) -> AclBindingFilter:
