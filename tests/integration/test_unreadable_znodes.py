@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from spark_ordered_kafka.controller.state.paths import (
     CREATIONS,
     DELETIONS,
@@ -9,9 +13,11 @@ from spark_ordered_kafka.controller.state.paths import (
     layout_path,
     topic_path,
 )
+from spark_ordered_kafka.controller.state.reassignments import STATUS
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import session_of, znodes_of
 from tests.integration.controllers import in_process
+from tests.integration.reassigning import Mover, Row, outcomes
 from tests.integration.test_covering import add_partitions
 from tests.servers import await_true, unique_name
 
@@ -45,3 +51,36 @@ def test_an_intent_that_cannot_be_read_keeps_no_controller_from_leading(kafka_cl
     with in_process(kafka_cluster, chroot=chroot) as second:
         await_true(lambda: znodes_of(second.service).topic(topic) is None, "the release goes on")
         assert znodes_of(second.service).releases() == {}
+
+
+@pytest.mark.parametrize("child", ["", "/moves"])
+def test_a_reassignment_that_cannot_be_read_holds_up_no_other(
+    three_brokers: LocalCluster, child: str
+) -> None:
+    chroot = unique_name("requests")
+    with in_process(three_brokers, chroot=chroot) as first:
+        topic = unique_name("moved")
+        body = {"topic": topic, "assignments": {"0": [1]}}
+        assert first.http.post("/v1/topics", json=body).status_code == 201
+        mover = Mover(first)
+        planted, sound = (moved(mover, topic, broker) for broker in (2, 3))
+        client = session_of(first.service).client
+        # One that has not ended: its moves are asked for by every change and every move.
+        going_on = {"request_id": planted, "created_at": 1.0, "principal": "p", "state": "running"}
+        client.set(f"{STATUS}/{planted}", json.dumps(going_on).encode())
+        client.set(f"{STATUS}/{planted}{child}", b"")
+        client.create(f"{STATUS}/latest", b"")
+    with in_process(three_brokers, chroot=chroot) as second:
+        last = moved(Mover(second), topic, 1)
+        shown = [one["request_id"] for one in second.http.get("/v1/reassignments").json()["requests"]]
+        assert shown == [last, sound]
+        answer = second.http.get(f"/v1/reassignments/{planted}")
+        assert f"znode {STATUS}/{planted}{child} does not hold" in answer.json()["error_message"]
+        assert second.alter(topic, 2).error == "NONE"
+
+
+def moved(mover: Mover, topic: str, broker: int) -> int:
+    """The id of a request that has moved the topic's partition."""
+    request_id = mover.submit(Row(topic, 0, [broker]))
+    assert set(outcomes(mover.ended(request_id)).values()) == {"NONE"}
+    return request_id

@@ -40,7 +40,7 @@ class PendingMoves:
         for request_id in active:
             if topic not in known.get(request_id, (topic,)):
                 continue
-            read = self._store.read(request_id)
+            read = self._store.find(request_id)
             moves = () if read is None else read[1].moves
             known[request_id] = frozenset(move.topic for move in moves)
             for move in moves:

@@ -7,6 +7,7 @@ child ``moves`` are written by the same transaction.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,10 +22,20 @@ from spark_ordered_kafka.controller.state.reassignment_records import (
     MovesRecord,
     RequestRecord,
 )
-from spark_ordered_kafka.controller.zk.records import OPEN, Record, dump, number, owned, parse
+from spark_ordered_kafka.controller.zk.records import (
+    OPEN,
+    Record,
+    UnreadableRecordError,
+    dump,
+    number,
+    owned,
+    parse,
+)
 from spark_ordered_kafka.controller.zk.session import ROOT, ConflictError, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.values import PartitionId
+
+_log = logging.getLogger(__name__)
 
 REASSIGNMENTS = f"{ROOT}/admin/reassign_partitions"
 STATUS = f"{ROOT}/admin/reassign_partitions_status"
@@ -66,6 +77,7 @@ class ReassignmentStore:
         self._moves: dict[int, tuple[bytes, MovesRecord]] = {}
         # Members of the records of moves that a newer controller has written.
         self._unknown: dict[int, dict[str, Any]] = {}
+        self._left_alone: set[str] = set()
 
     def create(self, fields: Callable[[int], RequestRecord], moves: Sequence[Move]) -> RequestRecord:
         """Store a request under the next id, which ``fields`` is given to make its record; may run it again.
@@ -90,14 +102,20 @@ class ReassignmentStore:
         """Ids of all stored requests, ascending; a linearizable read."""
         self._session.sync()
         names = self._session.wait(self._session.client.get_children_async(STATUS), STATUS)
-        return sorted(number(name, f"{STATUS}/{name}") for name in names)
+        found = []
+        for name in names:
+            try:
+                found.append(number(name, f"{STATUS}/{name}"))
+            except UnreadableRecordError as error:
+                self._leave_alone(name, error)
+        return sorted(found)
 
     def latest(self) -> int | None:
         """Id of the newest stored request."""
         return max(self.ids(), default=None)
 
     def records(self) -> dict[int, RequestRecord]:
-        """All stored requests by id, ascending, without their moves; a linearizable read.
+        """All stored requests that can be read by id, ascending, without their moves; a linearizable read.
 
         Requests that have ended never change and are read once, since there may be thousands.
         """
@@ -115,12 +133,14 @@ class ReassignmentStore:
                 )
             except NoNodeError:
                 continue  # deleted by the sweep meanwhile
+            except UnreadableRecordError as error:
+                self._leave_alone(path, error)
         self._ended = {request_id: record for request_id, record in found.items() if record.ended}
         return found
 
     def active(self) -> list[tuple[RequestRecord, MovesRecord]]:
         """Requests that have not ended, ascending by id, with their moves."""
-        reads = [self.read(request_id) for request_id, record in self.records().items() if not record.ended]
+        reads = [self.find(request_id) for request_id, record in self.records().items() if not record.ended]
         return [read for read in reads if read is not None and not read[0].ended]
 
     def pending(self) -> dict[PartitionId, tuple[int, Move]]:
@@ -132,8 +152,21 @@ class ReassignmentStore:
             if move.state not in ENDED
         }
 
+    def find(self, request_id: int) -> tuple[RequestRecord, MovesRecord] | None:
+        """As :meth:`read`; None, and a line in the log, also for what cannot be read, as after a repair by hand."""
+        try:
+            return self.read(request_id)
+        except UnreadableRecordError as error:
+            self._leave_alone(_path(request_id), error)
+            return None
+
+    def _leave_alone(self, path: str, error: UnreadableRecordError) -> None:
+        if path not in self._left_alone:
+            self._left_alone.add(path)
+            _log.warning("a reassignment request is left alone: %s", error.message)
+
     def read(self, request_id: int) -> tuple[RequestRecord, MovesRecord] | None:
-        """A request and its moves, read linearizably; None if it is not stored."""
+        """A request and its moves, read linearizably; None if it is not stored. Raises UnreadableRecordError."""
         found = self._session.read(_path(request_id))
         if found is None:
             return None

@@ -221,7 +221,7 @@ class LeaderTerm:
         self._show()
 
     def _begin(self, request_id: int) -> None:
-        read = self._store.read(request_id)
+        read = self._store.find(request_id)
         if read is None:
             return
         record, stored = read

@@ -54,7 +54,7 @@ class MetadataAgreement:
         for request_id, record in self._store.records().items():
             read = None
             if record.ended_at is not None and record.ended_at > since:
-                read = self._store.read(request_id)
+                read = self._store.find(request_id)
             for move in () if read is None else read[1].moves:
                 if move.place in places and move.state == "done":
                     found[move.place] = move

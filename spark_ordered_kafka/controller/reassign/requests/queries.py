@@ -77,7 +77,7 @@ class ReassignmentQueries:
             if record.sums is not None:
                 rows.append(ended_summary(record, record.sums))
                 continue
-            read = self._store.read(request_id)
+            read = self._store.find(request_id)
             if read is None:
                 continue  # swept meanwhile
             stored = summary(read[0], read[1].moves)
