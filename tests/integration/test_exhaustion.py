@@ -229,7 +229,8 @@ def test_a_full_disk_refuses_changes_and_nothing_else(kafka_cluster: LocalCluste
 def test_probes_of_a_hung_broker_keep_nobody_waiting(kafka_cluster: LocalCluster) -> None:
     broker = next(server for server in kafka_cluster.status() if server.name.startswith("broker"))
     with (
-        in_process(kafka_cluster, request_timeout=8.0) as running,
+        # So long a probe waits for Kafka: for longer than everything that is shown meanwhile.
+        in_process(kafka_cluster, request_timeout=60.0) as running,
         serving(running) as port,
         ExitStack() as ends,
     ):
@@ -287,7 +288,7 @@ def test_slow_requests_are_ended(guarded: InProcess, topic: str) -> None:
         for late in (half_head, half_body):
             said = answer(late)
             assert said.startswith(b"HTTP/1.1 408 "), said
-            assert b"as a whole after 1 s" in said, said
+            assert f"as a whole after {ImpatientProtocol.request_deadline:g} s".encode() in said, said
         assert answer(unread).startswith(b"HTTP/1.1 401 ")
         said = answer(second)
         assert said.count(b"HTTP/1.1 ") == 2, said
@@ -307,12 +308,15 @@ def test_waiting_requests_leave_room_for_others(
             connection = ends.enter_context(socket.create_connection(("127.0.0.1", port), TIMEOUT))
             connection.sendall(begun)
 
-        def answer() -> httpx2.Response:
-            return post(port, ADMIN, "POST", "/v1/partition-counts", b'{"topics":[]}')
+        answers: list[httpx2.Response] = []
 
-        await_true(lambda: answer().status_code == 503, "there are as many as may be")
-        assert "nothing was done" in answer().json()["error_message"]
+        def status() -> int:
+            answers.append(post(port, ADMIN, "POST", "/v1/partition-counts", b'{"topics":[]}'))
+            return int(answers[-1].status_code)
+
+        await_true(lambda: status() == 503, "there are as many as may be")
+        assert "nothing was done" in answers[-1].json()["error_message"]
         with Writer(port, topic, ADMIN) as writer:
             writer.await_answers(3)
         ends.close()
-        await_true(lambda: answer().status_code == 400, "there is room again")
+        await_true(lambda: status() == 400, "there is room again")
