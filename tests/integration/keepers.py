@@ -31,7 +31,7 @@ def keeper(cluster: LocalCluster) -> ZooKeeperSettings:
     """TLS to ZooKeeper, in a tree of its own; nobody logs in."""
     return ZooKeeperSettings(
         f"{cluster.zookeeper}/{unique_name('secure')}",
-        session_timeout=4.0,
+        session_timeout=10.0,
         ssl_enabled=True,
         ssl_ca_location=str(cluster.secrets.ca),
         ssl_certificate_location=str(cluster.secrets.certificate(CONTROLLER)),

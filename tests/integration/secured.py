@@ -53,19 +53,13 @@ class Service:
 
 @contextmanager
 def controller(
-    cluster: LocalCluster,
-    tokens: Path,
-    mechanism: str = "SCRAM-SHA-512",
-    request_timeout: float = 2.0,
-    **more: Any,
+    cluster: LocalCluster, tokens: Path, mechanism: str = "SCRAM-SHA-512", **more: Any
 ) -> Iterator[Service]:
-    """``request_timeout`` in seconds: short, for tests that let a broker hang."""
     tokens.touch()
     settings = ControllerSettings(
         kafka=cluster.kafka_properties(CONTROLLER),
         zookeeper=with_sasl(cluster),
         url="http://in-process",
-        request_timeout=request_timeout,
         authentication=AuthenticationSettings(
             required=True, kafka_mechanism=mechanism, tokens_file=str(tokens)
         ),

@@ -266,7 +266,7 @@ def test_rights_decide_about_each_part(secure_cluster: LocalCluster, tmp_path: P
         acl(user, "DESCRIBE", "TOPIC", name, prefixed=True),
         acl(user, "DESCRIBE", "GROUP", name, prefixed=True),
     )
-    with secured(secure_cluster, tmp_path / "tokens", request_timeout=10.0) as service:
+    with secured(secure_cluster, tmp_path / "tokens") as service:
         for topic in (name, f"other-{name}"):
             body = {"topic": topic, "partitions": 1, "replication_factor": 1}
             assert service.ask("User:admin", "POST", "/v1/topics", json=body).status_code == 201

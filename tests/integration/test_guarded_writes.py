@@ -18,7 +18,7 @@ PATH = f"{ROOT}/count"
 
 @pytest.fixture
 def session(kafka_cluster: LocalCluster) -> Iterator[Session]:
-    settings = ZooKeeperSettings(f"{kafka_cluster.zookeeper}/{unique_name('guarded')}")
+    settings = ZooKeeperSettings(f"{kafka_cluster.zookeeper}/{unique_name('guarded')}", session_timeout=30.0)
     session = Session(settings, timeout=TIMEOUT)
     session.connect(TIMEOUT, [PATH])
     try:
