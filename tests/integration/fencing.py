@@ -36,9 +36,16 @@ class Writers:
         self.producers = [self._producer(transactional_id) for transactional_id in self.ids]
 
     def _producer(self, transactional_id: str) -> Producer:
-        # A fenced producer logs what its calls raise anyway.
-        config = {"transactional.id": transactional_id, "log_level": 0}
-        return Producer({"bootstrap.servers": self.servers, **config})
+        return Producer(
+            {
+                "bootstrap.servers": self.servers,
+                "transactional.id": transactional_id,
+                # Only a fence ends what is open.
+                "transaction.timeout.ms": 600_000,
+                # A fenced producer logs what its calls raise anyway.
+                "log_level": 0,
+            }
+        )
 
     def begin(self) -> None:
         """Bring every producer to an open transaction whose records are in the log."""
