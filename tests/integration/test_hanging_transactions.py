@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 
 
 def test_one_that_ends_meanwhile_does_not_hang(
@@ -28,14 +28,20 @@ def test_one_that_ends_meanwhile_does_not_hang(
     producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
     producer.produce(topic, b"v", partition=0)
-    producer.flush(TIMEOUT)
+    assert producer.flush(TIMEOUT) == 0
     asked = Fencer.transactions_of
     known: list[Any] = []
 
     def late(fencer: Fencer, *arguments: Any) -> Any:
         producer.commit_transaction(TIMEOUT)
-        known.append(asked(fencer, *arguments))
-        return known[-1]
+
+        def has_ended() -> bool:
+            """The commit returns before its markers are written: so long the coordinator names the partitions."""
+            known[:] = [asked(fencer, *arguments)]
+            return not any(owner.partitions for owner in known[0].values())
+
+        await_true(has_ended, "the transaction has ended")
+        return known[0]
 
     monkeypatch.setattr(Fencer, "transactions_of", late)
     answer = controller.http.get(f"/v1/topics/{topic}/hanging-transactions")

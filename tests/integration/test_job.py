@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.job_runs import properties, servers, submit
+from tests.queries import await_stable
 from tests.streams import FORMAT, Collector, NumberedWriter, change, create, options
 
 
@@ -34,9 +35,11 @@ def test_the_job_copies_under_a_new_key(
     writer.write(2)
     change(cluster, source, 5)
     writer.write(2)
+    await_stable(cluster, source)
     conf = copying(cluster, tmp_path, source, target)
     result = submit("ordered_copy", conf | {"spark.ordered_copy.key": "concat('group-', crc32(key) % 3)"})
     assert result.returncode == 0, result.stderr[-3000:]
+    await_stable(cluster, target)
     rows = spark.read.format(FORMAT).options(**options(cluster, subscribe=target)).load()
     collector = Collector()
     collector.add(rows)
@@ -51,6 +54,7 @@ def test_a_key_that_is_null_is_an_error(cluster: LocalCluster, spark: SparkSessi
     """The shipped expression is for values of JSON, and these are none: copied, they would have no order, silently."""
     topic = create(cluster, topic_name, 1)
     NumberedWriter(cluster, topic).write(1)
+    await_stable(cluster, topic)
     rows = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic)).load()
     expression = properties("ordered_copy")["spark.ordered_copy.key"]
     with pytest.raises(SparkRuntimeException, match=KEYLESS.format(topic)):
@@ -65,6 +69,7 @@ def test_a_key_that_is_null_ends_the_job(
 ) -> None:
     source, target = create(cluster, f"{topic_name}-in", 1), create(cluster, f"{topic_name}-out", 1)
     NumberedWriter(cluster, source).write(1)
+    await_stable(cluster, source)
     result = submit("ordered_copy", copying(cluster, tmp_path, source, target))
     assert result.returncode != 0
     assert KEYLESS.format(source) in result.stderr

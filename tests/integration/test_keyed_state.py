@@ -12,6 +12,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.queries import await_stable
 from tests.streams import FORMAT, NumberedWriter, change, create, options
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -68,6 +69,7 @@ def test_transform_with_state_keeps_a_key_in_order_through_a_change(
         if partitions is not None:
             change(cluster, topic, partitions)
         writer.write(2)
+        await_stable(cluster, topic)
         rows = (
             spark.readStream.format(FORMAT)
             .options(**options(cluster, subscribe=topic, startingOffsets="earliest"))

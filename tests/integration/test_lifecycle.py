@@ -22,7 +22,8 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.inside import znodes_of
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.test_cli_topics import Cli
-from tests.servers import TIMEOUT, commit_offsets, create_topic, unique_name
+from tests.queries import await_stable
+from tests.servers import TIMEOUT, await_true, commit_offsets, create_topic, unique_name
 from tests.streams import FORMAT, Collector, NumberedWriter, change, create, misrouted, options
 
 
@@ -42,6 +43,11 @@ def produce(cluster: LocalCluster, topic: str, records: Mapping[int, int]) -> No
     """Write some records to each partition, without idempotence, so that nobody sees a foreign producer."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    # librdkafka refuses records for a partition that the broker it asks has not heard of yet.
+    await_true(
+        lambda: records.keys() <= producer.list_topics(topic, TIMEOUT).topics[topic].partitions.keys(),
+        f"partitions {list(records)} of {topic}",
+    )
     for partition, count in records.items():
         for _ in range(count):
             producer.produce(
@@ -339,6 +345,7 @@ def test_expansion_takes_up_a_partition_that_still_holds_records(
     for count in (3, 1, 3):
         change(cluster, topic, count)
         writer.write()
+    await_stable(cluster, topic)
     with ControllerClient(cluster.controller_url) as client:
         view = client.topic(topic, details=True)
         starts = client.layout(topic).layouts[-1].starts

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.queries import await_stable
 from tests.servers import TIMEOUT, unique_name
 from tests.streams import conf, create, raw_records
 
@@ -57,6 +58,8 @@ for number in range(70):
     is_left = end in ("", "raise ValueError")
     assert (warning in done.stderr) is is_left, done.stderr
     assert is_left or done.stderr == ""
+    if not is_left:
+        await_stable(cluster, topic)
     assert len(list(raw_records(cluster, topic, 1))) == (
         70 if end in ("producer.close()", "producer.flush()") else 0
     )
