@@ -40,32 +40,28 @@ def acl(
 
 @dataclass
 class Acls:
-    """Kafka's ACLs, changed as its super user.
-
-    Kafka answers before its brokers go by a change; here the one broker does when a call returns.
-    """
+    """Kafka's ACLs, changed as its super user."""
 
     admin: AdminClient
 
     def add(self, *bindings: AclBinding) -> None:
+        """Returns when the broker goes by them: it hears of them a moment after they are made."""
         for future in self.admin.create_acls(list(bindings), request_timeout=TIMEOUT).values():
             future.result(TIMEOUT)
-        for binding in bindings:
-            await_true(lambda one=binding: self._counts(one), f"{binding} counts")  # type: ignore[misc]
+        await_true(lambda: all(map(self._is_there, bindings)), "the rights are known")
 
     def remove(self, binding: AclBinding) -> None:
-        for future in self.admin.delete_acls([_itself(binding)], request_timeout=TIMEOUT).values():
+        """Returns when the broker goes by it no more."""
+        for future in self.admin.delete_acls([_alone(binding)], request_timeout=TIMEOUT).values():
             assert len(future.result(TIMEOUT)) == 1
-        await_true(lambda: not self._counts(binding), f"{binding} counts no more")
+        await_true(lambda: not self._is_there(binding), "the right is gone")
 
-    def _counts(self, binding: AclBinding) -> bool:
-        described = self.admin.describe_acls(_itself(binding), request_timeout=TIMEOUT)
-        found: list[AclBinding] = described.result(TIMEOUT)
-        return found != []
+    def _is_there(self, binding: AclBinding) -> bool:
+        return bool(self.admin.describe_acls(_alone(binding), request_timeout=TIMEOUT).result(TIMEOUT))
 
 
-def _itself(binding: AclBinding) -> AclBindingFilter:
-    """As a filter, a binding matches itself."""
+def _alone(binding: AclBinding) -> AclBindingFilter:
+    # As a filter, a binding matches itself.
     return AclBindingFilter(
         binding.restype,
         binding.name,

@@ -25,6 +25,8 @@ from tests.chaos.servers import paused
 from tests.servers import TIMEOUT, await_true, create_topic
 from tests.streams import FORMAT, create, options
 
+LONG = 4 * TIMEOUT
+"""Seconds for what a hanging broker or a new Spark job delays."""
 # Several batches.
 RECORDS = 200_000
 # What is fetched ahead is a fraction of the topic.
@@ -45,9 +47,13 @@ def hanging(cluster: LocalCluster) -> AbstractContextManager[None]:
     return paused(lambda: cluster.pause("broker-1"), lambda: cluster.resume("broker-1"))
 
 
-def batches(cluster: LocalCluster, topic: str, stall_timeout: float) -> Iterator[pa.RecordBatch]:
+def patient(cluster: LocalCluster) -> ReadSettings:
+    """A broker that has hung may have to register again."""
     connection = Connection({"bootstrap.servers": cluster.bootstrap_servers, **LITTLE_AHEAD}, "http://unused")
-    settings = ReadSettings(connection, False, True, "ignore", stall_timeout)
+    return ReadSettings(connection, False, True, "ignore", LONG)
+
+
+def batches(settings: ReadSettings, topic: str) -> Iterator[pa.RecordBatch]:
     return read_segments(settings, [Segment(topic, 0, 0, 0, RECORDS, None)], schema_of(headers=False))
 
 
@@ -61,13 +67,13 @@ def ends(reading: Future[Any], timeout: float) -> bool:
 
 def test_a_broker_that_hangs_in_mid_fetch_is_waited_for(kafka_cluster: LocalCluster, topic_name: str) -> None:
     fill(kafka_cluster.bootstrap_servers, create_topic(kafka_cluster.bootstrap_servers, topic_name, 1))
-    reading = batches(kafka_cluster, topic_name, TIMEOUT)
+    reading = batches(patient(kafka_cluster), topic_name)
     offsets = next(reading).column("offset").to_pylist()
     with ThreadPoolExecutor(1) as pool:
         with hanging(kafka_cluster):
             rest = pool.submit(list, reading)
             assert not ends(rest, 1.0)
-        for batch in rest.result(TIMEOUT):
+        for batch in rest.result(LONG):
             offsets += batch.column("offset").to_pylist()
     assert offsets == list(range(RECORDS))
 
@@ -76,13 +82,16 @@ def test_a_broker_that_hangs_for_too_long_ends_the_task_with_the_reason(
     kafka_cluster: LocalCluster, topic_name: str
 ) -> None:
     fill(kafka_cluster.bootstrap_servers, create_topic(kafka_cluster.bootstrap_servers, topic_name, 1))
-    reading = batches(kafka_cluster, topic_name, stall_timeout=3.0)
+    settings = patient(kafka_cluster)
+    reading = batches(settings, topic_name)
     next(reading)
+    # From now on: the first batch may take its time.
+    object.__setattr__(settings, "stall_timeout", 3.0)
     reason = rf"no progress for 3 s at offset \d+ of {topic_name}-0, which should be read to {RECORDS}"
     with hanging(kafka_cluster), pytest.raises(UnavailableError, match=reason):
         list(reading)
-    # The next attempt of the task, in the same process. A broker that has hung may have to register again.
-    again = batches(kafka_cluster, topic_name, 4 * TIMEOUT)
+    # The next attempt of the task, in the same process.
+    again = batches(patient(kafka_cluster), topic_name)
     assert sum(batch.num_rows for batch in again) == RECORDS
 
 
@@ -108,11 +117,11 @@ def test_spark_kills_a_task_in_mid_fetch(
 
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(run)
-        await_true(lambda: begun.exists() or job.done(), "the first batch")
+        await_true(lambda: begun.exists() or job.done(), "the first batch", LONG)
         with hanging(cluster):
             hangs.touch()
             assert not ends(job, 1.0)
             spark.sparkContext.cancelJobGroup(topic_name)
             with pytest.raises(Exception, match=r"(?i)cancel"):
-                job.result(TIMEOUT)
+                job.result(LONG)
     assert frame.count() == RECORDS

@@ -162,9 +162,12 @@ def test_replicas_move_to_another_directory_and_back(
 
 
 def test_moves_that_are_refused(three_brokers: LocalCluster, admin: KafkaAdmin, topic_name: str) -> None:
-    admin.create_topic(topic_name, {0: [1], 1: [2]}, {})
+    admin.create_topic(topic_name, {0: [1], 1: [2], 2: [3]}, {})
     log_dirs = LogDirs(admin.requests, timeout=TIMEOUT)
-    await_true(lambda: 0 in where(log_dirs, topic_name, 1), "the log is made")
+    # A broker that has not heard of the topic says that there is none.
+    await_true(
+        lambda: 0 in where(log_dirs, topic_name, 1) and 2 in where(log_dirs, topic_name, 3), "logs are made"
+    )
     (home,) = where(log_dirs, topic_name, 1)[0]
     on_3 = str(three_brokers.directory / "broker-3" / "data-2")
     refused = log_dirs.alter(
@@ -189,15 +192,16 @@ def test_moves_that_are_refused(three_brokers: LocalCluster, admin: KafkaAdmin, 
 
 
 def test_a_broker_that_hangs_keeps_its_answer_alone(three_brokers: LocalCluster, topic_name: str) -> None:
-    admin = KafkaAdmin(three_brokers.bootstrap_servers, timeout=8.0)
+    admin = KafkaAdmin(three_brokers.bootstrap_servers, timeout=TIMEOUT)
     log_dirs = LogDirs(admin.requests, timeout=3.0)
-    assert all(isinstance(answer, list) for answer in log_dirs.describe([1, 2, 3], {}).values())
+    asked_of_all = log_dirs.describe([1, 2, 3], {}, timeout=TIMEOUT)
+    assert all(isinstance(answer, list) for answer in asked_of_all.values())
     three_brokers.pause("broker-2")
     try:
         with ThreadPoolExecutor(8) as threads:
             # Several at once go to several brokers, so that the one that hangs gets some of them.
             asked = [threads.submit(admin.brokers) for _ in range(8)]
-            found = log_dirs.describe([1, 2, 3], {})
+            found = log_dirs.describe([1, 2, 3], {}, timeout=8.0)
             assert all(future.result() for future in asked)
         assert isinstance(found[1], list)
         assert isinstance(found[3], list)

@@ -32,17 +32,21 @@ def admin(three_brokers: LocalCluster) -> Iterator[KafkaAdmin]:
 
 @pytest.fixture
 def slow(three_brokers: LocalCluster, admin: KafkaAdmin, topic_name: str) -> Iterator[str]:
-    """A topic with data on broker 1, which hardly sends any of it."""
+    """A topic with data on broker 1, which hardly sends any of it.
+
+    Kafka lets 1 MB of each partition pass, and again once its window of eleven seconds has: 10 MB take a minute and a half.
+    """
     admin.create_topic(topic_name, {0: [1], 1: [1], 2: [1]}, {THROTTLED: "*"})
     producer = Producer({"bootstrap.servers": three_brokers.bootstrap_servers, "compression.type": "none"})
-    for number in range(60):
-        producer.produce(topic_name, b"x" * RECORD, partition=number % 3)
+    for number in range(100):
+        producer.produce(topic_name, b"x" * RECORD, partition=number % 2)
     assert producer.flush(TIMEOUT) == 0
     configs = BrokerConfigs(admin.requests, TIMEOUT)
     assert configs.alter({1: {RATE: "100"}}) == {}
     await_true(lambda: configs.describe_own([1])[1] == {RATE: "100"}, "the throttle is there")
     yield topic_name
     assert configs.alter({1: {RATE: None}}) == {}
+    await_true(lambda: configs.describe_own([1])[1] == {}, "the throttle is gone")
     assert TopicConfigs(admin.requests, TIMEOUT).alter_many({topic_name: {THROTTLED: None}}) == {}
 
 

@@ -83,11 +83,11 @@ def test_every_balance_is_right_through_changes_and_a_killed_driver(
         "spark.sql.shuffle.partitions": "2",
     }
     with running("keyed_balance", conf, log) as process:
-        await_batches(process, checkpoint, 2, DEADLINE)
+        await_batches(process, checkpoint, 2, DEADLINE, lambda: payments.pay(1))
         change(cluster, source, 2)
         change(cluster, target, 4)
         payments.pay(20)
-        await_batches(process, checkpoint, 4, DEADLINE)
+        await_batches(process, checkpoint, 4, DEADLINE, lambda: payments.pay(1))
     payments.pay(10)
     change(cluster, source, 4)
     payments.pay(10)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,25 +72,34 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
 
 
 def await_batches(
-    process: subprocess.Popen[bytes], checkpoint: Path, count: int, timeout: float = DEADLINE
+    process: subprocess.Popen[bytes],
+    checkpoint: Path,
+    count: int,
+    timeout: float = DEADLINE,
+    more: Callable[[], None] = lambda: None,
 ) -> None:
-    """Wait until the driver has begun ``count`` micro-batches and not finished the last: it is in mid-batch."""
+    """Wait until the driver has begun ``count`` micro-batches and not finished the last: it is in mid-batch.
+
+    ``more`` is called when so many are begun and all are finished: it writes what another one begins with.
+    """
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         assert process.poll() is None, "the driver ended before it could be killed"
         begun = len([p for p in (checkpoint / "offsets").glob("*") if p.name.isdigit()])
         done = len([p for p in (checkpoint / "commits").glob("*") if p.name.isdigit()])
-        if begun >= count and begun > done:
-            return
+        if begun >= count:
+            if begun > done:
+                return
+            more()
         # Not a wait for an event: it bounds how often a directory is looked at.
         time.sleep(0.005)
     raise AssertionError(f"no {count} micro-batches within {timeout:g} s")
 
 
 def await_closing(controller: ControllerClient, topic: str) -> None:
-    """Wait until writers of the topic are held by a change."""
+    """Wait until writers of the topic are held by a change that has begun, or were: it may end before anybody looks."""
     deadline = time.monotonic() + DEADLINE
-    while not controller.layout(topic).changing:
+    while not controller.layout(topic).changing and controller.change(topic).change is not None:
         assert time.monotonic() < deadline, f"{topic} was not closing within {DEADLINE:g} s"
 
 
