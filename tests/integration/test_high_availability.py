@@ -6,21 +6,22 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import httpx2
 import psutil
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, TopicResult
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local import servers as local_servers
 from tests.integration.live_writer import LiveWriter, live_writers
 from tests.integration.trio import LONG, Trio
 from tests.servers import TIMEOUT, await_true, unique_name
@@ -30,10 +31,20 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    with LocalCluster(tmp_path_factory.mktemp("trio"), brokers=3, controllers=3) as cluster:
-        running = Trio(cluster)
-        yield running
-        running.close()
+    # By default a change waits 2 s for open transactions: on a busy machine that is over before anybody is killed in it.
+    config = tmp_path_factory.mktemp("trio-config") / "controller.toml"
+    config.write_text("change.drain.timeout.ms = 15000\n")
+    command = local_servers.controller_command
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            local_servers,
+            "controller_command",
+            lambda *about: [*command(*about), "--config", str(config)],
+        )
+        with LocalCluster(tmp_path_factory.mktemp("trio"), brokers=3, controllers=3) as cluster:
+            running = Trio(cluster)
+            yield running
+            running.close()
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +54,11 @@ def all_running(trio: Trio) -> None:
 
 
 @contextmanager
-def open_transaction(trio: Trio, topic: str) -> Iterator[None]:
-    """A writer that never commits: a change waits for it, ``change.drain.timeout.ms``, before it is fenced."""
+def open_transaction(trio: Trio, topic: str) -> Iterator[Callable[[], None]]:
+    """A writer that never commits: a change waits for it, ``change.drain.timeout.ms``, before it is fenced.
+
+    What the block gets aborts the transaction: the change has been held for long enough.
+    """
     producer = Producer(
         {
             "bootstrap.servers": trio.cluster.bootstrap_servers,
@@ -56,22 +70,34 @@ def open_transaction(trio: Trio, topic: str) -> Iterator[None]:
     producer.init_transactions(LONG)
     producer.begin_transaction()
     producer.produce(topic, b"never committed", b"key-1", partition=0)
-    producer.flush(TIMEOUT)
-    yield
+    assert producer.flush(TIMEOUT) == 0
+
+    def end() -> None:
+        # It may have been fenced.
+        with suppress(KafkaException):
+            producer.abort_transaction(LONG)
+
+    yield end
     producer.purge()
 
 
-@contextmanager
-def changing(trio: Trio, topic: str, count: int, url: str | None = None) -> Iterator[Future[TopicResult]]:
-    """A change that is closing when the block begins; its result, as a client that waits for it is told.
+@dataclass(frozen=True)
+class Held:
+    """A change that waits for an open transaction: its id, its result as a client that waits for it is told, and the call
+    that aborts the transaction."""
 
-    ``url`` is of the controller that is asked, else all are given.
-    """
+    change: str
+    result: Future[TopicResult]
+    let_go: Callable[[], None]
+
+
+@contextmanager
+def changing(trio: Trio, topic: str, count: int, url: str | None = None) -> Iterator[Held]:
+    """A change that is closing when the block begins. ``url`` is of the controller that is asked, else all are given."""
     via = None if url is None else trio.single(url)
-    with ThreadPoolExecutor(1) as pool, open_transaction(trio, topic):
+    with ThreadPoolExecutor(1) as pool, open_transaction(trio, topic) as let_go:
         result = pool.submit(trio.alter, topic, count, via=via)
-        trio.await_step(topic, "closing", "fencing")
-        yield result
+        yield Held(trio.await_step(topic, "closing", "fencing"), result, let_go)
 
 
 def test_every_controller_says_who_leads(trio: Trio) -> None:
@@ -115,7 +141,13 @@ def test_answers_of_the_leader_come_through_a_follower_as_they_are(trio: Trio) -
     for method, path, body, params in requests:
         answers = [
             httpx2.request(
-                method, url + path, json=body, params=params, trust_env=False, follow_redirects=True
+                method,
+                url + path,
+                json=body,
+                params=params,
+                timeout=LONG,
+                trust_env=False,
+                follow_redirects=True,
             )
             for url in (leader, follower)
         ]
@@ -130,8 +162,8 @@ def test_the_leader_dies_in_mid_change(trio: Trio) -> None:
     with (
         live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers,
         # Both before either change: opening one may take longer than a change waits for the other.
-        open_transaction(trio, topic),
-        open_transaction(trio, other),
+        open_transaction(trio, topic) as end_first,
+        open_transaction(trio, other) as end_second,
         ThreadPoolExecutor(2) as pool,
     ):
         result = pool.submit(trio.alter, topic, 4)
@@ -139,6 +171,8 @@ def test_the_leader_dies_in_mid_change(trio: Trio) -> None:
         change = trio.await_step(topic, "closing", "fencing")
         trio.await_step(other, "closing", "fencing")
         trio.cluster.kill(trio.name(leader))
+        end_first()
+        end_second()
         ended = result.result(LONG)
         assert (ended.error, ended.change_id) == ("NONE", change)
         assert trio.await_leader(besides=leader) != leader
@@ -158,9 +192,10 @@ def test_a_leader_that_wakes_up_after_its_session_does_nothing(trio: Trio) -> No
     old = trio.await_leader()
     epoch = trio.client.controllers().epoch
     with live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers:
-        with changing(trio, topic, 4, trio.followers()[0]) as result, ThreadPoolExecutor(2) as pool:
+        with changing(trio, topic, 4, trio.followers()[0]) as held, ThreadPoolExecutor(2) as pool:
             trio.cluster.pause(trio.name(old))
             try:
+                held.let_go()
                 new = trio.await_leader(besides=old)
                 assert trio.await_end(topic).outcome == "done"
                 assert trio.alter(topic, 3, via=trio.single(new)).error == "NONE"
@@ -180,7 +215,7 @@ def test_a_leader_that_wakes_up_after_its_session_does_nothing(trio: Trio) -> No
             assert (unwanted in [one.topic for one in trio.single(new).topics().topics]) == done
             answer = read.result(LONG)
             assert answer.status_code == httpx2.codes.GATEWAY_TIMEOUT or answer.json() == asdict(layouts)
-            result.exception(LONG)
+            held.result.exception(LONG)
         await_true(lambda: _role(trio.single(old)) == "follower", "follower", LONG)
         now = trio.client.controllers()
         assert now.leader == new
@@ -224,20 +259,21 @@ def test_sigterm_hands_a_change_over_without_waiting_for_the_session(trio: Trio)
     urls = ",".join(trio.urls)
     with live_writers(trio.cluster.bootstrap_servers, urls, topic) as writers:
         other = trio.create()
-        with open_transaction(trio, other), ThreadPoolExecutor(1) as pool:
+        with open_transaction(trio, other) as end_other, ThreadPoolExecutor(1) as pool:
             altered = pool.submit(_cli, "topics", "alter", urls, "--topic", other, "--partitions", "3")
             trio.await_step(other, "closing", "fencing")
-            with changing(trio, topic, 5) as result:
-                change = trio.await_step(topic, "closing", "fencing")
+            with changing(trio, topic, 5) as held:
                 trio.cluster.stop(trio.name(old))
-                ended = result.result(LONG)
+                held.let_go()
+                end_other()
+                ended = held.result.result(LONG)
             told = altered.result(LONG)
-        assert (ended.error, ended.change_id) == ("NONE", change)
+        assert (ended.error, ended.change_id) == ("NONE", held.change)
         assert (told["change"], told["last_change"]["outcome"]) == (None, "done")
         assert trio.await_leader(besides=old) != old
         assert [one["url"] for one in _cli("controller", "list", urls)["controllers"]].count(old) == 0
         log = trio.cluster.log(trio.name(old)).read_text()
-        assert f"{change} is left to the next controller" in log
+        assert f"{held.change} is left to the next controller" in log
         assert "not the controller any more" in log
         _await_commits(writers)
     trio.check(topic, [2, 5])
@@ -259,16 +295,16 @@ def test_zookeeper_goes_and_comes_back_in_mid_change(trio: Trio, end: str) -> No
     topic = trio.create()
     trio.await_leader()
     with live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers:
-        with changing(trio, topic, 4) as result:
-            change = trio.await_step(topic, "closing", "fencing")
+        with changing(trio, topic, 4) as held:
             getattr(trio.cluster, end)("zookeeper-1")
-            assert httpx2.get(f"{trio.urls[0]}/healthz", trust_env=False).is_success
+            assert httpx2.get(f"{trio.urls[0]}/healthz", timeout=TIMEOUT, trust_env=False).is_success
             trio.cluster.start("zookeeper-1")
+            held.let_go()
             # Whoever waits may be told that it is not known; the change itself ends, once.
-            result.exception(LONG)
+            held.result.exception(LONG)
         trio.await_leader()
         last = trio.await_end(topic)
-        assert (last.id, last.outcome) == (change, "done")
+        assert (last.id, last.outcome) == (held.change, "done")
         _await_commits(writers)
     trio.check(topic, [2, 4])
 
@@ -277,13 +313,14 @@ def test_zookeeper_goes_and_comes_back_in_mid_change(trio: Trio, end: str) -> No
 def test_a_broker_is_down_while_a_change_and_a_creation_run(trio: Trio) -> None:
     topic = trio.create(3)
     with live_writers(trio.cluster.bootstrap_servers, ",".join(trio.urls), topic) as writers:
-        with changing(trio, topic, 4) as result, ThreadPoolExecutor(1) as pool:
+        with changing(trio, topic, 4) as held, ThreadPoolExecutor(1) as pool:
             trio.cluster.kill("broker-3")
             other = unique_name("made")
             request = CreateTopicRequest(topic=other, partitions=4, replication_factor=2)
             made = pool.submit(trio.client.create_topic, request)
             assert made.result(LONG).topic == other
-            ended = result.result(LONG)
+            held.let_go()
+            ended = held.result.result(LONG)
         # Fences and boundaries wait for the leaders that the broker had; writers go on in any case.
         assert ended.error == "NONE", ended
         trio.cluster.start("broker-3")
