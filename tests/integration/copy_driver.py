@@ -21,7 +21,7 @@ def copy(
     """Begin to copy with ``Trigger.AvailableNow``: ends when the source as it was at the start is copied."""
     rows = (
         spark.readStream.format("ordered-kafka")
-        .options(**servers, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="200")
+        .options(**servers, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="400")
         .load()
         .selectExpr("concat('group-', crc32(key) % 7) AS key", "value")
         .repartition(3, "key")
