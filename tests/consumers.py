@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from confluent_kafka import Message
@@ -10,7 +9,7 @@ from confluent_kafka import Message
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.local import LocalCluster
 from tests.queries import Rows
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 
 
 def rows_of(messages: Sequence[Message]) -> Rows:
@@ -19,12 +18,13 @@ def rows_of(messages: Sequence[Message]) -> Rows:
 
 def taken(consumer: OrderedConsumer, count: int) -> Rows:
     messages: list[Message] = []
-    deadline = time.monotonic() + 2 * TIMEOUT
-    while True:
-        messages += consumer.consume(1000, 0.2)
-        if len(messages) >= count:
-            return rows_of(messages)
-        assert time.monotonic() < deadline, f"only {len(messages)} of {count} records"
+
+    def are_there() -> bool:
+        messages.extend(consumer.consume(1000, 0.2))
+        return len(messages) >= count
+
+    await_true(are_there, f"{count} records", 2 * TIMEOUT)
+    return rows_of(messages)
 
 
 def consumer_of(front: LocalCluster, topic: str, group: str, reset: str = "earliest") -> OrderedConsumer:

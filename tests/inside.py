@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+
+from kafka.admin import ConfigResourceType
 
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.progress import Progress
@@ -16,6 +19,8 @@ from spark_ordered_kafka.controller.state.broker_limits import BrokerLimits
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.release import TopicReleaser
 from spark_ordered_kafka.controller.zk.session import Session
+from spark_ordered_kafka.kafka import configs
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.kafka.task import TaskTransaction
 
@@ -39,6 +44,17 @@ def before_fencing(releaser: TopicReleaser, call: Callable[[], None]) -> None:
         fence(topic)
 
     releaser._fence = called  # type: ignore[method-assign]
+
+
+def topic_configs_at(admin: KafkaAdmin, broker: int, topic: str, timeout: float) -> dict[str, str]:
+    """What is set for a topic itself, as one broker knows it: others may hear of a change later."""
+
+    async def ask(deadline: float) -> dict[str, str]:
+        resources = [(ConfigResourceType.TOPIC, topic)]
+        (result,) = await configs._described(admin.requests, resources, broker, deadline)
+        return configs._values(result, configs._TOPIC_CONFIG)
+
+    return admin.requests.retry(ask, time.monotonic() + timeout, f"ask broker {broker} for {topic}")
 
 
 def limits_of(service: ControllerService) -> BrokerLimits:

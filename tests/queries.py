@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.local import LocalCluster
@@ -17,7 +15,7 @@ from spark_ordered_kafka.spark.batch import OrderedBatchReader
 from spark_ordered_kafka.spark.options import batch_options, stream_options
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true, unstable
 from tests.streams import options
 
 Rows = list[dict[str, Any]]
@@ -88,25 +86,11 @@ class Query:
 def await_stable(cluster: LocalCluster, topic: str) -> None:
     """Wait until no transaction is open: a commit returns before its markers let readers pass.
 
-    Partitions without a leader are left out.
+    Partitions without a leader are left out. One that a killed writer has left ends by its timeout, a minute by default.
     """
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    found = admin.list_topics(topic, TIMEOUT).topics[topic].partitions
-    partitions = [p for p, metadata in found.items() if metadata.leader >= 0]
-    wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
-    deadline = time.monotonic() + TIMEOUT
-    while True:
-        stable, all_ends = (
-            {tp.partition: future.result(TIMEOUT).offset for tp, future in found.items()}
-            for found in (
-                admin.list_offsets(wanted, isolation_level=level, request_timeout=TIMEOUT)
-                for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-            )
-        )
-        if stable == all_ends:
-            return
-        assert time.monotonic() < deadline, f"{topic}: a transaction stays open: {stable}, {all_ends}"
-        time.sleep(0.02)
+    await_true(
+        lambda: not unstable(cluster.bootstrap_servers, topic), f"no open transaction of {topic}", 4 * TIMEOUT
+    )
 
 
 def batch_rows(source: Mapping[str, str]) -> list[Rows]:

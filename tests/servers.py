@@ -13,8 +13,15 @@ from pathlib import Path
 import psutil
 import pyspark
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
@@ -162,3 +169,43 @@ def await_true(condition: Callable[[], bool], what: str, timeout: float = TIMEOU
 def transaction_states(fencer: Fencer, prefix: str, deadline: float) -> dict[str, str]:
     """Transactional id -> state of its transaction, of all ids that begin with ``prefix``."""
     return {name: writer.state for name, writer in fencer.list_writers(prefix, deadline).items()}
+
+
+def unstable(bootstrap_servers: str, topic: str) -> dict[int, tuple[int, int]]:
+    """Last stable offset and end of each partition of a topic that has something undecided before its end.
+
+    Partitions without a leader are left out.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4})
+    found = admin.list_topics(topic, TIMEOUT).topics[topic].partitions
+    places = [TopicPartition(topic, p) for p, metadata in found.items() if metadata.leader >= 0]
+    if not places:
+        return {}
+
+    def ends(level: IsolationLevel) -> dict[int, int]:
+        asked = dict.fromkeys(places, OffsetSpec.latest())
+        answers = admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT)
+        return {place.partition: future.result(TIMEOUT).offset for place, future in answers.items()}
+
+    stable, all_ends = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
+    return {p: (stable[p], end) for p, end in all_ends.items() if stable[p] != end}
+
+
+def await_decided(bootstrap_servers: str, topic: str) -> None:
+    """Wait until all that ordered writers have committed can be read: Kafka answers a commit before its markers are there.
+
+    Transactions that are open are not waited for.
+    """
+    if not unstable(bootstrap_servers, topic):
+        return
+    admin = KafkaAdmin(bootstrap_servers, timeout=TIMEOUT)
+    fencer, prefix = Fencer(admin), f"ordered:{topic}:"
+
+    def is_decided() -> bool:
+        states = transaction_states(fencer, prefix, time.monotonic() + TIMEOUT).values()
+        return not any(state.startswith("Prepare") for state in states)
+
+    try:
+        await_true(is_decided, f"the ends of transactions of {topic}")
+    finally:
+        admin.close()

@@ -26,6 +26,7 @@ from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
+from tests.servers import await_decided
 
 FORMAT = "ordered-kafka"
 CHANGE_TIMEOUT = 60.0
@@ -205,6 +206,7 @@ def delivered(
 
 def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[Message]:
     """Every committed record that the logs of the first ``partitions`` partitions hold, read by a plain consumer."""
+    await_decided(cluster.bootstrap_servers, topic)
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

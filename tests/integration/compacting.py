@@ -31,7 +31,7 @@ from tests.integration.crash_control import CrashingController
 from tests.servers import TIMEOUT, alter_configs
 from tests.streams import FORMAT, change, create, options, writer_context
 
-CLEANED_WITHIN = 180.0
+CLEANED_WITHIN = 240.0
 NOT_YET = {"min.compaction.lag.ms": "3600000"}
 COMPACT = {
     "cleanup.policy": "compact",

@@ -23,6 +23,9 @@ from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, 
 from spark_ordered_kafka.local import LocalCluster
 from tests.servers import TIMEOUT, unique_name
 
+HELD = 300.0
+"""Seconds that a change may be held: whatever a test does meanwhile may take as long as it is given."""
+
 
 @dataclass
 class Hold:
@@ -35,7 +38,7 @@ class Hold:
     def __call__(self, instruction: Instruction) -> None:
         if isinstance(instruction, self.kind) and not self._released.is_set():
             self.reached.set()
-            assert self._released.wait(TIMEOUT), f"nobody released {self.kind.__name__}"
+            assert self._released.wait(HELD), f"nobody released {self.kind.__name__}"
 
     def __enter__(self) -> Hold:
         return self
@@ -86,7 +89,7 @@ class InProcess:
         return reader(schemas.LayoutHistoryView)(answer.content)
 
     def await_end(self, topic: str) -> schemas.FinishedChangeView:
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + 2 * TIMEOUT
         while True:
             answer = self.change(topic)
             if answer.change is None and answer.last_change is not None:
@@ -127,7 +130,7 @@ def in_process(
     box[0].before_step = before_step
     service.start()
     try:
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + 2 * TIMEOUT
         while await_active and not service.active:
             assert time.monotonic() < deadline, "the controller did not become active"
             time.sleep(0.02)

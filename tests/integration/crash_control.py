@@ -13,9 +13,10 @@ import httpx2
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.controller.settings import Timing
+from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import free_port
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 
 SESSION_TIMEOUT = 1.0
 """Seconds; the shortest that the local ZooKeeper grants."""
@@ -100,12 +101,16 @@ class CrashingController:
 
 
 def await_layout(client: ControllerClient, topic: str, epoch: int) -> None:
-    deadline = time.monotonic() + START_TIMEOUT
-    while True:
-        answer = client.change(topic)
-        if answer.change is None and answer.last_change is not None:
+    """Wait until the change to that layout is done. A controller whose short session has ended says that it cannot answer."""
+
+    def is_done() -> bool:
+        try:
+            answer = client.change(topic)
+            if answer.change is not None or answer.last_change is None:
+                return False
             assert answer.last_change.outcome == "done", answer
-            if client.topic(topic).layout_epoch == epoch:
-                return
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.02)
+            return client.topic(topic).layout_epoch == epoch
+        except UnavailableError:
+            return False
+
+    await_true(is_done, f"layout {epoch} of {topic}", START_TIMEOUT)

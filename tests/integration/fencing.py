@@ -36,16 +36,9 @@ class Writers:
         self.producers = [self._producer(transactional_id) for transactional_id in self.ids]
 
     def _producer(self, transactional_id: str) -> Producer:
-        return Producer(
-            {
-                "bootstrap.servers": self.servers,
-                "transactional.id": transactional_id,
-                # Only a fence ends what is open.
-                "transaction.timeout.ms": 600_000,
-                # A fenced producer logs what its calls raise anyway.
-                "log_level": 0,
-            }
-        )
+        # A fenced producer logs what its calls raise anyway. The first transaction is open until the last has begun.
+        config = {"transactional.id": transactional_id, "transaction.timeout.ms": 600_000, "log_level": 0}
+        return Producer({"bootstrap.servers": self.servers, **config})
 
     def begin(self) -> None:
         """Bring every producer to an open transaction whose records are in the log."""

@@ -17,6 +17,8 @@ from tests.servers import TIMEOUT
 
 KEYS = [f"key-{number}".encode() for number in range(40)]
 _READY_TIMEOUT = 60.0
+# Seconds for what may include a take-over, or the death of a broker that leads.
+_LONG = 4 * TIMEOUT
 
 
 class LiveWriter(threading.Thread):
@@ -45,13 +47,14 @@ class LiveWriter(threading.Thread):
 
     def finish(self) -> None:
         self._stopping.set()
-        self.join(_READY_TIMEOUT)
+        # One that was fenced serves its reports and begins anew before it looks.
+        self.join(_LONG + _READY_TIMEOUT)
         assert not self.is_alive(), f"{self.name} does not end"
         assert self.failure is None, self.failure
 
     def await_commits(self, more: int) -> None:
         """Wait until this writer has committed ``more`` further transactions."""
-        goal, deadline = self.committed + more, time.monotonic() + TIMEOUT
+        goal, deadline = self.committed + more, time.monotonic() + _LONG
         while self.committed < goal:
             assert self.failure is None, self.failure
             assert time.monotonic() < deadline, f"{self.name} commits nothing"
@@ -156,7 +159,7 @@ def read_all(bootstrap_servers: str, history: LayoutHistoryView) -> Iterator[tup
     left = set(range(len(history.layouts[-1].starts)))
     consumer.assign([TopicPartition(history.topic, partition, 0) for partition in left])
     try:
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + _LONG
         while left:
             assert time.monotonic() < deadline, f"partitions {left} are not read to their end"
             messages = consumer.consume(1000, timeout=1.0)

@@ -59,7 +59,8 @@ def peer_driver(directory: Path, conf: Mapping[str, str] | None = None) -> Itera
         finally:
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(TIMEOUT)
+            # Spark takes its time to stop.
+            process.wait(6 * TIMEOUT)
 
 
 def _run(spark: SparkSession, job: Mapping[str, Any]) -> dict[str, Any]:

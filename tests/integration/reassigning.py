@@ -111,7 +111,7 @@ class Judge:
         for partition in range(partitions):
             for _ in range(size // piece):
                 producer.produce(topic, os.urandom(piece), partition=partition)
-        assert producer.flush(TIMEOUT) == 0, "records were not acknowledged"
+        assert producer.flush(4 * TIMEOUT) == 0, "records were not acknowledged"
 
     def replicas(self, topic: str) -> list[tuple[int, ...]]:
         return [row.replicas for row in self._admin.describe_topics([topic])[topic].partitions]
@@ -200,7 +200,7 @@ class Mover:
             raise AssertionError(f"{error}; last: {last}") from error
         return last[0]
 
-    def ended(self, request_id: int, timeout: float = 60.0) -> schemas.ReassignmentView:
+    def ended(self, request_id: int, timeout: float = 4 * TIMEOUT) -> schemas.ReassignmentView:
         return self.until(request_id, lambda view: view.complete, f"the end of request {request_id}", timeout)
 
     def moving(self, request_id: int) -> schemas.ReassignmentView:

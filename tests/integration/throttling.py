@@ -23,6 +23,7 @@ from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import topic_configs_at
 from tests.integration.reassigning import Judge
 from tests.servers import TIMEOUT, alter_configs
 
@@ -61,17 +62,22 @@ class Operator:
         }
 
     def set(self, resource: int | str, values: Mapping[str, str | None]) -> None:
-        """Alter, and wait until every broker that is asked shows it."""
+        """Alter, and wait until every broker that may be asked shows it."""
         kind = ResourceType.BROKER if isinstance(resource, int) else ResourceType.TOPIC
         alter_configs(self.admin, kind, str(resource), values)
-        topics = [resource] if isinstance(resource, str) else []
 
-        def shown() -> bool:
-            found = self.configs(*topics, brokers=[] if topics else [int(resource)])[str(resource)]
+        def is_shown(found: Mapping[str, str]) -> bool:
             return all(found.get(name) == _normal(value) for name, value in values.items())
 
-        for _ in BROKERS:
-            eventually(shown)
+        if isinstance(resource, int):
+            eventually(lambda: is_shown(self.configs(brokers=[resource])[str(resource)]))
+            return
+        asked = KafkaAdmin(self._cluster.bootstrap_servers, timeout=TIMEOUT)
+        try:
+            for broker in BROKERS:
+                eventually(lambda broker=broker: is_shown(topic_configs_at(asked, broker, resource, TIMEOUT)))
+        finally:
+            asked.close()
 
 
 def _normal(value: str | None) -> str | None:
@@ -129,7 +135,7 @@ class Controller:
 
 @contextmanager
 def controller(tree: str, admin: KafkaAdmin) -> Iterator[Controller]:
-    session = Session(ZooKeeperSettings(tree, session_timeout=4.0), timeout=TIMEOUT)
+    session = Session(ZooKeeperSettings(tree, session_timeout=10.0), timeout=TIMEOUT)
     session.connect(TIMEOUT, [f"{ROOT}/admin"])
     try:
         assert session.claim("one", "http://nowhere", threading.Event()) is not None

@@ -91,10 +91,16 @@ class Trio:
 
     def await_end(self, topic: str) -> FinishedChangeView:
         """Wait until no change of the topic goes on; how the last one ended."""
-        await_true(lambda: self.client.change(topic).change is None, f"end of the change of {topic}", LONG)
-        last = self.client.change(topic).last_change
-        assert last is not None
-        return last
+        ended: list[FinishedChangeView] = []
+
+        def is_over() -> bool:
+            answer = self.client.change(topic)
+            if answer.change is None and answer.last_change is not None:
+                ended.append(answer.last_change)
+            return bool(ended)
+
+        await_true(is_over, f"end of the change of {topic}", LONG)
+        return ended[0]
 
     def check(self, topic: str, counts: Sequence[int]) -> None:
         """The topic had these counts one after another, no more; all that was written lies where it belongs."""

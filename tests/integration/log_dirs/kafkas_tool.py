@@ -43,7 +43,7 @@ def partition_number(row: dict[str, Any]) -> tuple[str, int]:
 
 def same_as_kafkas_own(cluster: LocalCluster, cli: Cli, *arguments: str) -> str:
     """What ours prints; logs that grow meanwhile are looked at again."""
-    deadline = time.monotonic() + 2 * TIMEOUT
+    deadline = time.monotonic() + 6 * TIMEOUT
     command = ("log-dirs", "describe", "--output", "kafka", *arguments)
     while True:
         before, theirs, after = cli(*command), kafkas_own(cluster, *arguments), cli(*command)

@@ -112,8 +112,15 @@ def moved(controller: InProcess, *rows: Mapping[str, Any], **fields: Any) -> lis
 def throttled(admin: KafkaAdmin, name: str, *brokers: int, rate: int = 300_000) -> Iterator[None]:
     """Brokers copy slowly."""
     configs = BrokerConfigs(admin.requests, TIMEOUT)
-    assert configs.alter({broker: {name: str(rate)} for broker in brokers}) == {}
+
+    def is_known() -> bool:
+        own = configs.describe_own(brokers).values()
+        return all(isinstance(one, dict) and one.get(name) == str(rate) for one in own)
+
     try:
+        assert configs.alter({broker: {name: str(rate)} for broker in brokers}) == {}
+        # A broker that is altered learns of it a moment later.
+        await_true(is_known, f"{name} of brokers {brokers}")
         yield
     finally:
         assert configs.alter({broker: {name: None} for broker in brokers}) == {}
@@ -154,4 +161,5 @@ class Writer(threading.Thread):
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self.join(TIMEOUT)
+        self.join(2 * TIMEOUT)
+        assert not self.is_alive(), "the writer does not end"
