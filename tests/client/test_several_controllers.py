@@ -32,9 +32,10 @@ from tests.client.playing import (
     told,
 )
 from tests.integration.controllers import in_process
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 
-PATIENCE = 0.3
+PATIENCE = 3.0
+"""Seconds: a played controller that answers at once does so in time on a busy machine, too."""
 
 
 # Sent twice they do the same as once.
@@ -135,9 +136,12 @@ def test_a_slow_controller_is_left_for_questions_only() -> None:
         with ControllerClient([slow.url, other.url], timeout=PATIENCE, retry_for=TIMEOUT) as client:
             with pytest.raises(UnavailableError, match=r"timed out\. It may have been carried out"):
                 client.adopt_topic("t", schemas.AdoptTopicRequest())
-            assert (len(slow.requests), other.requests) == (1, [])
+            # A client gives up before its request has been read, if the machine is busy.
+            await_true(lambda: len(slow.requests) == 1, "the request at the slow one")
+            assert other.requests == []
             assert client.topics().topics == []
-        assert (len(slow.requests), len(other.requests)) == (2, 1)
+        await_true(lambda: len(slow.requests) == 2, "the question at the slow one")
+        assert len(other.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -192,9 +196,15 @@ def test_several_urls_are_asked_again_by_default() -> None:
 
 def test_asking_again_ends() -> None:
     with played(STANDBY) as standby, ControllerClient(standby.url, retry_for=1.0) as client:
-        with pytest.raises(UnavailableError, match="is not the active controller"):
-            client.topics()
-        assert len(standby.requests) > 1
+
+        def asked() -> int:
+            before = len(standby.requests)
+            with pytest.raises(UnavailableError, match="is not the active controller"):
+                client.topics()
+            return len(standby.requests) - before
+
+        # Once, if the machine stands still for that second.
+        await_true(lambda: asked() > 1, "asked again before it ends")
 
 
 def test_an_answer_is_not_asked_for_again() -> None:
@@ -275,7 +285,7 @@ def test_leadership_moves(kafka_cluster: LocalCluster) -> None:
         second = ends.enter_context(in_process(kafka_cluster, chroot=chroot, url=urls[1], await_active=False))
         for controller, (listener, _) in zip((first, second), sockets, strict=True):
             ends.enter_context(served(create_app(controller.service), listener))
-        client = ends.enter_context(ControllerClient(urls[::-1]))
+        client = ends.enter_context(ControllerClient(urls[::-1], retry_for=2 * TIMEOUT))
         topic = unique_name("moved")
         assert (client.readyz().role, client.healthz().error) == ("follower", "NONE")
         client.create_topic(schemas.CreateTopicRequest(topic=topic, partitions=1))

@@ -86,7 +86,7 @@ def test_an_installation_with_and_without_a_compiler(
         env=os.environ | {"PYTHONPATH": str(built), "ORDERED_KAFKA_NATIVE": "auto"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert looked.stdout.split() == [used], looked.stderr
     if used == "python":

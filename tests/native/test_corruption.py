@@ -27,7 +27,8 @@ def test_damaged_records_are_an_error_that_names_them(
 ) -> None:
     servers = kafka_cluster.bootstrap_servers
     topic = create_topic(servers, unique_name(f"damaged-{codec}"))
-    producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 50})
+    producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 60_000})
+    # One batch, however long it takes to fill: flush() sends it.
     for number in range(50):
         producer.produce(topic, b"value-%d" % number * 20, b"key")
     assert producer.flush(TIMEOUT) == 0
@@ -37,7 +38,7 @@ def test_damaged_records_are_an_error_that_names_them(
     with segment.open("r+b") as file:
         file.write(content)
     settings = ReadSettings(
-        Connection({"bootstrap.servers": servers}, "http://unused"), False, True, stall_timeout=5.0
+        Connection({"bootstrap.servers": servers}, "http://unused"), False, True, stall_timeout=TIMEOUT
     )
     with way(name), pytest.raises(RequestError, match=rf"reading {topic}-0 from offset 0") as refused:
         list(read_segments(settings, [Segment(topic, 0, 0, 0, 50)], schema_of(False)))

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from threading import Event, Thread
 from typing import Any
 
@@ -228,12 +229,21 @@ def test_other_threads_go_on_while_nothing_comes(log: Log, name: str) -> None:
 
     with way(name), drain(log.servers, log.topic, log.end) as made:
         await_true(lambda: made.take(log.end, log.end + 1, PLENTY, 0.25).event is not None, "the end")
+
+        def goes_on() -> bool:
+            """Whether the other thread has had turns during one call, and not only before or after it."""
+            before = len(turns)
+            assert made.take(log.end, log.end + 1, PLENTY, 0.25).batch is None
+            return len(turns) - before > 5
+
         other = Thread(target=turn)
         other.start()
-        assert made.take(log.end, log.end + 1, PLENTY, 0.25).batch is None
-        done.set()
-        other.join()
-    assert len(turns) > 5
+        try:
+            # It may have none in a quarter of a second in which other processes have all processors.
+            await_true(goes_on, "turns of the other thread")
+        finally:
+            done.set()
+            other.join()
 
 
 def test_names_of_headers_that_are_no_utf8(kafka_cluster: LocalCluster) -> None:
@@ -289,8 +299,9 @@ def test_many_drains_take_no_memory(log: Log) -> None:
 
     with way("require"):
         some()
-        before = some()
-        assert some() - before < 4 * 2**20
+        # The process does other things, too, but a leak shows in every part.
+        resident = [some() for _ in range(3)]
+        assert min(after - before for before, after in pairwise(resident)) < 4 * 2**20, resident
 
 
 def test_wrong_arguments_are_refused(log: Log) -> None:

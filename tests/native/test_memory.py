@@ -68,10 +68,16 @@ def test_memory_is_flat(the_kernel: Any, producer: Producer, way: str) -> None:
     for _ in range(ROUNDS // 3):
         WAYS[way](the_kernel, producer)
     references = [sys.getrefcount(one) for one in (KEYS, KEYS[0], ARRAY, HEADERS)]
-    arrow, before = pa.total_allocated_bytes(), process.memory_info().rss
-    for _ in range(ROUNDS):
-        WAYS[way](the_kernel, producer)
+    arrow = pa.total_allocated_bytes()
+
+    def growth() -> int:
+        before = process.memory_info().rss
+        for _ in range(ROUNDS):
+            WAYS[way](the_kernel, producer)
+        return process.memory_info().rss - before
+
+    # The least that a round could lose is a column of a list, 32 kB: 9 MB. The process does other things, too, but a leak
+    # shows in every part.
+    assert any(growth() < 4 << 20 for _ in range(3))
     assert [sys.getrefcount(one) for one in (KEYS, KEYS[0], ARRAY, HEADERS)] == references
     assert pa.total_allocated_bytes() == arrow
-    # The least that a round could lose is a column of a list, 32 kB: 9 MB.
-    assert process.memory_info().rss - before < 4 << 20

@@ -57,7 +57,7 @@ UNPICKLED: dict[str, Any] = {
 
 
 def imported(unpickled: bytes) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", WORKER], input=unpickled, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", WORKER], input=unpickled, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     return set(json.loads(done.stdout))
 
@@ -67,7 +67,7 @@ def test_planning_imports_what_it_needs() -> None:
     planning = "import pyspark.sql.streaming.python_streaming_source_runner as runner, json, sys\n"
     planning += "before = set(sys.modules)\nimport spark_ordered_kafka.spark.stream, spark_ordered_kafka.spark.batch\n"
     planning += "json.dump(sorted(set(sys.modules) - before), sys.stdout)"
-    done = subprocess.run([sys.executable, "-c", planning], capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", planning], capture_output=True, timeout=300, check=True)
     modules = set(json.loads(done.stdout))
     assert "spark_ordered_kafka.client.topics" in modules
     assert modules & UNNEEDED == {"spark_ordered_kafka.client.topics"}
