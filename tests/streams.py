@@ -64,14 +64,14 @@ def change(cluster: LocalCluster, topic: str, count: int) -> None:
         assert (ended.outcome, ended.target) == ("done", count), ended
 
 
-def writer_context(cluster: LocalCluster) -> WriterContext:
-    """What a worker process of the sink has."""
+def writer_context(cluster: LocalCluster, timeout: float = 30.0) -> WriterContext:
+    """What a worker process of the sink has. ``timeout``: seconds for each call to a server, and for a layout."""
     connection = Connection({"bootstrap.servers": cluster.bootstrap_servers}, cluster.controller_url)
     return WriterContext(
         connection,
         ControllerClient(cluster.controller_url).wait_for_layout,
         ProducerPool(),
-        timeout=30.0,
+        timeout=timeout,
     )
 
 
@@ -102,9 +102,10 @@ class NumberedWriter:
     first: int = 0
     written: int = 0
     replays: int = 0
+    timeout: float = 30.0
 
     def __post_init__(self) -> None:
-        self._context = writer_context(self.cluster)
+        self._context = writer_context(self.cluster, self.timeout)
         self._number = self.first
 
     def write(self, transactions: int = 1) -> None:

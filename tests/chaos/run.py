@@ -76,7 +76,15 @@ class _Run:
         self._client = ControllerClient(cluster.controller_url)
         self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
         self._writers = [
-            ChaosWriter(cluster, self.topic, keys=history.keys, name=f"w{number}", seed=str(history.seed))
+            # What waits for a controller that comes back waits for as long as anything may take here.
+            ChaosWriter(
+                cluster,
+                self.topic,
+                keys=history.keys,
+                name=f"w{number}",
+                seed=str(history.seed),
+                timeout=_PATIENCE,
+            )
             for number in range(history.writers)
         ]
         # One thread each: a writer's actions happen one after another, those of several at the same time.
@@ -160,11 +168,13 @@ class _Run:
         return future
 
     def _result(self, writer: int, future: Future[None]) -> None:
+        # A writer's own error says more than that it does not end.
+        seconds = 3 * _PATIENCE
         try:
-            future.result(_PATIENCE)
+            future.result(seconds)
         except FutureTimeoutError:
             raise AssertionError(
-                f"writer {writer} does not end within {_PATIENCE:g} s; {self._client.change(self.topic)};"
+                f"writer {writer} does not end within {seconds:g} s; {self._client.change(self.topic)};"
                 f" it stands at\n{stacks(f'{self.topic}-writer-{writer}_')}"
             ) from None
 

@@ -92,7 +92,7 @@ def _await(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_broker_dies_while_a_change_is_closing(tmp_path: Path) -> None:
     """Three brokers; the change is a shrink, which begins with closing, and open transactions hold it there."""
     actions: list[Action] = [Start("earliest", 60), Change(5, wait=True)]

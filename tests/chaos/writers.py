@@ -77,7 +77,7 @@ class ChaosWriter(NumberedWriter):
             task.commit()
         self._dead.append(task)
         self.deaths += 1
-        self._context = writer_context(self.cluster)
+        self._context = writer_context(self.cluster, self.timeout)
         if how == "zombie":
             self._succeed()
             assert not task.commit(), "the ledger must tell the zombie that its successor has committed"

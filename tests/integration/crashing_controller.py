@@ -61,6 +61,8 @@ def main(
             ZooKeeperSettings(zookeeper, session_timeout=session_timeout),
             url,
             timing=Timing(drain=drain),
+            # A broker that comes back, or has stood still, may answer late on a busy machine.
+            request_timeout=30.0,
         ),
         before=before,
     )
