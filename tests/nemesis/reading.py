@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.kafka.clients import STALE_METADATA
 from tests.nemesis.judge import Records
 
 _PATIENCE = 60.0
@@ -34,9 +35,12 @@ class _Log:
 
 
 class TopicReader:
-    """All committed records of a topic, read piece by piece as they come. Twenty-four bytes each."""
+    """All committed records of a topic, read piece by piece as they come. Twenty-four bytes each.
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    ``count``: of its partitions; those that a broker shows, if it is left out.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str, count: int | None = None) -> None:
         self.topic = topic
         self._keys: dict[str, int] = {}
         self._consumer = Consumer(
@@ -49,7 +53,8 @@ class TopicReader:
                 "log_level": 2,
             }
         )
-        partitions = self._consumer.list_topics(topic, _PATIENCE).topics[topic].partitions
+        shown = self._consumer.list_topics(topic, _PATIENCE).topics[topic].partitions
+        partitions = list(shown) if count is None else list(range(count))
         self._logs = {one: _Log() for one in partitions}
         self._consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
 
@@ -77,7 +82,7 @@ class TopicReader:
                     log.numbers.append(int(number))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(partition)
-                elif not error.retriable():
+                elif not error.retriable() and error.code() not in STALE_METADATA:
                     raise KafkaException(error)
             if len(ended) == len(self._logs) and len(self) >= records:
                 return True

@@ -18,6 +18,7 @@ import typer
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.topics import layout_history
 from tests.nemesis import judge
 from tests.nemesis.cluster import Cluster, plan_servers
 from tests.nemesis.journal import Event, Journal, parse
@@ -35,6 +36,8 @@ _WRITERS, _COPIERS, _KEYS = 2, 3, 12
 _GROUP = "copiers"
 SETTLING = 300.0
 """Seconds after the last fault in which every change must end, and every reader reach the end."""
+_THROTTLES = 60.0
+"""Seconds after the end of all reassignments in which their throttles must be gone."""
 _FIRST = 180.0
 """Seconds for the first records to be copied, before the first fault."""
 
@@ -182,15 +185,23 @@ class Run:
         deadline = time.monotonic() + SETTLING
         for node in self._cluster.nodes.values():
             node.start()
-        for name in self._of("operator", "writer"):
+        for name in self._of("operator"):
+            self.clients[name].stop()
+        # Writers end when all is acknowledged, and that takes brokers that are still starting on a busy machine.
+        self._cluster.await_in_sync(SETTLING / 3)
+        for name in self._of("writer"):
             self.clients[name].stop()
         with ControllerClient(self._cluster.controller_url, retry_for=30.0) as client:
             self._await(deadline, "changes of partition counts end", lambda: self._changing(client))
             self._await(deadline, "reassignments end", lambda: self._moving(client))
             servers = self._cluster.bootstrap_servers
             self._await(deadline, "open transactions end", self._open)
-            source = TopicReader(servers, SOURCE)
-            copies = {name: TopicReader(servers, name) for name in self._topics[1:]}
+            source, *others = (
+                # A broker that has just come back may not have heard of all partitions.
+                TopicReader(servers, name, layout_history(client.layout(name)).partition_count)
+                for name in self._topics
+            )
+            copies = {reader.topic: reader for reader in others}
             try:
                 assert source.read(0, SETTLING), f"{SOURCE} cannot be read to its end"
                 for name, reader in copies.items():
@@ -211,9 +222,20 @@ class Run:
             finally:
                 for reader in (source, *copies.values()):
                     reader.close()
-        for resource, name, value in throttles(self._cluster, self._topics):
-            self._journal.note("throttle left", resource=resource, name=name, value=value)
+        self._note_throttles()
         return found
+
+    def _note_throttles(self) -> None:
+        """Note those that are left. A controller takes them back a moment after a reassignment ends; brokers hear of it later."""
+        left = [("brokers", "throttles", "nothing is known")]
+
+        def are_gone() -> bool:
+            left[:] = throttles(self._cluster, self._topics)
+            return not left
+
+        await_quietly(are_gone, _THROTTLES)
+        for resource, name, value in left:
+            self._journal.note("throttle left", resource=resource, name=name, value=value)
 
     def _of(self, *roles: str) -> list[str]:
         return [name for name in self.clients if name.rpartition("-")[0] in roles]

@@ -16,7 +16,7 @@ _REASON = why_not()
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(_REASON is not None, reason=f"needs network namespaces and TUN devices: {_REASON}")
 @pytest.mark.parametrize("seed", fresh_seeds(__name__))
 def test_a_cluster_under_faults_breaks_no_promise(seed: int, tmp_path: Path) -> None:
