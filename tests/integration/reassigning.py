@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import httpx2
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
@@ -157,29 +159,32 @@ class Mover:
 
     def submit(self, *rows: Row, **fields: Any) -> int:
         body = {"partitions": [row.json for row in rows], "additional": True, **fields}
-        answer = self.controller.http.post("/v1/reassignments", json=body)
-        assert answer.status_code == 200, answer.text
+        # Sent again under one key, it is one request.
+        answer = self._answer("POST", "", json=body, headers={"Idempotency-Key": uuid.uuid4().hex})
         result = schemas.ReassignmentResult.model_validate_json(answer.content)
         assert result.request_id is not None, result
         return result.request_id
 
     def view(self, request_id: int) -> schemas.ReassignmentView:
+        answer = self._answer("GET", f"/{request_id}")
+        return schemas.ReassignmentView.model_validate_json(answer.content)
+
+    def cancel(self, request_id: int) -> None:
+        self._answer("DELETE", f"/{request_id}")
+
+    def throttle(self, request_id: int, **fields: int | None) -> None:
+        self._answer("PATCH", f"/{request_id}", json=fields)
+
+    def _answer(self, method: str, path: str, **more: Any) -> httpx2.Response:
         deadline = time.monotonic() + TIMEOUT
         while True:
-            answer = self.controller.http.get(f"/v1/reassignments/{request_id}")
+            answer: httpx2.Response = self.controller.http.request(method, f"/v1/reassignments{path}", **more)
             if answer.status_code == 200:
-                return schemas.ReassignmentView.model_validate_json(answer.content)
+                return answer
             # A busy machine may cost the controller its ZooKeeper session for a while.
             assert answer.status_code == 503, answer.text
             assert time.monotonic() < deadline, answer.text
-
-    def cancel(self, request_id: int) -> None:
-        answer = self.controller.http.delete(f"/v1/reassignments/{request_id}")
-        assert answer.status_code == 200, answer.text
-
-    def throttle(self, request_id: int, **fields: int | None) -> None:
-        answer = self.controller.http.patch(f"/v1/reassignments/{request_id}", json=fields)
-        assert answer.status_code == 200, answer.text
+            time.sleep(0.02)
 
     def until(
         self,

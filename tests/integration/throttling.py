@@ -73,9 +73,12 @@ class Operator:
             eventually(lambda: is_shown(self.configs(brokers=[resource])[str(resource)]))
             return
         asked = KafkaAdmin(self._cluster.bootstrap_servers, timeout=TIMEOUT)
+
+        def all_show() -> bool:
+            return all(is_shown(topic_configs_at(asked, broker, resource, TIMEOUT)) for broker in BROKERS)
+
         try:
-            for broker in BROKERS:
-                eventually(lambda broker=broker: is_shown(topic_configs_at(asked, broker, resource, TIMEOUT)))
+            eventually(all_show)
         finally:
             asked.close()
 
