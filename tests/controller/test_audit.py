@@ -126,8 +126,8 @@ def test_what_is_left_of_a_line_that_was_cut_off_stays_a_line_of_its_own(
 def test_without_a_file_lines_go_to_a_logger(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="spark_ordered_kafka.audit"):
         AuditLog(None, lambda: 0.0).require("requested", {"principal": "User:alice"})
-    (record,) = caplog.records
-    assert record.name == "spark_ordered_kafka.audit"
+    # Clients of other tests may still have something to say.
+    (record,) = (one for one in caplog.records if one.name == "spark_ordered_kafka.audit")
     assert json.loads(record.getMessage())["principal"] == "User:alice"
 
 

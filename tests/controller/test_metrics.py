@@ -6,10 +6,12 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change.protocol import Change
+from spark_ordered_kafka.controller.monitoring import scraping
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
@@ -20,6 +22,7 @@ from spark_ordered_kafka.controller.zk.records import LeaderRecord
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.moves import Moves
+from tests.servers import TIMEOUT
 
 FOREIGN = ("process_", "python_")
 BROKERS = schemas.BrokerList(
@@ -145,7 +148,9 @@ def test_a_change_left_to_another_controller_has_not_ended() -> None:
     assert observer.running() == {}
 
 
-def test_the_cluster_is_shown_by_the_leader_alone() -> None:
+def test_the_cluster_is_shown_by_the_leader_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Also where the thread that asks stands still for more than a second.
+    monkeypatch.setattr(scraping, "_FIRST_WAIT", TIMEOUT)
     for leads in (True, False):
         metrics, observer = observed()
         metrics.watch(collector(observer, leads=leads))
@@ -160,7 +165,7 @@ def test_the_cluster_is_shown_by_the_leader_alone() -> None:
         assert value(metrics, "reassignment_bytes") == (100 if leads else None)
 
 
-def test_a_scrape_does_not_wait_for_a_broker_that_hangs() -> None:
+def test_a_scrape_does_not_wait_for_a_broker_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     release, now = threading.Event(), [0.0]
     calls = []
 
@@ -171,7 +176,9 @@ def test_a_scrape_does_not_wait_for_a_broker_that_hangs() -> None:
         return len(calls)
 
     sampled = Sampled(SharedQuery("brokers", take, lambda: now[0]))
-    assert sampled.get() == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(scraping, "_FIRST_WAIT", TIMEOUT)
+        assert sampled.get() == 1
     assert sampled.get() == 1
     assert len(calls) == 1
     now[0] = 20.0

@@ -8,7 +8,7 @@ import pytest
 
 from spark_ordered_kafka.controller.shared_query import Answer, SharedQuery
 from spark_ordered_kafka.errors import UnavailableError
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 
 MAX_AGE = 1.0
 
@@ -36,6 +36,8 @@ def test_all_who_ask_meanwhile_wait_for_one_answer() -> None:
     server = Server()
     server.answers.clear()
     first = server.query.outcome(MAX_AGE)
+    # The answer is as old as the question, which a thread begins in its own time.
+    await_true(lambda: server.asked == 1, "the question has begun")
     server.now += 10 * MAX_AGE
     assert {id(server.query.outcome(MAX_AGE)) for _ in range(100)} == {id(first)}
     server.answers.set()

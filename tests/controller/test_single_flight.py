@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from spark_ordered_kafka.controller.zk import single_flight as single_flight_module
 from spark_ordered_kafka.controller.zk.single_flight import SingleFlight
 from tests.servers import await_true
 
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 
 
 class Quorum:
@@ -32,7 +33,19 @@ class Quorum:
         self._answers.release(times)
 
 
-def test_who_asks_during_a_confirmation_waits_for_the_next_and_shares_it() -> None:
+def test_who_asks_during_a_confirmation_waits_for_the_next_and_shares_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared: list[None] = []
+
+    class Shared(Future[None]):
+        """Tells who waits for it: that is a caller who will not ask for another one."""
+
+        def result(self, timeout: float | None = None) -> None:
+            shared.append(None)
+            super().result(timeout)
+
+    monkeypatch.setattr(single_flight_module, "Future", Shared)
     quorum = Quorum()
     single_flight = SingleFlight(quorum.confirm)
     with ThreadPoolExecutor(101) as pool:
@@ -40,24 +53,26 @@ def test_who_asks_during_a_confirmation_waits_for_the_next_and_shares_it() -> No
         await_true(lambda: quorum.begun == 1, "the first confirmation")
         started = threading.Barrier(101)
 
-        asking: list[None] = []
-
         def ask() -> None:
             started.wait(_PATIENCE)
-            asking.append(None)
             single_flight.confirm()
 
         later = [pool.submit(ask) for _ in range(100)]
         started.wait(_PATIENCE)
         quorum.answer()
         first.result(_PATIENCE)
-        await_true(lambda: len(asking) == 100 and quorum.begun == 2, "the second confirmation")
+        # All but the first one, the one who makes the second confirmation, and at most one who is to make a third.
+        await_true(
+            lambda: len(shared) >= 99 and quorum.begun == 2,
+            "all have come to the second confirmation",
+            _PATIENCE,
+        )
         assert not any(one.done() for one in later)
         # Some may have come when the second one had begun.
         quorum.answer(100)
         for one in later:
             one.result(_PATIENCE)
-    assert quorum.begun == quorum.ended <= 20
+    assert quorum.begun == quorum.ended <= 3
 
 
 def test_an_error_is_everybody_s_who_waited_and_nobody_s_after() -> None:
@@ -101,5 +116,6 @@ def test_random_askers_are_never_served_by_a_confirmation_that_began_before() ->
         thread.start()
     for thread in threads:
         thread.join(_PATIENCE)
+    assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
     assert len(begins) <= 16 * 200

@@ -29,7 +29,7 @@ from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.values import LogEnd
 from spark_ordered_kafka.updates import updated
 
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 CHANGE = Change("c1", "t", "expand", 2, 4, 2, 0.0)
 
 
