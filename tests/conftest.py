@@ -27,7 +27,12 @@ SHARED_SERVERS = ("three_brokers", "secure_cluster", "chaos_cluster", "spark")
 _EXIT_TIMEOUT = 120.0
 
 # A test is judged by what it finds, not by the clock of a busy machine; a failure prints how to run it again.
-hypothesis.settings.register_profile("default-without-clock", deadline=None, print_blob=True)
+hypothesis.settings.register_profile(
+    "default-without-clock",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("default-without-clock")
 
 
@@ -104,8 +109,13 @@ def cluster(kafka_cluster: LocalCluster) -> LocalCluster:
 
 @pytest.fixture(scope="session")
 def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three brokers and a controller; a test that stops one starts it again."""
-    with LocalCluster(tmp_path_factory.mktemp("three"), brokers=3, controllers=1) as cluster:
+    """Three brokers and a controller; a test that stops one starts it again.
+
+    Kafka elects no preferred leaders by itself, as it would every five minutes in the middle of any test.
+    """
+    config = {"auto.leader.rebalance.enable": "false"}
+    directory = tmp_path_factory.mktemp("three")
+    with LocalCluster(directory, brokers=3, controllers=1, broker_config=config) as cluster:
         yield cluster
 
 

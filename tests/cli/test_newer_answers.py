@@ -73,7 +73,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @given(data=st.data())
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_whatever_is_new_is_printed(later: Later, plan: str, command: str, data: st.DataObject) -> None:
     later.answers = [(200, data.draw(newer(COMMANDS[command])))]
     words = command.replace("PLAN", plan).split()
