@@ -12,11 +12,13 @@ from benchmarks.usage import Usage
 from tests.servers import await_true
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
+WHEN_TOLD = "import time\ninput()\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
 
 
 def burn() -> None:
-    end = time.process_time() + 0.3
-    while time.process_time() < end:
+    # Of this thread: others of the process, as of clients that other tests have left, have processors of their own.
+    end = time.thread_time() + 0.3
+    while time.thread_time() < end:
         pass
 
 
@@ -43,9 +45,13 @@ def test_children_that_have_ended_are_counted_and_servers_are_not() -> None:
     assert sample.cpu is not None
     assert sample.cpu >= 0.25
 
-    server = subprocess.Popen([sys.executable, "-c", BURN])
+    server = subprocess.Popen([sys.executable, "-c", WHEN_TOLD], stdin=subprocess.PIPE, text=True)
 
     def wait_for_server() -> float:
+        # Not before it is watched.
+        assert server.stdin is not None
+        server.stdin.write("\n")
+        server.stdin.close()
         process = psutil.Process(server.pid)
         await_true(lambda: process.status() == psutil.STATUS_ZOMBIE, "the child has ended")
         return 1.0
@@ -59,4 +65,5 @@ def test_children_that_have_ended_are_counted_and_servers_are_not() -> None:
     assert served.broker_cpu is not None
     assert served.broker_cpu >= 0.2
     assert served.cpu is not None
-    assert served.cpu <= own + 0.01, "what the server took is not among it"
+    # Two figures, in ticks of a hundredth of a second.
+    assert served.cpu <= own + 0.02, "what the server took is not among it"

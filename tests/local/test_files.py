@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
-from spark_ordered_kafka.local import servers
+from spark_ordered_kafka.local import ports, servers
 from spark_ordered_kafka.local.jars import cache_directory
 from spark_ordered_kafka.local.locking import file_lock
 from spark_ordered_kafka.local.plan import Parameters, new_state
-from spark_ordered_kafka.local.ports import HOST, free_ports, is_free
+from spark_ordered_kafka.local.ports import free_ports, is_free
 from spark_ordered_kafka.local.processes import ProcessIdentity
 from spark_ordered_kafka.local.state import load, save
+from tests.servers import TIMEOUT
+
+HOST = "127.21.0.1"
 
 
 def test_the_state_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -56,11 +59,13 @@ def test_a_lock_is_waited_for_and_freed_by_the_death_of_its_holder(tmp_path: Pat
         ):
             pytest.fail("two holders")
         holder.kill()
-        with file_lock(path, timeout=5, what="the cache"):
+        with file_lock(path, timeout=TIMEOUT, what="the cache"):
             pass
 
 
-def test_free_ports_leave_out_what_is_taken() -> None:
+def test_free_ports_leave_out_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An address of the loopback interface at which no server and no client of another test takes ports.
+    monkeypatch.setattr(ports, "HOST", HOST)
     with socket.create_server((HOST, 0)) as server:
         port = server.getsockname()[1]
         assert not is_free(port)

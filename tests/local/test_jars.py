@@ -9,6 +9,7 @@ import pytest
 
 from spark_ordered_kafka.errors import LocalClusterError
 from spark_ordered_kafka.local.jars import Download, Jar, cached_jars, kafka_jars
+from tests.servers import TIMEOUT
 
 # Notes each call in "calls", fails as often as "failures" has lines, else puts jars where Ivy would.
 JAVA = """#!/bin/sh
@@ -79,7 +80,8 @@ def test_two_at_once_download_once(cache: Path, tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(TIMEOUT)
+    assert not any(thread.is_alive() for thread in threads)
     assert len(calls(tmp_path)) == 1
     assert [len(jars) for jars in results] == [2, 2, 2]
     assert {jars[0].parent for jars in results} == {cache / "kafka-4.3.1"}

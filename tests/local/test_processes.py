@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,13 @@ import pytest
 from spark_ordered_kafka.errors import LocalClusterError
 from spark_ordered_kafka.local import processes
 from spark_ordered_kafka.local.processes import ProcessIdentity
+from tests.servers import TIMEOUT, await_true
 
-SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 DEAF = [
     sys.executable,
     "-c",
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
 ]
 PARENT = [
     sys.executable,
@@ -33,16 +33,10 @@ def home(tmp_path: Path) -> Iterator[Path]:
     processes.kill(processes.marked(tmp_path))
 
 
-def await_output(log: Path) -> None:
-    deadline = time.monotonic() + 10
-    while "up" not in log.read_text():
-        assert time.monotonic() < deadline, "the process printed nothing within 10 s"
-
-
 def spawn(command: list[str], home: Path) -> ProcessIdentity:
     log = home / "log"
     identity = processes.spawn(command, directory=home, log=log, env={"EXTRA": "1"})
-    await_output(log)
+    await_true(lambda: "up" in log.read_text(), "the process prints something")
     return identity
 
 
@@ -53,9 +47,9 @@ def test_a_process_is_found_until_it_has_ended(home: Path) -> None:
     assert process.pid == identity.pid
     assert process.environ()["EXTRA"] == "1"
     assert os.getsid(identity.pid) == identity.pid, "it is not in a session of its own"
-    assert processes.stop([process], grace=10) == []
+    assert processes.stop([process], grace=TIMEOUT) == []
     assert processes.find(identity) is None
-    assert processes.stop([process], grace=10) == []
+    assert processes.stop([process], grace=TIMEOUT) == []
 
 
 def test_another_process_with_the_same_pid_is_left_alone(home: Path) -> None:
@@ -68,7 +62,8 @@ def test_another_process_with_the_same_pid_is_left_alone(home: Path) -> None:
 
 def test_a_child_that_ended_by_itself_is_not_found(home: Path) -> None:
     identity = processes.spawn([sys.executable, "-c", ""], directory=home, log=home / "log", env={})
-    psutil.wait_procs([psutil.Process(identity.pid)], timeout=10)
+    _, alive = psutil.wait_procs([psutil.Process(identity.pid)], timeout=TIMEOUT)
+    assert alive == []
     assert processes.find(identity) is None
 
 
@@ -86,7 +81,7 @@ def test_a_paused_process_is_found_and_ends_by_sigterm(home: Path) -> None:
     assert process is not None
     processes.pause(process, "the process")
     assert processes.is_paused(process)
-    assert processes.stop([process], grace=10) == []
+    assert processes.stop([process], grace=TIMEOUT) == []
 
 
 def test_marked_processes_are_found_by_directory(
