@@ -23,7 +23,7 @@ def test_it_finds_the_library_of_confluent_kafka_and_says_what_is_wrong(tmp_path
     assert program is not None
 
     def refused(*arguments: str) -> str:
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120)
         assert done.returncode == 1
         return done.stderr
 

@@ -47,7 +47,7 @@ with OrderedConsumer(servers | reading) as consumer:
     consumer.subscribe([sys.argv[3]])
     found = []
     while len(found) < 20:
-        message = consumer.poll(30.0)
+        message = consumer.poll(120.0)
         assert message is not None, found
         found.append(int(message.value()))
 for key in range(3):
@@ -56,16 +56,20 @@ print("in order")
 """
 # Nothing is registered: Spark looks for the format by itself.
 SPARK = """
-import os, sys
+import os, sys, time
 from pyspark.sql import SparkSession
 os.environ["PYSPARK_PYTHON"] = sys.executable
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
 servers = {"kafka.bootstrap.servers": sys.argv[1], "controller.url": sys.argv[2]}
+deadline = time.monotonic() + 120
 rows = spark.range(30).selectExpr("concat('k', id % 3) AS key", "CAST(id AS STRING) AS value").coalesce(1)
 rows.write.format("ordered-kafka").options(**servers, topic=sys.argv[3]).mode("append").save()
-read = spark.read.format("ordered-kafka").options(**servers, subscribe=sys.argv[3]).load()
-print("rows", read.count())
+found = 0
+# A commit returns before its markers let readers pass.
+while found < int(sys.argv[4]) and time.monotonic() < deadline:
+    found = spark.read.format("ordered-kafka").options(**servers, subscribe=sys.argv[3]).load().count()
+print("rows", found)
 """
 TYPED = """
 from spark_ordered_kafka import OrderedProducer
@@ -173,7 +177,7 @@ def test_an_installation_without_and_with_extras(
     assert "--bootstrap-servers" in run([environment.bin("python"), service, "--help"], tmp_path)
 
     environment.install(f"{built[kind]}[all]")
-    assert environment.python(SPARK, *topic) == "rows 50\n"
+    assert environment.python(SPARK, *topic, "50") == "rows 50\n"
     found = run([environment.bin("ordered-kafka"), "local", "status", "--help"], tmp_path)
     assert "local status" in found
 
@@ -211,4 +215,4 @@ def test_spark_finds_the_format_of_an_editable_installation(
     (site / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     found = environment.python("import spark_ordered_kafka; print(spark_ordered_kafka.__file__)")
     assert Path(found.strip()).is_relative_to(tree)
-    assert environment.python(SPARK, *topic) == "rows 30\n"
+    assert environment.python(SPARK, *topic, "30") == "rows 30\n"

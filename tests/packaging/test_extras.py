@@ -40,7 +40,7 @@ def run(plain: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=ENVIRONMENT | {"PYTHONPATH": str(plain), "COLUMNS": "80"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

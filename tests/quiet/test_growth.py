@@ -83,7 +83,7 @@ def _children(pid: int) -> list[psutil.Process]:
 @pytest.mark.timeout(600)
 def test_a_short_run_copies_every_record_once(tmp_path: Path) -> None:
     """Growth is not judged: all of a short run is warm-up."""
-    arguments = ["--minutes", "1.5", "--every", "0.5", "--sample", "5", "--directory", str(tmp_path)]
+    arguments = ["--minutes", "1.5", "--every", "0.25", "--sample", "5", "--directory", str(tmp_path)]
     run = subprocess.run(
         [sys.executable, "-m", "tests.quiet.run", *arguments],
         capture_output=True,
