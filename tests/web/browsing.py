@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +20,6 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_pla
 from spark_ordered_kafka.controller.api import create_app
 from spark_ordered_kafka.controller.api.peers import PeerProtocol
 from spark_ordered_kafka.controller.service import ControllerService
-from tests.integration.controllers import free_port
 from tests.servers import TIMEOUT, await_true
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
@@ -27,6 +27,19 @@ VIEWS = ("", "topics", "reassignments", "brokers", "groups", "controllers", "hea
 DESKTOP, PHONE = (1280, 800), (390, 844)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+_PATIENCE = 4 * TIMEOUT
+_KEEP_TOASTS = """
+window.toasts = [];
+document.addEventListener("DOMContentLoaded", () => {
+  const place = document.getElementById("toast");
+  const keep = () => { if (place.textContent !== "") window.toasts.push(place.textContent); };
+  new MutationObserver(keep).observe(place, { childList: true, characterData: true, subtree: true });
+});
+"""
+_TAKE_TOAST = """text => {
+  const at = window.toasts.findIndex((one) => one.includes(text));
+  return at >= 0 && window.toasts.splice(at, 1).length > 0;
+}"""
 
 
 @contextmanager
@@ -37,7 +50,7 @@ def chromium() -> Iterator[Browser]:
     # Chromium has no sandbox for root.
     args = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=args)
+        browser = playwright.chromium.launch(executable_path=path, args=args, timeout=_PATIENCE * 1000)
         try:
             yield browser
         finally:
@@ -51,10 +64,14 @@ class Visit:
         self.page = page
         self.url = url
         self.problems: list[str] = []
-        page.set_default_timeout(TIMEOUT * 1000)
+        self._asked: set[Request] = set()
+        page.set_default_timeout(_PATIENCE * 1000)
+        page.add_init_script(_KEEP_TOASTS)
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         page.on("console", self._on_console)
         page.on("request", self._on_request)
+        page.on("requestfinished", self._on_end)
+        page.on("requestfailed", self._on_end)
 
     def open(self, view: str = "") -> None:
         """Load the page at a view, and wait until it is live."""
@@ -70,6 +87,13 @@ class Visit:
         """From now on the views are as old as in a tab that is not shown."""
         self.page.evaluate("() => Object.defineProperty(document, 'hidden', { get: () => true })")
 
+        def is_quiet() -> bool:
+            self.page.wait_for_timeout(20)  # events are told meanwhile
+            return not self._asked
+
+        # What had been asked for before would still be shown.
+        await_true(is_quiet, "the last answer to the views", _PATIENCE)
+
     def text(self, selector: str = "main") -> str:
         """What is shown in an element."""
         return self.page.locator(selector).inner_text()
@@ -77,6 +101,10 @@ class Visit:
     def await_text(self, text: str, selector: str = "main") -> None:
         """Wait until an element shows a text."""
         self.page.locator(selector).filter(has_text=text).first.wait_for()
+
+    def await_toast(self, text: str) -> None:
+        """Wait until the page has said this, at the bottom and for a few seconds; it may be over. Each counts once."""
+        self.page.wait_for_function(_TAKE_TOAST, arg=text)
 
     def button(self, name: str) -> Any:
         """The button with exactly this text."""
@@ -122,6 +150,12 @@ class Visit:
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith(f"{self.url}/"):
             self.problems.append(f"loaded from elsewhere: {request.url}")
+        # The stream of events does not end.
+        if not request.url.endswith("/v1/events"):
+            self._asked.add(request)
+
+    def _on_end(self, request: Request) -> None:
+        self._asked.discard(request)
 
 
 class Browsing:
@@ -171,12 +205,13 @@ class Browsing:
 
 
 class Server:
-    """A controller's HTTP server that can be ended and started again at the same port."""
+    """A controller's HTTP server that can be ended and started again at the same port, which stays its own meanwhile."""
 
-    def __init__(self, service: ControllerService, port: int | None = None) -> None:
+    def __init__(self, service: ControllerService) -> None:
         self._service = service
-        self.port = free_port() if port is None else port
-        self.url = f"http://127.0.0.1:{self.port}"
+        self._place = _bound(0)
+        self._port: int = self._place.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}"
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -184,15 +219,13 @@ class Server:
         """Serve; returns when it does."""
         config = uvicorn.Config(
             create_app(self._service),
-            host="127.0.0.1",
-            port=self.port,
             log_level="error",
             http=PeerProtocol,
             # Open streams end at once.
             timeout_graceful_shutdown=0,
         )
         server = self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=server.run, daemon=True)
+        self._thread = threading.Thread(target=server.run, args=([_bound(self._port)],), daemon=True)
         self._thread.start()
         await_true(lambda: server.started, "the server starts")
 
@@ -209,6 +242,15 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+        self._place.close()
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket at a port, beside others of this function. One that does not listen refuses connections, and keeps others away."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    bound.bind(("127.0.0.1", port))
+    return bound
 
 
 def starts_with_number(text: str) -> int:

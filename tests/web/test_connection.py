@@ -31,7 +31,7 @@ def test_a_server_that_ends_and_comes_back(browsing: Browsing, controller: InPro
     assert topic in visit.text()
     assert visit.button("Change").first.get_attribute("aria-disabled") == "true"
     later = controller.create(1, prefix="meanwhile")
-    with Server(controller.service, server.port):
+    with server:
         visit.page.locator("#connection.online").wait_for()
         visit.await_text(later)
         assert visit.text("#banner") == ""
@@ -180,5 +180,5 @@ def test_a_review_is_approved_by_another(
             own.field("New partition count").fill("2")
             own.preview()
             own.button("Change the partition count").click()
-            own.await_text("waits for a second principal", "#toast")
+            own.await_toast("waits for a second principal")
             own.await_text("1", "#pending")

@@ -33,6 +33,10 @@ def patch(controller: InProcess, topic: str, **configs: str) -> None:
     body = {"configs": {name.replace("_", "."): value for name, value in configs.items()}}
     answer: httpx2.Response = controller.http.patch(f"/v1/topics/{topic}", json=body)
     assert answer.status_code == 200, answer.text
+    # The broker that answers for it hears of it a moment later.
+    await_true(
+        lambda: configs(controller, topic).items() >= body["configs"].items(), "Kafka's new configuration"
+    )
 
 
 def configs(controller: InProcess, topic: str) -> dict[str, Any]:
@@ -67,7 +71,7 @@ def test_a_topic_is_created(browsing: Browsing, controller: InProcess, url: str)
     assert visit.page.locator("dialog .part-labels span").all_inner_texts() == ["0", "1", "2"]
     assert not any(row["topic"] == name for row in controller.http.get("/v1/topics").json()["topics"])
     visit.button("Create the topic").click()
-    visit.await_text("is created", "#toast")
+    visit.await_toast("is created")
     visit.await_text(name, "h1")
     visit.await_text("3600000", "[aria-label=Configuration]")
     assert controller.topic(name).initial_partition_count == 3
@@ -97,7 +101,7 @@ def test_a_topic_is_adopted_with_the_hash_that_fits(
     visit.await_text("lie where murmur2 puts them", "dialog .plan")
     assert visit.violations() == []
     visit.button("Adopt the topic").click()
-    visit.await_text("is under management", "#toast")
+    visit.await_toast("is under management")
     assert controller.topic(topic).hash == "murmur2"
 
 
@@ -118,14 +122,14 @@ def test_topics_are_deleted_and_released_after_their_name_is_typed(
     assert visit.violations() == []
     assert exists(kafka_cluster, gone)
     visit.button("Delete the topic").click()
-    visit.await_text("is deleted", "#toast")
+    visit.await_toast("is deleted")
     visit.await_text("Topics", "h1")
     await_true(lambda: not exists(kafka_cluster, gone), "the topic is gone")
     open_form(visit, f"topics/{kept}", "Release")
     visit.field("Name of the topic").fill(kept)
     visit.preview()
     visit.button("Release the topic").click()
-    visit.await_text("is released", "#toast")
+    visit.await_toast("is released")
     assert controller.http.get(f"/v1/topics/{kept}").status_code == 404
     assert exists(kafka_cluster, kept)
 
@@ -166,9 +170,12 @@ def test_a_configuration_is_altered_and_a_stale_form_is_refused(
     visit.page.get_by_label("Ordered delivery").select_option("false")
     visit.preview()
     visit.button("Alter the topic").click()
-    visit.await_text("is altered", "#toast")
+    visit.await_toast("is altered")
     await_true(lambda: not controller.topic(topic).ordered_delivery, "delivery is not ordered any more")
-    assert configs(controller, topic) == {"retention.ms": "2000000"}
+    await_true(
+        lambda: configs(controller, topic) == {"retention.ms": "2000000"},
+        "Kafka has the configuration of the form",
+    )
 
 
 def test_a_form_is_as_old_as_what_it_is_filled_in_with(
@@ -219,7 +226,7 @@ def test_of_two_operators_the_second_does_not_undo_the_first(
         visit.field("New partition count").fill(count)
         visit.preview()
     first.button("Change the partition count").click()
-    first.await_text("has begun", "#toast")
+    first.await_toast("has begun")
     assert controller.await_end(topic).target == 4
     second.button("Change the partition count").click()
     second.await_text("was changed meanwhile: it has layout epoch 1 and 4 partitions now", "dialog .error")
@@ -246,7 +253,7 @@ def test_a_broker_is_limited(browsing: Browsing, controller: InProcess, url: str
         visit.picture("limit")
         visit.button("Set the limit").click()
         visit.page.locator("dialog").wait_for(state="detached")
-        visit.await_text("is set", "#toast")
+        visit.await_toast("is set")
         (found,) = controller.http.get("/v1/brokers").json()["brokers"]
         assert found["max_partitions"] == limit
         visit.await_text(shown, "[aria-label=Brokers]")

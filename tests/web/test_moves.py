@@ -10,8 +10,11 @@ from confluent_kafka import Producer
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.local import LocalCluster
-from tests.servers import await_true, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 from tests.web.browsing import PHONE, Browsing, Visit
+
+MOVED = 4 * TIMEOUT
+"""Seconds for a replica without many records to move."""
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,12 @@ def client(three_brokers: LocalCluster) -> Iterator[ControllerClient]:
 
 @pytest.fixture
 def topic(client: ControllerClient) -> str:
-    """A topic with a replica on each broker."""
+    """A topic with a replica on each broker, while nothing is moved any more by the test before."""
+    await_true(
+        lambda: all(one.complete for one in client.reassignments().requests),
+        "all reassignments have ended",
+        MOVED,
+    )
     topic = unique_name("moved")
     client.create_topic(schemas.CreateTopicRequest(topic=topic, partitions=3, replication_factor=1))
     return topic
@@ -54,8 +62,8 @@ def test_a_broker_is_drained_and_that_is_rolled_back(
     assert visit.violations() == []
     assert hosts(client, topic) == {1, 2, 3}
     visit.button("Move the replicas").click()
-    visit.await_text("has begun", "#toast")
-    await_true(lambda: hosts(client, topic) == {1, 2}, "the broker is drained")
+    visit.await_toast("has begun")
+    await_true(lambda: hosts(client, topic) == {1, 2}, "the broker is drained", MOVED)
     visit.go("reassignments")
     ended = "[aria-label='Reassignments that have ended']"
     # Its own, of all that this cluster has seen: it ends a moment later.
@@ -67,6 +75,7 @@ def test_a_broker_is_drained_and_that_is_rolled_back(
     await_true(
         lambda: {row.partition: row.replicas for row in client.topic(topic).partitions} == before,
         "the replicas are where they were",
+        MOVED,
     )
 
 
@@ -89,7 +98,7 @@ def test_a_partition_is_moved_by_hand_and_wrong_brokers_are_refused(
     visit.field("Limit").fill("50")
     visit.preview()
     visit.button("Move the replicas").click()
-    await_true(lambda: client.topic(topic).partitions[0].replicas == [then], "the replica has moved")
+    await_true(lambda: client.topic(topic).partitions[0].replicas == [then], "the replica has moved", MOVED)
 
 
 def test_a_move_by_hand_is_refused_after_another_one(
@@ -102,8 +111,8 @@ def test_a_move_by_hand_is_refused_after_another_one(
     there, elsewhere = now % 3 + 1, (now + 1) % 3 + 1
     row = schemas.PartitionReassignment(topic=topic, partition=0, replicas=[there])
     client.reassign(schemas.ReassignmentRequest(partitions=[row]))
-    await_true(lambda: client.topic(topic).partitions[0].replicas == [there], "the replica has moved")
-    await_true(lambda: client.reassignment("latest").complete, "the reassignment has ended")
+    await_true(lambda: client.topic(topic).partitions[0].replicas == [there], "the replica has moved", MOVED)
+    await_true(lambda: client.reassignment("latest").complete, "the reassignment has ended", MOVED)
     visit.page.locator("[data-key='move-0']").click()
     brokers = visit.field("Brokers")
     assert brokers.input_value() == str(now)
@@ -140,7 +149,7 @@ def limit_while_it_runs(visit: Visit, client: ControllerClient) -> None:
     assert "100 kB/s" in visit.text("dialog .plan")
     assert visit.violations() == []
     visit.button("Set the limits").click()
-    visit.await_text("are set", "#toast")
+    visit.await_toast("are set")
     now = client.reassignment("latest")
     assert (now.throttle, now.replica_alter_log_dirs_throttle) == (200_000, None)
     visit.go(f"reassignments/{running}")
@@ -159,10 +168,12 @@ def limit_while_it_runs(visit: Visit, client: ControllerClient) -> None:
 def test_a_reassignment_is_seen_in_progress_and_cancelled(
     browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
 ) -> None:
+    (moving,) = (row.partition for row in client.topic(topic).partitions if row.replicas == [3])
     producer = Producer({"bootstrap.servers": three_brokers.bootstrap_servers})
-    for number in range(3000):
-        producer.produce(topic, bytes(10_000), partition=number % 3)
-    assert producer.flush(60) == 0
+    # Minutes by any of the limits below: a browser may take one for what it does meanwhile.
+    for _ in range(6000):
+        producer.produce(topic, bytes(10_000), partition=moving)
+    assert producer.flush(120) == 0
     visit = browsing.visit(three_brokers.controller_url)
     drain(visit, topic, 3)
     visit.field("Limit").fill("0.1")
@@ -175,7 +186,7 @@ def test_a_reassignment_is_seen_in_progress_and_cancelled(
     visit.button("Cancel").click()
     visit.await_text("stay where they were", "dialog")
     visit.button("Cancel the reassignment").click()
-    await_true(lambda: client.reassignment("latest").complete, "the reassignment has ended", 60)
+    await_true(lambda: client.reassignment("latest").complete, "the reassignment has ended", MOVED)
     assert hosts(client, topic) == {1, 2, 3}
     visit.go("reassignments")
     visit.await_text("cancelled")
@@ -197,6 +208,7 @@ def led_by_others(client: ControllerClient) -> str:
             == {row.partition: row.replicas for row in turned}
         ),
         "the order of the replicas is changed",
+        MOVED,
     )
     return topic
 
@@ -234,7 +246,7 @@ def test_preferred_leaders_are_elected(
     visit.page.keyboard.press("Enter")
     visit.page.locator("dialog .plan").wait_for()
     visit.page.keyboard.press("Enter")
-    visit.await_text("Preferred leaders of 2 partitions are elected", "#toast")
+    visit.await_toast("Preferred leaders of 2 partitions are elected")
     await_true(lambda: leads(client, topic) == [True, True], "the first replicas lead")
     visit.go("brokers")
     visit.button("Elect leaders").click()
