@@ -28,9 +28,9 @@ def beside(visit: Visit, label: str) -> str:
     return f"#{described.split()[-1]}"
 
 
-def patch(controller: InProcess, topic: str, **configs: str) -> None:
+def patch(controller: InProcess, topic: str, **changed: str) -> None:
     """Configure the topic, as another operator does."""
-    body = {"configs": {name.replace("_", "."): value for name, value in configs.items()}}
+    body = {"configs": {name.replace("_", "."): value for name, value in changed.items()}}
     answer: httpx2.Response = controller.http.patch(f"/v1/topics/{topic}", json=body)
     assert answer.status_code == 200, answer.text
     # The broker that answers for it hears of it a moment later.
