@@ -15,6 +15,7 @@ from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from tests.integration.controllers import InProcess
 from tests.servers import TIMEOUT, await_true, unique_name
 
@@ -46,7 +47,7 @@ def options(replica: Mapping[str, Any]) -> list[str]:
 
 
 def placed(admin: KafkaAdmin, *replicas: list[int], size: int = 0) -> str:
-    """A topic with a partition on each of these brokers, and so many bytes in partition 0."""
+    """A topic with a partition on each of these brokers, which have made its logs, and so many bytes in partition 0."""
     topic = unique_name("log-dirs")
     admin.create_topic(topic, dict(enumerate(replicas)), {})
 
@@ -56,6 +57,10 @@ def placed(admin: KafkaAdmin, *replicas: list[int], size: int = 0) -> str:
         return all(set(found.get(p, ())) == set(ids) for p, ids in enumerate(replicas))
 
     await_true(is_known, f"all brokers know {topic}")
+    # Metadata has a new topic before its brokers have made its logs.
+    places = {(topic, p, broker) for p, ids in enumerate(replicas) for broker in ids}
+    dirs = LogDirs(admin.requests, TIMEOUT)
+    await_true(lambda: dirs.sizes(places).keys() == places, f"all brokers have their logs of {topic}")
     fill(admin.requests.servers, topic, size)
     return topic
 
@@ -79,17 +84,8 @@ def where(
     return schemas.ReplicaLogDirList.model_validate_json(answer.content).replicas
 
 
-def await_replica(controller: InProcess, topic: str, broker: int, partition: int = 0) -> None:
-    """Metadata has a new topic before its brokers have made its logs."""
-    await_true(
-        lambda: where(controller, topic, broker, partition=partition)[0].current_replica_log_dir is not None,
-        f"broker {broker} has made its replica of {topic}-{partition}",
-    )
-
-
 def other(controller: InProcess, topic: str, broker: int) -> str:
     """The log directory of the broker in which the replica of partition 0 is not."""
-    await_replica(controller, topic, broker)
     (view,) = where(controller, topic, broker)
     answer = controller.http.get("/v1/log-dirs", params={"broker": broker}).json()
     (path,) = {row["path"] for row in answer["brokers"][0]["log_dirs"]} - {view.current_replica_log_dir}
@@ -109,8 +105,8 @@ def moved(controller: InProcess, *rows: Mapping[str, Any], **fields: Any) -> lis
 
 
 @contextmanager
-def throttled(admin: KafkaAdmin, name: str, *brokers: int, rate: int = 300_000) -> Iterator[None]:
-    """Brokers copy slowly."""
+def throttled(admin: KafkaAdmin, name: str, *brokers: int, rate: int = 20_000) -> Iterator[None]:
+    """Brokers copy slowly: a megabyte at first, and the next ones not before ten seconds have passed."""
     configs = BrokerConfigs(admin.requests, TIMEOUT)
 
     def is_known() -> bool:

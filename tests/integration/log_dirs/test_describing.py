@@ -55,12 +55,17 @@ def test_describe_prints_what_kafkas_tool_prints(three_brokers: LocalCluster, cl
     warnings = cli("log-dirs", "describe", "--output", "kafka", "--topic-list", "nope")[2]
     assert warnings == "warning: these brokers have nothing of topic 'nope'\n"
     # Kafka's tool has no such filter.
-    line = every.splitlines()[2]
-    directory = json.loads(line)["brokers"][0]["logDirs"][1]["logDir"]
-    out = cli("log-dirs", "describe", "--output", "kafka", "--log-dirs", directory)[1].splitlines()[2]
-    (only,) = [one for row in json.loads(out)["brokers"] for one in row["logDirs"]]
-    assert only["logDir"] == directory
-    assert json.dumps(only, separators=(",", ":")) in line
+    whole = ("log-dirs", "describe", "--output", "kafka")
+    directory = json.loads(every.splitlines()[2])["brokers"][0]["logDirs"][1]["logDir"]
+
+    def is_part_of_the_whole() -> bool:
+        """Logs of others may grow between the two."""
+        out = cli(*whole, "--log-dirs", directory)[1].splitlines()[2]
+        (only,) = [one for row in json.loads(out)["brokers"] for one in row["logDirs"]]
+        assert only["logDir"] == directory
+        return json.dumps(only, separators=(",", ":")) in cli(*whole)[1].splitlines()[2]
+
+    await_true(is_part_of_the_whole, "one directory is shown as among all of them")
     # Then Kafka's prints nothing either.
     code, out, err = cli("log-dirs", "describe", "--output", "kafka", "--broker-list", "9")
     assert (code, out) == (1, "")
@@ -152,7 +157,8 @@ def test_filters(controller: InProcess, admin: KafkaAdmin) -> None:
 def test_replica_status_tells_how_far_a_follower_is_behind(
     controller: InProcess, admin: KafkaAdmin, cli: Cli
 ) -> None:
-    topic = placed(admin, [1], size=2_000_000)
+    topic = placed(admin, [1], size=6_000_000)
+    seen: list[schemas.ReplicaStatusList] = []
 
     def status() -> schemas.ReplicaStatusList:
         out = cli("replica-status", "--topic", topic, "--output", "json")[1]
@@ -161,13 +167,17 @@ def test_replica_status_tells_how_far_a_follower_is_behind(
     def lags() -> dict[int, int]:
         return {row.broker: row.lag for row in status().replicas}
 
+    def is_behind() -> bool:
+        seen.append(status())
+        return any(row.broker == 3 and row.lag > 0 for row in seen[-1].replicas)
+
     assert lags() == {1: 0}
     began = int(1000 * time.time())
     TopicConfigs(admin.requests, TIMEOUT).alter(topic, {"follower.replication.throttled.replicas": "*"})
     with throttled(admin, FOLLOWER_RATE, 3):
         assert Reassignments(admin.requests, timeout=TIMEOUT).alter({(topic, 0): [1, 3]}) == {}
-        await_true(lambda: lags().get(3, 0) > 0, "broker 3 is behind")
-        found = status()
+        await_true(is_behind, "broker 3 is behind")
+        found = seen[-1]
         assert found.lag == max(row.lag for row in found.replicas) > 0
         assert began <= found.status_time <= int(1000 * time.time())
         assert found.status_time == min(row.status_time for row in found.replicas)

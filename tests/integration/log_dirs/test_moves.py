@@ -17,7 +17,6 @@ from tests.integration.log_dirs.moving import (
     RECORD,
     Cli,
     Writer,
-    await_replica,
     fill,
     moved,
     other,
@@ -41,7 +40,7 @@ def test_a_leader_and_a_follower_move_under_a_writer(
     from_file = ("--replica-log-dirs-json-file", str(plan))
     with Writer(three_brokers.bootstrap_servers, topic) as writer:
         with throttled(admin, LOG_DIRS_RATE, 1, 2):
-            fill(three_brokers.bootstrap_servers, topic, 2_000_000)
+            fill(three_brokers.bootstrap_servers, topic, 6_000_000)
             code, out, _ = cli("log-dirs", "move", *from_file, "--no-wait")
             assert code == 0
             *lines, last = out.splitlines()
@@ -91,7 +90,7 @@ def test_a_leader_and_a_follower_move_under_a_writer(
 def test_moving_back_cancels(
     three_brokers: LocalCluster, controller: InProcess, admin: KafkaAdmin, cli: Cli
 ) -> None:
-    topic = placed(admin, [3, 1], size=3_000_000)
+    topic = placed(admin, [3, 1], size=6_000_000)
     (before,) = where(controller, topic, 3)
     there = replica(topic, 3, other(controller, topic, 3))
     back = replica(topic, 3, before.current_replica_log_dir or "")
@@ -100,7 +99,7 @@ def test_moving_back_cancels(
         (view,) = where(controller, topic, 3)
         return view.temporary_replica_log_dir is not None
 
-    with throttled(admin, LOG_DIRS_RATE, 3, rate=100_000):
+    with throttled(admin, LOG_DIRS_RATE, 3):
         assert moved(controller, there, validate_only=True) == [("NONE", "")]
         assert not being_moved()
         assert moved(controller, there) == moved(controller, there) == [("NONE", "")]
@@ -134,7 +133,6 @@ def test_a_replica_that_is_being_reassigned_is_left_alone(controller: InProcess,
     try:
         row = replica(topic, 1, other(controller, topic, 1))
         # Also one that stays on its broker, and one whose turn has not come.
-        await_replica(controller, topic, 1, partition=1)
         stays = replica(topic, 2, other(controller, topic, 2))
         waits = replica(topic, 1, row["log_dir"], partition=1)
         for more in ({}, {"validate_only": True}):
