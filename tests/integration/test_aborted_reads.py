@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 import pytest
 from confluent_kafka import Message, TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
+from spark_ordered_kafka.client.sending import OpenTransaction
 from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
 from tests.integration.members import Member, Recorder, Room, committed, exact, read_until, settle
 from tests.integration.producing import ReportError, failing_reports
 from tests.queries import await_stable
-from tests.servers import await_true
+from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, create, raw_records
 
 MANUAL: dict[str, Any] = {"enable_auto_commit": False}
@@ -157,16 +159,33 @@ def test_offsets_that_are_refused_are_not_forgotten(desk: Desk, topic_name: str)
     desk.copy_rest(producer, member)
 
 
+@contextmanager
+def held_commits() -> Iterator[None]:
+    """No commit begins before the end of the block, so that one times out however fast the servers are."""
+    commit, released = OpenTransaction.commit, threading.Event()
+
+    def held(self: OpenTransaction, *arguments: Any) -> Any:
+        assert released.wait(TIMEOUT), "nobody released the commit"
+        return commit(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OpenTransaction, "commit", held)
+        try:
+            yield
+        finally:
+            released.set()
+
+
 @pytest.mark.parametrize("then", ["abort", "rewind", "close"])
 def test_a_commit_that_timed_out_takes_nothing_that_came_later(desk: Desk, then: str) -> None:
     producer, member = desk.producer(), desk.member()
     desk.copy(member, producer)
     producer.send_offsets(member.consumer)
-    with pytest.raises(UnavailableError, match="were not committed within 0 s"):
-        producer.commit(0)
-    # Made of what comes again, and at hand before the first transaction has even begun.
-    for message in member.read(count=5):
-        producer.produce(desk.target, message.value(), message.key())
+    with held_commits():
+        with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+            producer.commit(0)
+        # Made of what comes again, and at hand before the first transaction has even begun.
+        desk.copy(member, producer, 5)
     getattr(member.consumer if then == "rewind" else producer, then)()
     if then == "rewind":
         with pytest.raises(RebalancedError):
@@ -186,7 +205,7 @@ def test_why_a_commit_that_timed_out_has_failed_is_raised(
     producer.send_offsets(first.consumer)
     second = desk.member()
     settle([first, second], 2)
-    with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+    with held_commits(), pytest.raises(UnavailableError, match="were not committed within 0 s"):
         producer.commit(0)
     with pytest.raises(RebalancedError):
         end(producer)
@@ -274,7 +293,8 @@ def test_two_consumers_of_one_transaction(desk: Desk, topic_name: str, rebalance
 
 
 def test_a_member_that_was_taken_for_dead(desk: Desk) -> None:
-    producer, sleeper = desk.producer(), desk.member(max_poll_interval_ms=6000)
+    producer = desk.producer()
+    sleeper = desk.member(max_poll_interval_ms=6000, session_timeout_ms=6000)
     desk.copy(sleeper, producer)
     successor = desk.member()
     # It does not call, so it is not told either.
