@@ -24,7 +24,7 @@ from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.secrets import CONTROLLER
 from tests.integration.keepers import with_sasl
-from tests.servers import await_true
+from tests.servers import TIMEOUT, await_true
 
 Kafka = dict[str, str]
 # Of a controller in the test's process, whose clients do not log in.
@@ -53,7 +53,12 @@ class Service:
 
 @contextmanager
 def controller(
-    cluster: LocalCluster, tokens: Path, mechanism: str = "SCRAM-SHA-512", **more: Any
+    cluster: LocalCluster,
+    tokens: Path,
+    mechanism: str = "SCRAM-SHA-512",
+    *,
+    request_timeout: float = TIMEOUT,
+    **more: Any,
 ) -> Iterator[Service]:
     tokens.touch()
     settings = ControllerSettings(
