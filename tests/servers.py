@@ -61,6 +61,16 @@ def create_topic(
     return topic
 
 
+def await_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Wait until a broker shows so many partitions, all with leaders: it learns of them a moment after they were made."""
+
+    def is_known() -> bool:
+        found = admin.list_topics(topic, TIMEOUT).topics[topic].partitions.values()
+        return len(found) == partitions and all(one.leader >= 0 for one in found)
+
+    await_true(is_known, f"the {partitions} partitions of {topic} are known")
+
+
 def processes_of(directory: Path) -> list[psutil.Process]:
     """Processes whose command line or environment names the directory, found without the code under test."""
     found = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,7 @@ from spark_ordered_kafka.updates import updated
 from tests.inside import znodes_of
 from tests.integration.controllers import InProcess
 from tests.integration.foreign_clients import Record, java_gateway, produce, produce_with_java
-from tests.servers import TIMEOUT, create_topic, unique_name
+from tests.servers import TIMEOUT, await_partitions, create_topic, unique_name
 from tests.streams import NumberedWriter, misrouted
 
 PARTITIONS = 3
@@ -62,14 +61,7 @@ def refused(controller: InProcess, topic: str, hash_name: str, **fields: Any) ->
 @pytest.fixture
 def foreign(kafka_cluster: LocalCluster) -> str:
     """A topic that no controller manages."""
-    topic = create_topic(kafka_cluster.bootstrap_servers, unique_name("foreign"), PARTITIONS)
-    # The broker learns of it a moment after Kafka's controller has made it.
-    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    deadline = time.monotonic() + TIMEOUT
-    while admin.list_topics(topic, timeout=TIMEOUT).topics[topic].error is not None:
-        assert time.monotonic() < deadline, f"{topic} is not known after {TIMEOUT:g} s"
-        time.sleep(0.05)
-    return topic
+    return create_topic(kafka_cluster.bootstrap_servers, unique_name("foreign"), PARTITIONS)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +146,8 @@ def test_records_of_an_older_partition_count_are_found(
     produce(kafka_cluster, foreign, records(0, 3000), "murmur2_random")
     admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     admin.create_partitions([NewPartitions(foreign, 5)])[foreign].result(TIMEOUT)
+    # Or the producer would divide all its records among those that it is shown.
+    await_partitions(admin, foreign, 5)
     produce(kafka_cluster, foreign, records(3000, 12_000), "murmur2_random")
     told = refused(controller, foreign, "murmur2")
     assert "No hash fits all, but murmur2 all that was sampled near the ends" in told
