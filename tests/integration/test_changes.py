@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx2
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -20,6 +19,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, in_process
 from tests.integration.live_writer import check_epochs, live_writers
 from tests.servers import TIMEOUT, await_true, unique_name
+from tests.streams import create
 
 
 def test_growing_and_shrinking_record_every_layout(controller: InProcess) -> None:
@@ -94,22 +94,22 @@ def test_boundaries_are_the_log_ends(controller: InProcess, kafka_cluster: Local
 def test_live_writers_through_changes(cluster: LocalCluster) -> None:
     topic = unique_name("live")
     with ControllerClient(cluster.controller_url) as client:
-        httpx2.post(
-            f"{cluster.controller_url}/v1/topics", json={"topic": topic, "partitions": 2}
-        ).raise_for_status()
+        create(cluster, topic, 2)
         with live_writers(cluster.bootstrap_servers, cluster.controller_url, topic) as writers:
             for count in (4, 8, 3, 6, 2):
                 request = PartitionCountsRequest(
                     topics=[TopicPartitionCount(topic=topic, partition_count=count)]
                 )
+                began = time.monotonic()
                 (result,) = client.alter_partition_counts(request, wait=TIMEOUT).topics
                 assert result.error == "NONE", result
+                took = time.monotonic() - began
                 for writer in writers:
                     writer.await_commits(3)
             last = client.change(topic).last_change
         assert last is not None
         assert last.fenced == 2
-        assert 0 < last.writer_pause_seconds < 4
+        assert 0 < last.writer_pause_seconds <= took
         assert all(writer.fenced >= 5 for writer in writers)
         assert check_epochs(cluster.bootstrap_servers, client.layout(topic)) > 0
 
@@ -261,7 +261,8 @@ def in_transaction(cluster: LocalCluster, topic: str) -> Producer:
 
 
 def test_open_transaction_is_drained_then_fenced(kafka_cluster: LocalCluster) -> None:
-    with in_process(kafka_cluster, timing=Timing(drain=1.0)) as controller:
+    # It waits for as long as the test holds it.
+    with in_process(kafka_cluster, timing=Timing(drain=TIMEOUT, closing=2 * TIMEOUT)) as controller:
         topic = controller.create(2)
         producer = in_transaction(kafka_cluster, topic)
         with Hold(p.Pause) as hold, ThreadPoolExecutor() as pool:
@@ -283,11 +284,13 @@ def test_transaction_left_open_is_aborted_after_the_drain_time(kafka_cluster: Lo
     with in_process(kafka_cluster, timing=Timing(drain=0.5)) as controller:
         topic = controller.create(1)
         _writer = in_transaction(kafka_cluster, topic)  # open as long as it lives
+        began = time.monotonic()
         assert controller.alter(topic, 2).error == "NONE"
+        took = time.monotonic() - began
         last = controller.change(topic).last_change
         assert last is not None
         assert last.fenced == 1
-        assert 0.5 <= last.writer_pause_seconds < 5
+        assert 0.5 <= last.writer_pause_seconds <= took
         assert controller.layout(topic).layouts[1].starts == [2, 0]
 
 
@@ -306,7 +309,8 @@ def test_closing_that_cannot_end_is_taken_back(kafka_cluster: LocalCluster) -> N
         assert (last.outcome, last.error and last.error.error) == ("failed", "REQUEST_TIMED_OUT")
         assert "did not end within 1.5 s" in str(last.error)
         assert controller.topic(topic).undeleted_partition_count == 2
-        assert controller.alter(topic, 3).error == "NONE"
+        # The time is as short for this one, and the broker may be fenced for a moment.
+        await_true(lambda: controller.alter(topic, 3).error == "NONE", "the change succeeds")
 
 
 def test_partitions_added_outside_are_covered_by_the_next_layout(
@@ -327,8 +331,11 @@ def test_many_partitions_are_marked_and_revived(controller: InProcess) -> None:
     record, _ = controller.service.topics.record(topic)
     assert record.undeleted_partition_count == 1
     for count in (1500, 2, 1400, 1):
-        result = controller.alter(topic, count)
-        assert result.error == "NONE", result
+        assert controller.alter(topic, count, wait=False).error == "NONE"
+        await_true(lambda: controller.change(topic).change is None, "the change ends", 4 * TIMEOUT)
+        last = controller.change(topic).last_change
+        assert last is not None
+        assert (last.outcome, last.target) == ("done", count), last
         live = [p.status == "live" for p in controller.topic(topic).partitions]
         assert live == [True] * count + [False] * (1500 - count)
 
