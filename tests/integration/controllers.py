@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +21,7 @@ from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, Timing, ZooKeeperSettings
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.ports import free_ports
 from tests.servers import TIMEOUT, unique_name
 
 HELD = 300.0
@@ -158,10 +159,8 @@ def served(controller: InProcess, port: int) -> Iterator[None]:
 
 
 def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
+    """None that the system gives to an outgoing connection before a server listens on it."""
+    return next(free_ports((), random.Random()))
 
 
 def exists(cluster: LocalCluster, topic: str) -> bool:
