@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.local import LocalCluster
-from tests.servers import TIMEOUT, commit_offsets
+from tests.servers import TIMEOUT, await_true, commit_offsets
 from tests.streams import create
 
 COMMAND = "from spark_ordered_kafka.cli import main; import sys; sys.argv = ['ordered-kafka']; main()"
@@ -37,11 +37,25 @@ def completed(cluster: LocalCluster, shell: str, line: str, **environment: str) 
         env=os.environ | asked | environment,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT,
+        timeout=2 * TIMEOUT,
         check=False,
     )
     assert done.stderr == "", done.stderr
     return done.stdout.split()
+
+
+def await_completed(
+    cluster: LocalCluster, shell: str, line: str, names: list[str], **environment: str
+) -> None:
+    """Wait until a shell gets these names. It gets nothing as often as a server does not answer in two seconds."""
+    found: list[list[str]] = []
+
+    def is_completed() -> bool:
+        found.append(completed(cluster, shell, line, **environment))
+        assert found[-1] in (names, []), f"{line}: {found[-1]}"
+        return found[-1] == names
+
+    await_true(is_completed, f"{line} is completed", 4 * TIMEOUT)
 
 
 @pytest.mark.parametrize("shell", ["bash", pytest.param("fish", marks=pytest.mark.long)])
@@ -53,10 +67,10 @@ def test_names_of_topics_groups_and_brokers(cluster: LocalCluster, topic_name: s
     commit_offsets(consumer, [TopicPartition(topic_name, 0, 0)])
     consumer.close()
     for line in ("topics alter --topic", "consume --topic"):
-        assert completed(cluster, shell, f"ordered-kafka {line} {topic_name[:-1]}") == [topic_name]
+        await_completed(cluster, shell, f"ordered-kafka {line} {topic_name[:-1]}", [topic_name])
     group = f"group-of-{topic_name}"
-    assert completed(cluster, shell, f"ordered-kafka groups describe --group {group[:-1]}") == [group]
-    assert completed(cluster, shell, "ordered-kafka brokers guard-rails --broker ") == ["1"]
+    await_completed(cluster, shell, f"ordered-kafka groups describe --group {group[:-1]}", [group])
+    await_completed(cluster, shell, "ordered-kafka brokers guard-rails --broker ", ["1"])
     away = {"ORDERED_KAFKA_CONTROLLER": "http://127.0.0.1:1"}
     assert completed(cluster, shell, f"ordered-kafka topics alter --topic {topic_name}", **away) == []
 
@@ -79,9 +93,9 @@ def test_a_profile_names_the_servers(
         assert done.exit_code == 0, done.output
     unset = {"BOOTSTRAP_SERVERS": "", "ORDERED_KAFKA_CONTROLLER": ""}
     line = f"ordered-kafka topics alter --profile here --topic {topic_name[:-1]}"
-    assert completed(cluster, "bash", line, **unset) == [topic_name]
+    await_completed(cluster, "bash", line, [topic_name], **unset)
     line = f"ordered-kafka topics alter --topic {topic_name[:-1]}"
-    assert completed(cluster, "bash", line, ORDERED_KAFKA_PROFILE="here", **unset) == [topic_name]
+    await_completed(cluster, "bash", line, [topic_name], ORDERED_KAFKA_PROFILE="here", **unset)
     assert completed(cluster, "bash", line, **unset) == []
     assert completed(cluster, "bash", "ordered-kafka topics list --profile h", **unset) == ["here"]
     assert completed(cluster, "bash", "ordered-kafka profile use a", **unset) == ["away"]
