@@ -171,7 +171,7 @@ class Services:
             f"--group={self.group}",
             f"--database={database}",
             "--interval=0.2",
-            "--option=session.timeout.ms=6000",
+            "--option=session.timeout.ms=20000",
             "--option=heartbeat.interval.ms=500",
         ]
 
@@ -321,7 +321,7 @@ def test_balances_are_exact_after_changes_and_kills(
 def test_wrong_arguments_end_it_with_one_line(cluster: LocalCluster, topic_name: str, database: Path) -> None:
     services = Services(cluster, topic_name, database)
     try:
-        assert services.start().wait(TIMEOUT) == 1
+        assert services.start().wait(DEADLINE) == 1
     finally:
         services.kill_all()
     assert services.log.read_text().startswith("error: UNKNOWN_TOPIC_OR_PARTITION"), services.log.read_text()

@@ -48,7 +48,9 @@ class Measured(Session):
 
 @contextmanager
 def znodes_on(cluster: LocalCluster) -> Iterator[tuple[Measured, Znodes]]:
-    session = Measured(ZooKeeperSettings(f"{cluster.zookeeper}/{unique_name('big')}"), timeout=TIMEOUT)
+    # Megabytes of JSON keep the process from its heartbeats.
+    settings = ZooKeeperSettings(f"{cluster.zookeeper}/{unique_name('big')}", session_timeout=30.0)
+    session = Measured(settings, timeout=TIMEOUT)
     session.connect(TIMEOUT, FIXED_PATHS)
     try:
         assert session.claim("test", "http://test", threading.Event()) is not None
