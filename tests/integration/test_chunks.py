@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from spark_ordered_kafka.controller.state.records import CreationRecord
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import znodes_of
 from tests.integration.controllers import InProcess, in_process
@@ -170,11 +171,17 @@ def test_a_creation_that_kafka_refuses_leaves_no_intent(chunked: InProcess, topi
     answer = create(chunked, topic_name, 2 * CHUNK, configs={"retention.ms": "x"})
     assert answer.json()["error"] == "INVALID_CONFIG", answer.text
     assert creations() == []
+    describe = admin.describe_topics
+
+    def without_it(topics: Sequence[str] | None = None, **more: Any) -> dict[str, TopicDescription]:
+        """Checks of all topics go on meanwhile."""
+        return {name: one for name, one in describe(topics, **more).items() if name != topic_name}
+
     # A broker may hear late that somebody else has made the topic.
     admin.create_topic(topic_name, replicas(admin.brokers()[0].id, 2), {})
     admin.log_ends(topic_name, range(2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(admin, "describe_topics", lambda _: {})
+        patch.setattr(admin, "describe_topics", without_it)
         answer = create(chunked, topic_name, 2 * CHUNK)
     assert answer.json()["error"] == "TOPIC_ALREADY_EXISTS", answer.text
     assert creations() == []
