@@ -19,6 +19,7 @@ from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.loading import VARIABLE, kernel
 from spark_ordered_kafka.native.producing import Headroom, Queued, produce
 from spark_ordered_kafka.ordering.routing import Routing
+from tests.queries import await_stable
 from tests.streams import create, raw_records, writer_context
 
 LARGE = 10_000_000
@@ -70,6 +71,7 @@ def test_what_is_undelivered_is_bounded(
     # Without the kernel librdkafka counts reports of statistics among what it has to deliver.
     assert max(undelivered) <= 310
     assert all(call.size <= 50_000 or call.rows == 1 for call in calls)
+    await_stable(cluster, topic_name)
     assert sorted(message.value() or b"" for message in raw_records(cluster, topic_name, 3)) == sorted(values)
 
 
@@ -82,6 +84,7 @@ def test_a_value_of_10_mb(cluster: LocalCluster, topic_name: str) -> None:
     task = TaskTransaction(context, topic_name, f"ordered:{topic_name}:w:0", 0, Memory(1))
     task.write(rows)
     assert task.commit()
+    await_stable(cluster, topic_name)
     assert [len(message.value() or b"") for message in raw_records(cluster, topic_name, 1)] == [LARGE, 0]
 
 
