@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.local import LocalCluster
+from tests.queries import await_stable
 from tests.streams import FORMAT, change, conf, create, options
 
 COLUMNS = StructType().add("name", "string").add("age", "integer")
@@ -30,7 +31,7 @@ class Table:
     def __init__(
         self, cluster: LocalCluster, spark: SparkSession, topic: str, directory: Path, form: str
     ) -> None:
-        self._spark, self._topic, self._form = spark, topic, form
+        self._cluster, self._spark, self._topic, self._form = cluster, spark, topic, form
         self._servers = {
             "bootstrap.servers": cluster.bootstrap_servers,
             "controller.url": cluster.controller_url,
@@ -71,6 +72,8 @@ class Table:
 
     def run(self) -> None:
         """Apply what is there."""
+        # What is committed and not stable yet would be left for the next run.
+        await_stable(self._cluster, self._topic)
         found = {"table": self.table, "columns": COLUMNS, "format": self._form}
         records = self._spark.readStream.format(FORMAT).options(**self._source).load()
         writer = records.writeStream.foreachBatch(partial(apply, found))
