@@ -14,6 +14,7 @@ from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.job_runs import running, servers, submit
 from tests.integration.test_killed_driver import await_batches
+from tests.queries import await_stable
 from tests.streams import change, create, records_in_order
 
 ROWS, KEYS = 3000, 13
@@ -65,6 +66,7 @@ def run(spark: SparkSession, entries: Mapping[str, str]) -> None:
 
 def assert_whole(cluster: LocalCluster, topic: str) -> None:
     """All rows are there once, each key in order."""
+    await_stable(cluster, topic)
     found: dict[str, list[int]] = {f"k{key}": [] for key in range(KEYS)}
     for message in records_in_order(cluster, topic):
         found[(message.key() or b"").decode()].append(int(message.value() or b""))
@@ -78,7 +80,8 @@ def test_a_killed_backfill_goes_on(
 ) -> None:
     topic = create(cluster, topic_name, 2)
     dataset(spark, tmp_path / "data")
-    entries = conf(cluster, topic, tmp_path)
+    # Many micro-batches: it is to be in the midst of one of them whenever the test looks.
+    entries = conf(cluster, topic, tmp_path) | {"spark.backfill.batchRecords": "200"}
     with running("backfill", entries, tmp_path / "job.log") as process:
         await_batches(process, tmp_path / "checkpoint" / "query", 2, 400)
         change(cluster, topic, 4)
