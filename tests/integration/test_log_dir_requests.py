@@ -22,12 +22,17 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import in_process
-from tests.integration.reassigning import PACE, SIZE, Judge, Mover, Row, cleaned, outcomes
+from tests.integration.reassigning import Judge, Mover, Row, cleaned, outcomes
 from tests.integration.test_reassign_faults import dying, threads_end
 from tests.servers import TIMEOUT, await_true, unique_name
 
 # Two partitions at a time of each broker, so that others wait.
 SETTINGS = ReassignSettings(max_moves_per_broker=2, broker_timeout=5.0)
+SIZE, PACE = 10_000_000, 50_000
+"""Bytes of a partition, and bytes per second at which its copy takes more than a minute.
+
+A copy fetches 1 MB at once, and a broker forgets after 11 seconds what it has copied: a slower pace would take as long.
+"""
 SLOWLY = {"replica_alter_log_dirs_throttle": PACE}
 OPERATORS = "9999999"
 """A throttle that was there before."""
@@ -106,8 +111,8 @@ def test_a_controller_dies_in_the_middle_and_the_next_one_completes_the_move(
 
     def submit(mover: Mover) -> None:
         rows = [replica(topic, broker, there[broker]) for broker in (1, 2)]
-        # Nothing begins, since this controller has died by then.
-        requests.append(taken(mover, *rows, timeout_ms=1500, **SLOWLY))
+        # Nothing begins, since this controller has died by then. The brokers have the same time to answer.
+        requests.append(taken(mover, *rows, timeout_ms=6000, **SLOWLY))
 
     dying(three_brokers, chroot, "throttle", submit)
     for step in ("intend", "place", "store"):
@@ -228,7 +233,8 @@ def test_one_replica_goes_back_and_the_others_of_its_request_continue(mover: Mov
 
 def test_a_request_with_the_key_of_an_earlier_one_is_that_one(mover: Mover, judge: Judge) -> None:
     topic = judge.create([1])
-    here, there = judge.where(topic, 0, 1)[0], judge.other(topic, 0, 1)
+    # In this order: the broker knows the topic before it has made the log.
+    there, here = judge.other(topic, 0, 1), judge.where(topic, 0, 1)[0]
     key = unique_name("key")
     request = taken(mover, replica(topic, 1, there), key=key)
     assert mover.ended(request).state == "done"
@@ -279,6 +285,9 @@ def test_what_another_tool_reassigns_is_refused(mover: Mover, judge: Judge, admi
     configs = BrokerConfigs(admin.requests, TIMEOUT)
     TopicConfigs(admin.requests, TIMEOUT).alter(topic, {FOLLOWER_REPLICAS: "*"})
     assert configs.alter({3: {FOLLOWER_RATE: str(PACE)}}) == {}
+    # A broker that hears of the move before it hears of the throttle has copied all before anyone asks.
+    limited = {f"{topic} {FOLLOWER_REPLICAS}": "*", f"3 {FOLLOWER_RATE}": str(PACE)}
+    await_true(lambda: judge.throttles(topic) == limited, "the throttle of broker 3")
     try:
         assert judge.reassignments.alter({(topic, 0): [3]}) == {}
         ((error, message),) = refused(mover, row)
@@ -295,10 +304,10 @@ def test_what_waits_for_others_is_answered_in_time_and_done_in_the_end(mover: Mo
     topics = [judge.create([3], size=SIZE) for _ in range(3)]
     rows = [replica(topic, 3, judge.other(topic, 0, 3)) for topic in topics]
     first = taken(mover, *rows, **SLOWLY)
-    view = mover.view(first)
-    assert (view.moving, view.waiting) == (2, 1)
+    # The answer comes with the first that moves.
+    mover.until(first, lambda view: (view.moving, view.waiting) == (2, 1), "two moves, and one that waits")
     other = judge.create([3])
-    second = taken(mover, replica(other, 3, judge.other(other, 0, 3)), timeout_ms=500)
+    second = taken(mover, replica(other, 3, judge.other(other, 0, 3)), timeout_ms=3000)
     assert mover.view(second).waiting == 1
     mover.throttle(first, replica_alter_log_dirs_throttle=None)
     assert [mover.ended(request).state for request in (first, second)] == ["done", "done"]
@@ -320,8 +329,13 @@ def test_a_broker_that_dies_ends_its_move_and_the_rest_is_done(
         mover.throttle(request, replica_alter_log_dirs_throttle=None)
         assert mover.ended(request).state == "failed"
         assert judge.where(topic, 1, 1) == (rest["log_dir"], None)
-        (refusal,) = refused(mover, dead)
-        assert (refusal[0], "broker 3 is down" in refusal[1]) == ("UNKNOWN_MEMBER_ID", True)
+
+        def is_said_to_be_down() -> bool:
+            ((error, message),) = refused(mover, dead)
+            return error == "UNKNOWN_MEMBER_ID" and "broker 3 is down" in message
+
+        # Brokers hear of it one after another.
+        await_true(is_said_to_be_down, "broker 3 is down")
     finally:
         three_brokers.start("broker-3")
     await_true(lambda: judge.answers(3), "broker 3 again")
