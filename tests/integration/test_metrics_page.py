@@ -9,6 +9,7 @@ from spark_ordered_kafka import ClientMetrics, OrderedKafkaListener, OrderedProd
 from tests.integration.controllers import InProcess
 from tests.integration.members import Room, all_of
 from tests.metric_names import documented
+from tests.servers import await_true
 from tests.streams import conf, written_through
 
 # prometheus-client's own: of the process, of Python's garbage collector, and when a series began.
@@ -27,6 +28,19 @@ def exposed(text: str) -> dict[str, tuple[str, str, set[frozenset[str]]]]:
     return found
 
 
+def of_all_families(controller: InProcess) -> dict[str, tuple[str, str, set[frozenset[str]]]]:
+    """What a controller exposes, once its samples of Kafka's state are there: a scrape waits a second for the first."""
+    found: dict[str, tuple[str, str, set[frozenset[str]]]] = {}
+
+    def is_sampled() -> bool:
+        found.clear()
+        found.update(exposed(controller.http.get("/metrics").text))
+        return {"ordered_kafka_broker_capacity", "ordered_kafka_reassigning_partitions"} <= found.keys()
+
+    await_true(is_sampled, "samples of brokers and of moves")
+    return found
+
+
 def test_the_page_has_all_metrics(controller: InProcess, room: Room, topic_name: str) -> None:
     topic = controller.create(1)
     assert controller.alter(topic, 2).error == "NONE"
@@ -39,7 +53,7 @@ def test_the_page_has_all_metrics(controller: InProcess, room: Room, topic_name:
         producer.flush()
         clients = CollectorRegistry()
         clients.register(ClientMetrics(producer, member.consumer))
-        found = exposed(controller.http.get("/metrics").text)
+        found = of_all_families(controller)
         found |= exposed(generate_latest(clients).decode())
     found |= exposed(generate_latest(listener._registry).decode())
     rows = documented()
