@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spark_ordered_kafka.controller.policy import TopicRequest
+from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import znodes_of
 from tests.integration.controllers import InProcess, exists, in_process, several
@@ -73,6 +74,9 @@ def test_a_policy_sees_what_a_topic_would_be(controller: InProcess) -> None:
     assert controller.http.patch(f"/v1/topics/{topic}", json=fields).status_code == 200
     compacted = replace(four, configs={"cleanup.policy": "compact"})
     assert since() == [replace(compacted, operation="config")]
+    # The broker that the next request asks hears of it some time after the answer.
+    told = TopicConfigs(controller.service.admin.requests, TIMEOUT)
+    await_true(lambda: told.describe(topic, defaults=False) == compacted.configs, "the altered configuration")
     fields = {"ordered_delivery": False}
     answer = controller.http.patch(f"/v1/topics/{topic}", json=fields, params={"wait": TIMEOUT})
     assert answer.json()["error"] == "NONE"
