@@ -28,7 +28,7 @@ from tests.servers import TIMEOUT, unique_name
 def settings(kafka_cluster: LocalCluster) -> ZooKeeperSettings:
     """Of a controller that owns its znodes, in a tree of its own."""
     connect = f"{kafka_cluster.zookeeper}/{unique_name('planted')}"
-    return ZooKeeperSettings(connect, 4.0, digest_username="owner", digest_password="hush")
+    return ZooKeeperSettings(connect, 10.0, digest_username="owner", digest_password="hush")
 
 
 @pytest.fixture
