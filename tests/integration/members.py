@@ -110,9 +110,8 @@ def exact(messages: Sequence[Message], written: int) -> None:
 
 
 def committed(room: Room, topic: str, partitions: int) -> list[int]:
-    found = room.member(enable_auto_commit=False).consumer.committed(
-        [TopicPartition(topic, p) for p in range(partitions)]
-    )
+    with OrderedConsumer(conf(room.cluster, room.group, enable_auto_commit=False)) as consumer:
+        found = consumer.committed([TopicPartition(topic, p) for p in range(partitions)])
     return [one.offset for one in found]
 
 

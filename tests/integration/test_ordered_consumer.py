@@ -36,6 +36,7 @@ from tests.integration.members import (
     read_until,
     settle,
 )
+from tests.queries import await_stable
 from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, change, create, written_through
 
@@ -294,7 +295,8 @@ def test_what_was_not_processed_is_delivered_again(room: Room, topic_name: str) 
     seen: list[Message] = []
 
     def fail() -> None:
-        with OrderedConsumer(conf(room.cluster, room.group)) as consumer:
+        # While the group takes long to begin, an interval ends that would commit the first records on the way.
+        with OrderedConsumer(conf(room.cluster, room.group, auto_commit_interval_ms=3_600_000)) as consumer:
             consumer.subscribe([topic_name])
             while len(seen) < 20:
                 seen.extend(consumer.consume(10, 1.0))
@@ -310,6 +312,8 @@ def test_what_was_not_processed_is_delivered_again(room: Room, topic_name: str) 
 def test_the_end_of_a_partition_is_shown_on_request(room: Room, topic_name: str) -> None:
     create(room.cluster, topic_name, 1)
     NumberedWriter(room.cluster, topic_name, keys=3, step=1).write()
+    # Before the marker of the transaction, the end is where it begins.
+    await_stable(room.cluster, topic_name)
     consumer = room.member(topic_name, enable_partition_eof=True).consumer
     found = consumer.consume(4, TIMEOUT)
     error = found[-1].error()
