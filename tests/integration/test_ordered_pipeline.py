@@ -24,7 +24,7 @@ class Copier(Background):
 
     def work(self) -> None:
         group = {"group.id": self._target, "auto.offset.reset": "earliest", "enable.auto.commit": False}
-        reading = conf(self._cluster, session_timeout_ms=6_000, heartbeat_interval_ms=200) | group
+        reading = conf(self._cluster, session_timeout_ms=30_000, heartbeat_interval_ms=200) | group
         with manual(self._cluster) as producer, OrderedConsumer(reading) as consumer:
             consumer.subscribe([self._source])
             while not self._stop.is_set():
@@ -48,7 +48,7 @@ class Copier(Background):
         self.await_copied(self.copied + 1)
 
     def await_copied(self, enough: int) -> None:
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + 2 * TIMEOUT
         while self.copied < enough:
             assert self._failure is None, self._failure
             assert time.monotonic() < deadline, f"it has copied {self.copied} of {enough} records"
