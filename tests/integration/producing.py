@@ -17,7 +17,7 @@ from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import LayoutHistory
 from tests.queries import await_stable
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 from tests.streams import conf, misrouted, raw_records
 
 
@@ -106,6 +106,11 @@ class Load(Background):
             for topic, key in itertools.product(self._topics, range(20)):
                 produce(self._producer, topic, str(number), f"{self._keys}{key}")
             self.produced += 20
+
+    def await_round(self) -> None:
+        """Wait until every key has been produced anew: the round that is under way may have begun before."""
+        enough = self.produced + 2 * 20
+        await_true(lambda: self._failure is not None or self.produced >= enough, "a round of all keys")
 
 
 def produce(producer: OrderedProducer, *arguments: Any, **named: Any) -> None:
