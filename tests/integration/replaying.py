@@ -11,6 +11,7 @@ from pyspark.sql.functions import expr
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.queries import await_stable
 from tests.streams import FORMAT, options, raw_records
 
 DEADLINE = 180
@@ -66,6 +67,8 @@ class Replayed:
 
     def written(self, topic: str, partitions: int = 2) -> Counter[int]:
         """How often each number is in the topic."""
+        # A write returns before its markers let readers pass.
+        await_stable(self.cluster, topic)
         return Counter(
             int(message.value() or b"-1") for message in raw_records(self.cluster, topic, partitions)
         )

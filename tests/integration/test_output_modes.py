@@ -54,6 +54,7 @@ def test_output_modes_of_an_aggregation(
     query.option("checkpointLocation", str(tmp_path / "batches")).trigger(
         availableNow=True
     ).start().awaitTermination()
+    await_stable(cluster, target)
     found = {message.key(): message.value() for message in raw_records(cluster, target, 1)}
     assert found == {f"k{key}".encode(): b"5" for key in range(5)}
 
@@ -80,6 +81,7 @@ def test_save_modes_that_are_refused_say_what_to_write(
         (write if mode is None else write.mode(mode)).save()
     assert list(raw_records(cluster, topic_name, 1)) == []
     write.mode("append").save()
+    await_stable(cluster, topic_name)
     assert len(list(raw_records(cluster, topic_name, 1))) == 3
 
 
@@ -102,6 +104,7 @@ def test_triggers(cluster: LocalCluster, spark: SparkSession, topic_name: str, t
     query = sink.trigger(availableNow=True).start()
     query.awaitTermination()
     assert len([progress for progress in query.recentProgress if progress.numInputRows]) == 3
+    await_stable(cluster, target)
     assert len(list(raw_records(cluster, target, 1))) == 50
 
 
