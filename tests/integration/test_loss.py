@@ -17,6 +17,7 @@ from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
 from tests.consumers import consumer_of, taken
+from tests.integration.controllers import exists
 from tests.integration.unclean import CONFIG, truncate
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT, await_true
@@ -124,9 +125,7 @@ def test_a_topic_vanishes_before_the_first_micro_batch_is_replayed(
         end = query.plan()
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.delete_topics([gone])[gone].result(TIMEOUT)
-    await_true(
-        lambda: gone not in admin.list_topics(timeout=TIMEOUT).topics, "the broker knows that it is gone"
-    )
+    await_true(lambda: not exists(cluster, gone), "the broker knows that it is gone")
     with Query(wanted) as again:
         with pytest.raises(RequestError, match=f"topic '{gone}' does not exist"):
             again.plan()
@@ -167,6 +166,7 @@ def test_a_topic_that_was_created_again(
         assert len(query.all_rows()) == 75
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         admin.delete_topics([topic_name])[topic_name].result(TIMEOUT)
+        await_true(lambda: not exists(cluster, topic_name), "the broker knows that it is gone")
         create(cluster, topic_name, 2)
         writer = NumberedWriter(cluster, topic_name, keys=5)
         writer.write(1)
