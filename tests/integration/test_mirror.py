@@ -16,7 +16,9 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.job_runs import running
-from tests.integration.test_killed_driver import await_batches
+from tests.integration.producing import Background
+from tests.integration.test_killed_driver import await_batches, kill_all
+from tests.queries import await_stable
 from tests.servers import await_true
 from tests.streams import change, conf, create, records_in_order
 
@@ -41,6 +43,22 @@ def write(cluster: LocalCluster, topic: str, first: int, count: int) -> None:
                 headers=[("number", f"{number}"), ("none", None)] if number % 3 == 0 else None,
                 timestamp=1_600_000_000_000 + number if number % 2 == 0 else 0,
             )
+    await_stable(cluster, topic)
+
+
+class Writing(Background):
+    """Writes to a topic, 30 records at a time, until the block ends: its reader comes to no end meanwhile."""
+
+    def __init__(self, cluster: LocalCluster, topic: str, first: int) -> None:
+        super().__init__()
+        self.written = first
+        self._cluster = cluster
+        self._topic = topic
+
+    def work(self) -> None:
+        while not self._stop.wait(0.1):
+            write(self._cluster, self._topic, self.written, 30)
+            self.written += 30
 
 
 def contents(cluster: LocalCluster, topic: str) -> dict[bytes | None, list[Any]]:
@@ -84,15 +102,17 @@ def test_topics_are_copied_while_both_clusters_change(
         await_batches(process, checkpoint, 2, DEADLINE)
         change(cluster, first, 2)
         change(target, first, 5)
-        write(cluster, first, 600, 300)
-        await_batches(process, checkpoint, 4, DEADLINE)
+        with Writing(cluster, first, 600) as writing:
+            await_batches(process, checkpoint, 4, DEADLINE)
+            kill_all(process)
     change(target, second, 4)
     write(cluster, second, 300, 300)
     expected = {topic: contents(cluster, topic) for topic in (first, second)}
-    assert [size(found) for found in expected.values()] == [900, 600]
+    sizes = [writing.written, 600]
+    assert [size(found) for found in expected.values()] == sizes
     with running("mirror", conf, log) as process:
         deadline = time.monotonic() + DEADLINE
-        while [size(contents(target, topic)) for topic in (first, second)] < [900, 600]:
+        while [size(contents(target, topic)) for topic in (first, second)] < sizes:
             assert process.poll() is None, log.read_text()[-3000:]
             assert time.monotonic() < deadline, f"not copied within {DEADLINE} s"
         # A new topic of the pattern joins.
