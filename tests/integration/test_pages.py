@@ -20,7 +20,7 @@ import pytest
 from spark_ordered_kafka import ControllerClient
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.blocks import Block, Shell, blocks
-from tests.servers import processes_of
+from tests.servers import await_true, processes_of
 from tests.streams import create
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     finally:
         for environment in directory.glob("*/env.sh"):
             LocalCluster(environment.parent).down()
-    assert processes_of(directory) == []
+    await_none(directory)
 
 
 @pytest.mark.parametrize("page", ALL_BLOCKS)
@@ -107,7 +107,12 @@ def test_the_example_counts_what_it_wrote(cluster: LocalCluster, tmp_path: Path)
 @pytest.mark.timeout(1500)
 def test_every_block_of_the_readme_runs_in_order(home: Path) -> None:
     """The fixture runs them; what is left is that the last one has ended all that the others started."""
-    assert processes_of(home) == []
+    await_none(home)
+
+
+def await_none(directory: Path) -> None:
+    """Wait until no process is left of what ran there: Spark's JVM ends some time after the command that started it."""
+    await_true(lambda: not processes_of(directory), f"the end of all processes of {directory}")
 
 
 @pytest.mark.long
