@@ -51,7 +51,7 @@ def test_foreign_records_are_counted_named_or_ignored(
 
     with Query(wanted) as query:
         assert [row["value"] for row in query.all_rows()] == values
-    metrics = httpx2.get(f"{cluster.controller_url}/metrics")
+    metrics = httpx2.get(f"{cluster.controller_url}/metrics", timeout=TIMEOUT)
     assert metrics.headers["content-type"].startswith("text/plain")
     assert f'ordered_kafka_misrouted_records_total{{topic="{topic_name}"}} 3.0' in metrics.text
     assert [r.getMessage().partition(".")[0] for r in caplog.records if "misrouted" in r.getMessage()] == [

@@ -144,7 +144,7 @@ def running(cluster: LocalCluster, canaries: Canaries, home: Path) -> Iterator[T
         yield Telling(f"https://127.0.0.1:{port}", home / "log", home / "audit.log", process)
     finally:
         process.terminate()
-        process.wait(TIMEOUT)
+        process.wait(LONG)
 
 
 def answers(told: Telling, ca: str, canaries: Canaries, cluster: LocalCluster, topic: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.settings import ControllerSettings, ZooKeeperSettings
 from tests.integration.controllers import InProcess, free_port, served
 from tests.seeds import examples
+from tests.servers import TIMEOUT
 
 # Of schemathesis itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -87,7 +88,8 @@ def end_soon(case: schemathesis.Case[Any]) -> None:
 
 def judge(case: schemathesis.Case[Any], url: str) -> None:
     end_soon(case)
-    answer = case.call(base_url=url)
+    # Longer than schemathesis waits by itself, and than any request that gives itself no time.
+    answer = case.call(base_url=url, timeout=4 * TIMEOUT)
     where = f"{case.method} {case.formatted_path} {case.query} {case.body!r}: {answer.text}"
     if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         # Of a request that gives itself a millisecond or so.
