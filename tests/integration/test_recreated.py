@@ -14,8 +14,8 @@ from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.updates import updated
 from tests.inside import jobs_of, session_of, znodes_of
-from tests.integration.controllers import Hold, InProcess
-from tests.servers import TIMEOUT, create_topic
+from tests.integration.controllers import Hold, InProcess, exists
+from tests.servers import TIMEOUT, await_true, create_topic
 
 
 @pytest.fixture
@@ -30,6 +30,8 @@ def changed(controller: InProcess) -> str:
 def delete(cluster: LocalCluster, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.delete_topics([topic], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+    # Kafka answers once its quorum has deleted it: the broker shows it for a moment longer.
+    await_true(lambda: not exists(cluster, topic), f"topic {topic} is gone")
 
 
 def recreate(cluster: LocalCluster, topic: str, partitions: int) -> None:
@@ -138,11 +140,16 @@ def test_a_change_in_progress_does_not_outlive_its_topic(
 ) -> None:
     topic = controller.create(2)
     old = record_of(controller, topic)
-    with Hold(kind) as hold:
-        controller.before = hold
+    is_cancelled = kind is p.RollBack
+    with Hold(p.CreatePartitions) as early, Hold(kind) as hold:
+        controller.before = early if is_cancelled else hold
         change = controller.alter(topic, 3, wait=False)
-        if kind is p.RollBack:
+        if is_cancelled:
+            # Held until then: it might be over before it is cancelled.
+            early.await_reached()
+            controller.before = hold
             assert controller.http.delete(f"/v1/topics/{topic}/change").status_code == 200
+            early.release()
         hold.await_reached()
         job, thread = jobs_of(controller.service)[topic]
         assert job.change.id == change.change_id
