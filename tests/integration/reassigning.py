@@ -19,6 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.throttle.policy import LOG_DIRS_RATE
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.leaders import existing_topics, metadata_of_all
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
@@ -28,8 +29,8 @@ from tests.servers import TIMEOUT, await_true, unique_name
 SLOW = 50_000
 """Bytes per second, at which the records of :func:`written` take much longer than a test."""
 
-SIZE, PACE = 4_000_000, 200_000
-"""Bytes of a partition, and bytes per second at which they are on their way for many seconds.
+SIZE, PACE = 10_000_000, 200_000
+"""Bytes of a partition, and bytes per second at which they are on their way for most of a minute, on a busy machine too.
 
 A broker has its rate on average over 11 seconds, and a follower fetches 1 MB at once: with less, the first bytes of a test
 would have to wait until those of the tests before it are forgotten.
@@ -55,6 +56,40 @@ class Row:
         return row if self.log_dirs is None else row | {"log_dirs": list(self.log_dirs)}
 
 
+def placed_everywhere(admin: KafkaAdmin, topic: str, holds: Callable[[list[tuple[int, ...]]], bool]) -> bool:
+    """Whether ``holds`` is true of the replicas of the topic's partitions as each broker shows them.
+
+    Brokers learn of a change one after another, and a request that names none may be answered by any.
+    """
+    until = time.monotonic() + TIMEOUT
+    views = admin.requests.retry(
+        partial(metadata_of_all, admin.requests, [topic]), until, f"ask all brokers for {topic}"
+    )
+    shown = [
+        [tuple(row.replica_nodes) for row in sorted(one.partitions, key=lambda row: row.partition_index)]
+        for view in views
+        for one in existing_topics(view)
+    ]
+    return len(shown) == len(admin.brokers()) and all(map(holds, shown))
+
+
+def await_placed(admin: KafkaAdmin, topic: str, expected: Sequence[Sequence[int]]) -> None:
+    """Wait until every broker shows these replicas of the topic's partitions."""
+    wanted = [tuple(replicas) for replicas in expected]
+    await_true(
+        lambda: placed_everywhere(admin, topic, lambda shown: shown == wanted),
+        f"all brokers show {topic} with the replicas {wanted}",
+    )
+
+
+def create_placed(admin: KafkaAdmin, topic: str, replicas: Sequence[Sequence[int]]) -> None:
+    """Create a topic that no controller manages with these replicas; returns when every broker knows it."""
+    client = AdminClient({"bootstrap.servers": admin.requests.servers})
+    new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=[list(r) for r in replicas])
+    client.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+    await_placed(admin, topic, replicas)
+
+
 class Judge:
     """What Kafka says, without the code under test but for its readers."""
 
@@ -70,20 +105,10 @@ class Judge:
     def create(self, *replicas: Sequence[int], size: int = 0) -> str:
         """A topic with these replicas of its partitions and ``size`` random bytes in each."""
         topic = unique_name("moved")
-        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
-        new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=[list(r) for r in replicas])
-        admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
-        for broker in self._admin.brokers():
-            await_true(partial(self._is_known, topic, broker.id), f"broker {broker.id} knows topic {topic}")
+        create_placed(self._admin, topic, replicas)
         if size:
             self.write(topic, len(replicas), size)
         return topic
-
-    def _is_known(self, topic: str, broker: int) -> bool:
-        requests = self._admin.requests
-        ask = partial(requests.metadata, [topic], broker)
-        told = requests.retry(ask, time.monotonic() + TIMEOUT, f"ask broker {broker} for topic {topic}")
-        return all(one.error_code == 0 for one in told.topics)
 
     def delete(self, topic: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
@@ -118,9 +143,21 @@ class Judge:
     def replicas(self, topic: str) -> list[tuple[int, ...]]:
         return [row.replicas for row in self._admin.describe_topics([topic])[topic].partitions]
 
-    def await_replicas(self, topic: str, expected: list[tuple[int, ...]]) -> None:
-        """Brokers learn of it one after another."""
-        await_true(lambda: self.replicas(topic) == expected, f"{topic} with the replicas {expected}")
+    def first_replicas(self, topic: str, count: int) -> list[int]:
+        """The preferred leaders of ``count`` partitions, once the broker that is asked knows the new topic."""
+        found: list[int] = []
+
+        def is_known() -> bool:
+            described = self._admin.describe_topics([topic]).get(topic)
+            found[:] = [] if described is None else [row.replicas[0] for row in described.partitions]
+            return len(found) == count
+
+        await_true(is_known, f"topic {topic} shows")
+        return found
+
+    def await_replicas(self, topic: str, expected: Sequence[tuple[int, ...]]) -> None:
+        """Until every broker shows them: whoever is asked next may ask any."""
+        await_placed(self._admin, topic, expected)
 
     def leaders(self, topic: str) -> list[int]:
         return [row.leader for row in self._admin.describe_topics([topic])[topic].partitions]

@@ -18,7 +18,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.inside import session_of
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.policies import ASKED
-from tests.integration.reassigning import SLOW, Judge, Mover, Row
+from tests.integration.reassigning import SIZE, SLOW, Judge, Mover, Row, create_placed
 from tests.servers import TIMEOUT, await_true, hosted_replicas, unique_name
 
 PATH = "/v1/reassignments"
@@ -50,11 +50,6 @@ def plan(*rows: Row) -> dict[str, Any]:
 
 def named(answer: dict[str, Any]) -> list[tuple[int, str]]:
     return [(row["partition"], row["error"]) for row in answer["partitions"]]
-
-
-def await_replicas(judge: Judge, topic: str, *replicas: tuple[int, ...]) -> None:
-    """Brokers learn of the end one after another."""
-    await_true(lambda: judge.replicas(topic) == list(replicas), f"{topic} has its replicas on {replicas}")
 
 
 def refusal(controller: InProcess, body: dict[str, Any]) -> tuple[int, str, str]:
@@ -112,7 +107,7 @@ def test_a_request_from_its_id_to_its_undoing(moving: InProcess, mover: Mover, j
     first = mover.submit(*rows, allow_replication_factor_change=True, additional=False)
     view = mover.ended(first)
     assert (view.state, view.done, view.failed, view.rollback_of) == ("done", 3, 0, None)
-    await_replicas(judge, topic, (3, 2), (2,), (1, 2))
+    judge.await_replicas(topic, [(3, 2), (2,), (1, 2)])
     assert verified(moving, *rows) == (True, ["completed"] * 3)
     assert mover.view(first) == view
 
@@ -121,7 +116,7 @@ def test_a_request_from_its_id_to_its_undoing(moving: InProcess, mover: Mover, j
     assert back["request_id"] > first
     ended = mover.ended(back["request_id"])
     assert (ended.state, ended.rollback_of) == ("done", first)
-    await_replicas(judge, topic, (1, 2), (2, 3), (1, 2))
+    judge.await_replicas(topic, [(1, 2), (2, 3), (1, 2)])
     latest = moving.http.get(f"{PATH}/latest").json()
     assert latest["request_id"] == back["request_id"]
     listed = [row["request_id"] for row in moving.http.get(PATH).json()["requests"]]
@@ -147,7 +142,7 @@ def test_what_has_ended_is_neither_throttled_nor_cancelled(
 def test_a_follower_tells_what_is_stored(
     three_brokers: LocalCluster, moving: InProcess, mover: Mover, judge: Judge
 ) -> None:
-    topic = judge.create([1], [1], size=2_500_000)
+    topic = judge.create([1], [1], size=SIZE)
     request = mover.submit(Row(topic, 0, [2]), Row(topic, 1, [3]), throttle=SLOW)
     mover.moving(request)
     with in_process(three_brokers, chroot=CHROOT, await_active=False) as follower:
@@ -158,7 +153,7 @@ def test_a_follower_tells_what_is_stored(
         mover.throttle(request, throttle=None)
         ended = mover.ended(request)
         assert seen.view(request) == ended
-        assert ended.numerator == ended.denominator >= 5_000_000
+        assert ended.numerator == ended.denominator >= 2 * SIZE
         assert follower.http.get(PATH).json() == moving.http.get(PATH).json()
         assert follower.http.get(f"{PATH}/latest").json()["request_id"] == request
 
@@ -180,7 +175,7 @@ def test_a_request_that_comes_again(moving: InProcess, mover: Mover, judge: Judg
 
 def test_one_that_goes_on(moving: InProcess, mover: Mover, judge: Judge) -> None:
     """It holds up others, its throttle can be changed, it cannot be undone; then it is cancelled."""
-    topic = judge.create([1], [1], size=2_000_000)
+    topic = judge.create([1], [1], size=SIZE)
     request = mover.submit(Row(topic, 0, [1, 2]), throttle=SLOW, allow_replication_factor_change=True)
     mover.moving(request)
     held_up = post(moving, plan(Row(topic, 1, [3])))
@@ -215,13 +210,13 @@ def test_one_that_goes_on(moving: InProcess, mover: Mover, judge: Judge) -> None
     mover.cancel(request)
     ended = mover.ended(request)
     assert (ended.state, ended.throttle) == ("cancelled", SLOW)
-    await_replicas(judge, topic, (1,), (1,))
+    judge.await_replicas(topic, [(1,), (1,)])
 
 
 def test_reassignments_of_somebody_else_are_noticed(
     moving: InProcess, mover: Mover, judge: Judge, three_brokers: LocalCluster
 ) -> None:
-    foreign, own = judge.create([1], size=2_000_000), judge.create([2])
+    foreign, own = judge.create([1], size=SIZE), judge.create([2])
     kafka = KafkaAdmin(three_brokers.bootstrap_servers, timeout=TIMEOUT)
     topics, brokers = TopicConfigs(kafka.requests, TIMEOUT), BrokerConfigs(kafka.requests, TIMEOUT)
     throttled, rate = "leader.replication.throttled.replicas", "leader.replication.throttled.rate"
@@ -262,7 +257,7 @@ def test_log_dirs_are_undone_too(moving: InProcess, mover: Mover, judge: Judge) 
     assert named(back) == [(0, "NONE"), (1, "NONE")]
     assert mover.ended(back["request_id"]).state == "done"
     assert (judge.where(topic, 0, 1)[0], judge.where(topic, 1, 2)[0]) == (here, second)
-    await_replicas(judge, topic, (1, 2), (1, 2))
+    judge.await_replicas(topic, [(1, 2), (1, 2)])
 
 
 def test_wrong_log_dirs(moving: InProcess, judge: Judge) -> None:
@@ -281,9 +276,7 @@ def test_a_topic_made_anew_is_not_touched_by_an_old_request(
     admin = AdminClient({"bootstrap.servers": three_brokers.bootstrap_servers})
     admin.delete_topics([gone])[gone].result(TIMEOUT)
     kafka = KafkaAdmin(three_brokers.bootstrap_servers, timeout=TIMEOUT)
-    await_true(lambda: gone not in kafka.describe_topics([gone]), "the topic is gone")
-    kafka.create_topic(gone, {0: [3]}, {})
-    await_true(lambda: gone in kafka.describe_topics([gone]), "the topic is there again")
+    create_placed(kafka, gone, [[3]])
     kafka.close()
     back = post(moving, {"rollback": request})
     assert [row["topic"] for row in back["partitions"]] == [kept]
@@ -291,8 +284,8 @@ def test_a_topic_made_anew_is_not_touched_by_an_old_request(
         f"partitions of request {request} are gone since, with their topics: {gone}-0"
     ]
     assert mover.ended(back["request_id"]).warnings == back["warnings"]
-    await_replicas(judge, kept, (1,))
-    await_replicas(judge, gone, (3,))
+    judge.await_replicas(kept, [(1,)])
+    judge.await_replicas(gone, [(3,)])
 
 
 def test_guard_rails(moving: InProcess, mover: Mover, judge: Judge) -> None:
@@ -303,8 +296,15 @@ def test_guard_rails(moving: InProcess, mover: Mover, judge: Judge) -> None:
         return {row["id"]: row["hosted"] for row in moving.http.get("/v1/brokers").json()["brokers"]}
 
     # What earlier requests were promised counts for some seconds after their end.
-    await_true(lambda: hosted() == hosted_replicas(moving.service.admin), "nothing is promised any more")
-    most = hosted()[3] + 1
+    counted: list[int] = []
+
+    def is_settled() -> bool:
+        found = hosted()
+        counted[:] = [found[3]]
+        return found == hosted_replicas(moving.service.admin)
+
+    await_true(is_settled, "nothing is promised any more")
+    most = counted[0] + 1
     limit = "/v1/brokers/3/guard-rails"
     may_begin = threading.Event()
 
@@ -330,14 +330,13 @@ def test_guard_rails(moving: InProcess, mover: Mover, judge: Judge) -> None:
         may_begin.set()
         moving.before_step = lambda _: None
         moving.http.put(limit, json={"max_partitions": None}).raise_for_status()
-    await_replicas(judge, topic, (3,), (1,), (1,), (1,))
+    judge.await_replicas(topic, [(3,), (1,), (1,), (1,)])
 
 
 def test_the_policy_sees_other_replication_factors_and_other_brokers(moving: InProcess) -> None:
     vetoed = unique_name("veto")
     kept = moving.create(2, "kept", replication_factor=1)
-    moving.service.admin.create_topic(vetoed, {0: [1]}, {})
-    await_true(lambda: vetoed in moving.service.admin.describe_topics([vetoed]), "the topic is there")
+    create_placed(moving.service.admin, vetoed, [[1]])
     adopted = moving.http.post(f"/v1/topics/{vetoed}/adopt", json={"hash": "murmur2"})
     assert adopted.status_code == 200, adopted.text
     del ASKED[:]

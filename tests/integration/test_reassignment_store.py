@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -109,9 +110,9 @@ def test_what_waits_for_its_turn_is_not_contradicted(moving: InProcess, store: R
     """Kafka knows nothing of it yet, and it would take back what is changed before it begins."""
     topic, other = moving.create(1, replication_factor=1), moving.create(1, replication_factor=1)
 
-    def resized(name: str) -> dict[str, Any]:
+    def resized(name: str, wait: float = TIMEOUT) -> dict[str, Any]:
         body = {"topics": [{"topic": name, "replication_factor": 3}]}
-        answer = moving.http.post("/v1/replication-factors", json=body, params={"wait": TIMEOUT})
+        answer = moving.http.post("/v1/replication-factors", json=body, params={"wait": wait} if wait else {})
         row: dict[str, Any] = answer.json()["topics"][0]
         return row
 
@@ -121,7 +122,13 @@ def test_what_waits_for_its_turn_is_not_contradicted(moving: InProcess, store: R
             lambda number: RequestRecord(request_id=number, created_at=0.0, principal="User:test"), moves
         ).request_id
 
-    # Nobody tells the executor, so neither begins.
+    may_begin = threading.Event()
+
+    def hold(_: str) -> None:
+        assert may_begin.wait(TIMEOUT), "nobody let the executor go on"
+
+    # What is asked for another topic tells the executor of all that wait, so it is held until this one is gone.
+    moving.before_step = hold
     request = waiting(2, 3)
     try:
         refused = resized(topic)
@@ -129,9 +136,13 @@ def test_what_waits_for_its_turn_is_not_contradicted(moving: InProcess, store: R
         assert f"wait for the end, or cancel reassignment {request}" in refused["error_message"]
         assert moving.alter(topic, 2).error == "REASSIGNMENT_IN_PROGRESS"
         assert moving.alter(topic, 2, validate_only=True).error == "REASSIGNMENT_IN_PROGRESS"
-        assert resized(other)["error"] == "NONE"
+        assert resized(other, wait=0)["error"] == "NONE"
     finally:
         store.delete(request)
+        may_begin.set()
+        moving.before_step = lambda _: None
+    assert resized(other)["error"] == "NONE"
+    # Nobody tells the executor of this one, so it does not begin.
     request = waiting(3)
     try:
         assert resized(topic)["error"] == "REASSIGNMENT_IN_PROGRESS"
