@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
 from benchmarks.kafka_tools import kafka_tool
@@ -23,9 +21,11 @@ from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.reassigning import create_placed, placed_everywhere
 from tests.servers import TIMEOUT, await_true, unique_name
 
 SIZE = 20_000
+RECORD = 500_000
 
 
 class Planning:
@@ -87,17 +87,19 @@ class Planning:
     def create(self, *replicas: Sequence[int], sizes: Sequence[int] = ()) -> str:
         """A topic with these replicas of its partitions, and so many bytes in each."""
         topic = unique_name("planned")
-        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
-        new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=[list(r) for r in replicas])
-        admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+        create_placed(self.admin, topic, replicas)
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap_servers, "acks": "all"})
         for partition, size in enumerate(sizes):
-            producer.produce(topic, os.urandom(size), partition=partition)
+            for start in range(0, size, RECORD):
+                producer.produce(topic, os.urandom(min(RECORD, size - start)), partition=partition)
         assert producer.flush(TIMEOUT) == 0
         return topic
 
-    def replicas(self, topic: str) -> list[tuple[int, ...]]:
-        return [row.replicas for row in self.admin.describe_topics([topic])[topic].partitions]
+    def await_replicas(self, topic: str, holds: Callable[[list[tuple[int, ...]]], bool]) -> None:
+        """Until every broker shows replicas like these: the next plan may ask any."""
+        await_true(
+            lambda: placed_everywhere(self.admin, topic, holds), f"all brokers show the end for {topic}"
+        )
 
     def log_dirs(self, topic: str, broker: int) -> dict[int, str]:
         """Partition -> log directory, of the replicas that a broker has; temporary ones are not counted."""
@@ -109,6 +111,11 @@ class Planning:
             for row in one.replicas
             if row.topic == topic and not row.is_future
         }
+
+
+def hosted(shown: list[tuple[int, ...]]) -> Counter[int]:
+    """How many of the replicas each broker has."""
+    return Counter(broker for replicas in shown for broker in replicas)
 
 
 @pytest.fixture(scope="module")
@@ -144,11 +151,12 @@ def test_a_drain_is_printed_as_kafkas_generate_prints_and_carried_out_by_kafkas_
     found, path = planning.planned("--drain", "1", "--topics", topic)
     assert json.loads(proposed) == found
 
-    def drained() -> bool:
-        return [sorted(replicas) for replicas in planning.replicas(topic)] == [[2, 3]] * 4
+    def is_drained(shown: list[tuple[int, ...]]) -> bool:
+        return [sorted(replicas) for replicas in shown] == [[2, 3]] * 4 and Counter(
+            replicas[0] for replicas in shown
+        ) == {2: 2, 3: 2}
 
-    planning.carry_out_by_kafkas_tool(path, drained)
-    assert Counter(replicas[0] for replicas in planning.replicas(topic)) == {2: 2, 3: 2}
+    planning.carry_out_by_kafkas_tool(path, lambda: placed_everywhere(planning.admin, topic, is_drained))
     code, out, err = planning.plan("--drain", "1", "--topics", topic)
     assert (code, out, err) == (0, "Nothing is to be done: all is as asked.\n", "")
     assert planning.planned("--drain", "1", "--topics", topic)[0] == {"version": 1, "partitions": []}
@@ -160,9 +168,8 @@ def test_brokers_are_filled_and_balanced(planning: Planning) -> None:
     assert len(found["partitions"]) == 4
     assert all(3 in row["replicas"] for row in found["partitions"])
     planning.carry_out(found)
+    planning.await_replicas(topic, lambda shown: hosted(shown) == {1: 4, 2: 4, 3: 4})
     for arguments in (("--spread-onto", "3"), ("--balance",), ("--balance", "--brokers", "1,2,3")):
-        after = Counter(broker for replicas in planning.replicas(topic) for broker in replicas)
-        assert after == {1: 4, 2: 4, 3: 4}
         assert planning.planned(*arguments, "--topics", topic)[0]["partitions"] == []
 
 
@@ -176,8 +183,8 @@ def test_several_goals_are_one_plan_and_a_second_one_is_empty(tmp_path: Path) ->
         goals = ("--drain", "1", "--fix-racks", "--balance", "--topics", topic)
         found, _ = planning.planned(*goals)
         planning.carry_out(found)
-        after = Counter(broker for replicas in planning.replicas(topic) for broker in replicas)
-        assert after == {2: 2, 3: 4, 4: 2}, "broker 3 is the only one of its rack"
+        # Broker 3 is the only one of its rack.
+        planning.await_replicas(topic, lambda shown: hosted(shown) == {2: 2, 3: 4, 4: 2})
         assert planning.plan(*goals) == (0, "Nothing is to be done: all is as asked.\n", "")
     finally:
         cluster.down()
@@ -240,7 +247,8 @@ def test_removed_partitions_are_planned_apart(planning: Planning) -> None:
 
 
 def test_partitions_on_the_move_are_left_out(planning: Planning, three_brokers: LocalCluster) -> None:
-    topic = planning.create((1,), (1,), sizes=[900_000, 0])
+    # A follower fetches 1 MB at once, whatever the throttle says.
+    topic = planning.create((1,), (1,), sizes=[5_000_000, 0])
     with ControllerClient(three_brokers.controller_url) as client:
         row = schemas.PartitionReassignment(topic=topic, partition=0, replicas=[2])
         asked = schemas.ReassignmentRequest(partitions=[row], throttle=10_000, additional=True)

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
 from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.cli import app
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.reassigning import await_placed, create_placed
 from tests.servers import TIMEOUT, await_true, unique_name
 
 SLOW = "20000"
@@ -34,6 +34,7 @@ class Tools:
         self.cluster, self.directory = cluster, directory
         self.environment = {"ORDERED_KAFKA_CONTROLLER": cluster.controller_url}
         self._runner = CliRunner(env=self.environment)
+        self.admin = KafkaAdmin(cluster.bootstrap_servers)
 
     def ours(self, command: str, *arguments: str) -> tuple[int, str, str]:
         result = self._runner.invoke(app, ["reassign", command, *arguments])
@@ -79,9 +80,7 @@ def left_alone(tools: Tools) -> Iterator[None]:
 def created(tools: Tools, *replicas: list[int]) -> str:
     """A topic with these replicas of its partitions, that no controller manages."""
     topic = unique_name("reassigned")
-    admin = AdminClient({"bootstrap.servers": tools.cluster.bootstrap_servers})
-    new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=list(replicas))
-    admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
+    create_placed(tools.admin, topic, replicas)
     return topic
 
 
@@ -103,8 +102,12 @@ def log_dirs(tools: Tools, broker: int) -> list[Path]:
 def dir_of(tools: Tools, topic: str, partition: int, broker: int) -> tuple[str, str]:
     """The log directory that a replica is in, and the broker's other one."""
     first, second = log_dirs(tools, broker)
-    there = (first / f"{topic}-{partition}").is_dir()
-    return (str(first), str(second)) if there else (str(second), str(first))
+    name = f"{topic}-{partition}"
+    # Metadata has a new topic before its brokers have made its logs.
+    await_true(
+        lambda: (first / name).is_dir() or (second / name).is_dir(), f"broker {broker} has made {name}"
+    )
+    return (str(first), str(second)) if (first / name).is_dir() else (str(second), str(first))
 
 
 def row(topic: str, partition: int, replicas: list[int], **more: Any) -> dict[str, Any]:
@@ -161,6 +164,8 @@ def test_verify_and_list_agree_with_kafkas_tool(tools: Tools) -> None:
     code, told, errors = tools.ours("status", "--follow")
     assert code == 0, errors
     assert told.startswith(f"request {request} done: 2 of 2 partitions done; ")
+    # Both tools ask any broker, and these learn of the end one after another.
+    await_placed(tools.admin, topic, [[1, 3], [1, 2], [2, 3]])
     assert tools.ours("verify", *plan)[:2] == (0, tools.kafkas("--verify", *plan))
     assert tools.ours("list")[:2] == (0, "No partition reassignments found.\n")
 
@@ -174,6 +179,7 @@ def test_execute_prints_what_kafkas_tool_does_and_is_undone(tools: Tools) -> Non
     code, told, errors = tools.ours("execute", *plan)
     assert code == 0, errors
     request = tools.request_id(told)
+    await_placed(tools.admin, topic, [[3, 2], [2, 3], [2, 1]])
     assert tools.ours("verify", *plan)[0] == 0
     code, back, errors = tools.ours("execute", "--rollback", request, "--output", "json")
     assert code == 0, errors
@@ -184,10 +190,12 @@ def test_execute_prints_what_kafkas_tool_does_and_is_undone(tools: Tools) -> Non
         "done",
     )
     assert tools.request_id(errors) == str(ended["request_id"])  # on stderr, where stdout is for JSON
+    await_placed(tools.admin, topic, [[1, 2], [2, 3], [3, 1]])
     code, seen, _ = tools.ours("verify", *plan, "--output", "json")
     assert (code, json.loads(seen)["complete"]) == (1, False)
     by_kafka = tools.kafkas("--execute", *plan)
     assert told[: len(by_kafka)] == by_kafka
+    await_placed(tools.admin, topic, [[3, 2], [2, 3], [2, 1]])
     await_true(lambda: tools.ours("verify", *plan)[0] == 0, "what Kafka's tool executes is done")
     assert tools.kafkas("--verify", *plan) == tools.ours("verify", *plan)[1]
 
@@ -212,6 +220,7 @@ def test_reassignments_of_kafkas_tool_are_seen_and_refuse_others(tools: Tools) -
         assert code == 0, errors
     finally:
         tools.kafkas("--cancel", *plan)
+    await_placed(tools.admin, topic, [[1, 2], [2, 1]])
     code, told, _ = tools.ours("verify", *plan)
     assert (code, "but replica set is 1,2 rather than 1,3." in told) == (1, True)
     assert tools.ours("list")[1] == "No partition reassignments found.\n"
@@ -246,10 +255,12 @@ def test_ctrl_c_ends_the_watching_and_cancel_the_request(
     assert watching.stderr is not None
     request = watching.stderr.readline().removeprefix("request ").partition(":")[0]
     await_true(
-        lambda: json.loads(tools.ours("status", "--output", "json")[1])["done"] == 1, "the empty partition"
+        lambda: json.loads(tools.ours("status", "--output", "json")[1])["done"] == 1,
+        "the empty partition",
+        4 * TIMEOUT,
     )
     watching.send_signal(signal.SIGINT)
-    out, errors = watching.communicate(timeout=TIMEOUT)
+    out, errors = watching.communicate(timeout=4 * TIMEOUT)
     assert watching.returncode == 130, errors
     assert f"\nRequest id: {request}\n" in out
     last = errors.splitlines()[-1]
