@@ -82,6 +82,17 @@ def await_placed(admin: KafkaAdmin, topic: str, expected: Sequence[Sequence[int]
     )
 
 
+def await_brokers(admin: KafkaAdmin, *ids: int) -> None:
+    """Wait until every one of these brokers shows them all: one that is back is admitted by its own word first."""
+
+    def is_whole() -> bool:
+        until = time.monotonic() + TIMEOUT
+        views = admin.requests.retry(partial(metadata_of_all, admin.requests, []), until, "ask all brokers")
+        return [{one.node_id for one in view.brokers} for view in views] == [set(ids)] * len(ids)
+
+    await_true(is_whole, f"the brokers {ids} know each other", 2 * TIMEOUT)
+
+
 def create_placed(admin: KafkaAdmin, topic: str, replicas: Sequence[Sequence[int]]) -> None:
     """Create a topic that no controller manages with these replicas; returns when every broker knows it."""
     client = AdminClient({"bootstrap.servers": admin.requests.servers})
@@ -142,6 +153,10 @@ class Judge:
 
     def replicas(self, topic: str) -> list[tuple[int, ...]]:
         return [row.replicas for row in self._admin.describe_topics([topic])[topic].partitions]
+
+    def await_brokers(self, *ids: int) -> None:
+        """Until each of them shows them all."""
+        await_brokers(self._admin, *ids)
 
     def first_replicas(self, topic: str, count: int) -> list[int]:
         """The preferred leaders of ``count`` partitions, once the broker that is asked knows the new topic."""

@@ -263,6 +263,7 @@ def third_broker(three_brokers: LocalCluster, judge: Judge) -> Iterator[int]:
                 path.unlink()
                 moved.rename(path)
     three_brokers.start("broker-3")
+    judge.await_brokers(1, 2, 3)
     await_true(lambda: judge.answers(3), "broker 3 again")
     await_true(lambda: judge.throttles() == {}, "the end of the throttles that it could not be told before")
 
