@@ -127,13 +127,15 @@ def test_a_large_body_is_read_before_it_is_redirected(follower: Follower) -> Non
     follower.follow(NOBODY)
     headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": "application/json"}
     body = b'{"topic": "' + b"x" * 6_000_000 + b'"}'
-    answer = httpx2.post(f"{follower.url}/v1/topics", content=body, headers=headers, trust_env=False)
+    answer = httpx2.post(
+        f"{follower.url}/v1/topics", content=body, headers=headers, trust_env=False, timeout=TIMEOUT
+    )
     assert answer.status_code == 307
 
 
 def test_who_is_not_let_in_does_not_learn_who_leads(follower: Follower) -> None:
     follower.follow(NOBODY)
-    answer = httpx2.post(f"{follower.url}/v1/topics", json={}, trust_env=False)
+    answer = httpx2.post(f"{follower.url}/v1/topics", json={}, trust_env=False, timeout=TIMEOUT)
     assert (answer.status_code, "location" in answer.headers) == (401, False)
 
 
@@ -223,7 +225,10 @@ def test_a_request_that_waits_goes_to_the_next_leader(kafka_cluster: LocalCluste
     chroot, asked = unique_name("next"), threading.Event()
     with (
         in_process(kafka_cluster, chroot=chroot) as first,
-        in_process(kafka_cluster, chroot=chroot, await_active=False) as second,
+        # For as long as an election may take on a busy machine.
+        in_process(
+            kafka_cluster, chroot=chroot, await_active=False, timing=Timing(leader_wait=TIMEOUT)
+        ) as second,
         ThreadPoolExecutor(1) as pool,
     ):
         await_true(lambda: second.service.leader.record is not None, "it knows who leads")
@@ -238,7 +243,7 @@ def test_a_request_that_waits_goes_to_the_next_leader(kafka_cluster: LocalCluste
         assert asked.wait(TIMEOUT)
         first.service.stop()
         # As long as the first one's claim is there.
-        while (answer := pending.result(TIMEOUT)).status_code == 307:
+        while (answer := pending.result(2 * TIMEOUT)).status_code == 307:
             pending = pool.submit(create)
         assert answer.status_code == 201, answer.text
         assert second.topic(answer.json()["topic"]).topic == answer.json()["topic"]

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import Hold, InProcess, errors, free_port, in_process, served, several
+from tests.integration.reassigning import await_brokers, await_placed
 from tests.servers import TIMEOUT, await_true, unique_name
 
 COUNTS, FACTORS = "/v1/partition-counts", "/v1/replication-factors"
@@ -35,6 +37,7 @@ def placed(controller: InProcess, *brokers: int) -> str:
     topic = unique_name("placed")
     answer = controller.http.post("/v1/topics", json={"topic": topic, "assignments": {"0": brokers}})
     assert answer.status_code == 201, answer.text
+    await_placed(controller.service.admin, topic, [brokers])
     return topic
 
 
@@ -72,7 +75,7 @@ def test_added_partitions_get_the_replicas_that_are_given(controller: InProcess)
         "INVALID_REQUEST",
     ]
     assert errors(several(controller, COUNTS, [item], **WAIT)) == ["NONE"]
-    assert replicas(controller, topic) == [[3, 1], [2, 3], [1, 2]]
+    await_placed(controller.service.admin, topic, [[3, 1], [2, 3], [1, 2]])
 
     # Only what Kafka does not have yet is given, also when removed partitions, with fewer replicas, are taken up again.
     assert controller.alter(topic, 1).error == "NONE"
@@ -86,7 +89,7 @@ def test_added_partitions_get_the_replicas_that_are_given(controller: InProcess)
         "3 to 3",
     )
     assert several(controller, COUNTS, [again], **WAIT) == [(topic, "NONE", "")]
-    assert replicas(controller, topic)[3] == [1, 3]
+    await_true(lambda: replicas(controller, topic)[3:] == [[1, 3]], "the new partition as it was given")
 
 
 @pytest.mark.parametrize(
@@ -149,16 +152,22 @@ def test_replication_factor_up_and_down(controller: InProcess) -> None:
     topic = controller.create(3, replication_factor=1)
     leaders = [brokers[0] for brokers in replicas(controller, topic)]
     item = {"topic": topic, "replication_factor": 3}
+
+    def is_whole(factor: int) -> bool:
+        rows = controller.topic(topic).partitions
+        return (
+            [len(row.replicas) for row in rows] == [factor] * 3
+            and [row.replicas[0] for row in rows] == leaders
+            and all(set(row.isr) == set(row.replicas) for row in rows)
+        )
+
     for fields in ({"validate_only": True}, {}, {}):  # the third finds nothing left to do
         assert errors(several(controller, FACTORS, [item], **fields, **WAIT)) == ["NONE"]
-        rows = controller.topic(topic).partitions
-        expected = 1 if fields else 3
-        assert [len(row.replicas) for row in rows] == [expected] * 3
-        assert [row.replicas[0] for row in rows] == leaders
-        assert all(set(row.isr) == set(row.replicas) for row in rows)
+        # Brokers learn of the end one after another.
+        await_true(partial(is_whole, 1 if fields else 3), "replicas behind the same leaders, all in sync")
     # A change that comes after it goes by the new factor.
     assert controller.alter(topic, 5).error == "NONE"
-    assert [len(brokers) for brokers in replicas(controller, topic)] == [3] * 5
+    await_replicas(controller, topic, [3] * 5)
     found = several(
         controller,
         FACTORS,
@@ -170,7 +179,7 @@ def test_replication_factor_up_and_down(controller: InProcess) -> None:
     refused(controller, FACTORS, uneven, "INVALID_REPLICA_ASSIGNMENT", "all must have as many")
     given = {"topic": topic, "assignments": {str(p): [2, 3] for p in range(5)}}
     assert errors(several(controller, FACTORS, [given], **WAIT)) == ["NONE"]
-    assert replicas(controller, topic) == [[2, 3]] * 5
+    await_placed(controller.service.admin, topic, [[2, 3]] * 5)
 
     # Deleted partitions keep what retire.replication.factor leaves them.
     assert controller.alter(topic, 3).error == "NONE"
@@ -203,7 +212,7 @@ def test_given_replicas_outlive_the_controller(three_brokers: LocalCluster) -> N
         first.service.stop()
     with in_process(three_brokers, chroot=chroot) as second:
         assert second.await_end(topic).outcome == "done"
-        assert replicas(second, topic) == wanted
+        await_placed(second.service.admin, topic, wanted)
 
 
 @pytest.mark.long
@@ -213,10 +222,7 @@ def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProces
     moving = placed(controller, 1)
     three_brokers.kill("broker-3")
     try:
-        deadline = time.monotonic() + TIMEOUT
-        while 3 in [broker.id for broker in controller.service.admin.brokers()]:
-            assert time.monotonic() < deadline, "broker 3 is still there"
-            time.sleep(0.1)
+        await_brokers(controller.service.admin, 1, 2)
         refused(
             controller,
             FACTORS,
@@ -252,9 +258,10 @@ def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProces
         assert errors(several(controller, FACTORS, [order], **WAIT)) == ["NONE"]
         fewer = {"topic": topic, "replication_factor": 1}
         assert errors(several(controller, FACTORS, [fewer], **WAIT)) == ["NONE"]
-        assert replicas(controller, topic) == [[1]]
+        await_placed(controller.service.admin, topic, [[1]])
     finally:
         three_brokers.start("broker-3")
+        await_brokers(controller.service.admin, 1, 2, 3)
     await_replicas(controller, moving, [2])
     deadline = time.monotonic() + TIMEOUT
     while set(controller.topic(moving).partitions[0].isr) != {1, 3}:
@@ -317,10 +324,10 @@ def test_the_command_ends_with_its_cancelled_reassignment(
         watching = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         try:
             queries = controller.service.reassignment_queries
-            await_true(lambda: queries.summaries() != [], "the request")
+            await_true(lambda: queries.summaries() != [], "the request", 4 * TIMEOUT)
             assert controller.http.delete("/v1/reassignments/1").status_code == 200
             before.go_on.set()
-            _, told = watching.communicate(timeout=TIMEOUT)
+            _, told = watching.communicate(timeout=4 * TIMEOUT)
         finally:
             before.go_on.set()
             watching.kill()
