@@ -22,6 +22,8 @@ _LOOK_BACK = 100
 # Seconds for which logs are watched that were written so.
 _WATCH = 1.0
 _PAUSE = 0.05
+# Looks at least: a broker that stands still for that second, and its producer with it, would otherwise be looked at once.
+_LOOKS = 10
 # Of a response, which the network loop's thread takes apart.
 _CHUNK, _BYTES = 8, 1 << 20
 
@@ -68,9 +70,10 @@ def plain_write(
     starts = admin.log_starts(topic, looked)
     recent = {p: max(starts[p], end - _LOOK_BACK) for p, end in ends.items() if starts[p] < end}
     found, _ = _plain_batches(admin, topic, recent, deadline)
-    until = time.monotonic() + _WATCH
-    while found is not None and time.monotonic() < until:
+    until, looks = time.monotonic() + _WATCH, 0
+    while found is not None and (looks < _LOOKS or time.monotonic() < until):
         pause(_PAUSE)
+        looks += 1
         written, ends = _plain_batches(admin, topic, ends, deadline)
         if written is not None:
             return written
