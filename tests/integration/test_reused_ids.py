@@ -17,7 +17,8 @@ from spark_ordered_kafka.client.writer_names import LeasedName, lease_name
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.controllers import free_port
+from tests.client.playing import NOBODY
+from tests.queries import await_stable
 from tests.servers import TIMEOUT
 from tests.streams import FORMAT, change, conf, create, options, raw_records
 
@@ -47,7 +48,8 @@ def produce(producer: OrderedProducer, topic: str, values: range) -> None:
 
 
 def values(cluster: LocalCluster, topic: str) -> list[int]:
-    """What the topic holds, sorted."""
+    """What the topic holds, sorted, once readers see all that is committed."""
+    await_stable(cluster, topic)
     return sorted(int(record.value() or b"") for record in raw_records(cluster, topic, PARTITIONS))
 
 
@@ -125,7 +127,7 @@ def test_writers_that_share_a_name_by_accident_lose_and_double_nothing(
 
 def test_a_writer_needs_no_name_of_the_controllers(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_ordered_kafka.client.writer_names")
-    with ControllerClient(f"http://127.0.0.1:{free_port()}", timeout=1.0) as nobody:
+    with ControllerClient(NOBODY, timeout=1.0) as nobody:
         first, second = lease_name(nobody, "topic"), lease_name(nobody, None)
     assert first.writer != second.writer
     assert first.nonce is None
