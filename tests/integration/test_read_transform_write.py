@@ -243,7 +243,7 @@ class Program:
                 worker.commit()
             return len(self.copy.copied()) >= written
 
-        await_true(done, f"{written} records copied", 60.0)
+        await_true(done, f"{written} records copied", 180.0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -20,6 +20,7 @@ from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.options import sink_options
 from spark_ordered_kafka.spark.sink import write_task
 from tests.integration.replaying import Replayed, once
+from tests.queries import await_stable
 from tests.servers import TIMEOUT
 from tests.streams import create, numbered, options, records_in_order, writer_context
 
@@ -99,10 +100,12 @@ def test_a_task_that_has_committed_nothing_writes_nothing_that_others_have(
     write_task(sink, Claim("v", 2, Origin("query", "run 1", "1")), 0, iter([rows]), is_only_write=True)
     with pytest.raises(ReplayMismatchError, match=why):
         write_task(sink, claim, 1, iter([rows]), is_only_write=True)
+    await_stable(cluster, topic_name)
     assert len(records_in_order(cluster, topic_name)) == rows.num_rows
     # The batch after is of the same query and name.
     following = Claim("v", 3, Origin("query", "run 2", "2"))
     write_task(sink, following, 1, iter([more]), is_only_write=True)
+    await_stable(cluster, topic_name)
     assert len(records_in_order(cluster, topic_name)) == rows.num_rows + more.num_rows
 
 
