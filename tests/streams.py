@@ -86,6 +86,10 @@ def numbered(keys: int, first: int, count: int) -> pa.RecordBatch:
     )
 
 
+# Seconds that the markers of a commit may take, which lets readers pass after it has returned. A transaction that stays open
+# for longer is one that the test leaves open.
+_MARKERS = 5.0
+
 # Seconds between transactions: with none, a test reads for minutes what was written in seconds.
 _PAUSE = 0.04
 
@@ -218,6 +222,8 @@ def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[
         }
     )
     unfinished = set(range(partitions))
+    # Partitions whose end so far is an open transaction: a commit returns before its markers let readers pass.
+    held: set[int] = set()
     try:
         # Without it the consumer asks for the first offset before it knows a leader, and again only after 0.5 s.
         consumer.list_topics(topic, 30)
@@ -225,13 +231,21 @@ def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[
             [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)]
         )
         while unfinished:
-            message = consumer.poll(30)
+            is_held = unfinished <= held
+            message = consumer.poll(_MARKERS if is_held else 30)
+            if message is None and is_held:
+                return
             assert message is not None, f"no end of {topic}, partitions {unfinished}, within 30 s"
-            error = message.error()
+            error, partition = message.error(), cast(int, message.partition())
             if error is None:
+                held.discard(partition)
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
-                unfinished.discard(cast(int, message.partition()))
+                _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+                if cast(int, message.offset()) < high:
+                    held.add(partition)
+                else:
+                    unfinished.discard(partition)
             else:
                 assert error.retriable() or error.code() in STALE_METADATA, error
     finally:
