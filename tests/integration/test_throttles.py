@@ -87,21 +87,23 @@ def test_everybodys_values_come_back_exactly(operator: Operator, admin: KafkaAdm
         assert operator.configs(mine, listed, all_) == before
         assert not running.recorded()
 
+        during = plus(
+            before,
+            {
+                1: both(5_000_000),
+                2: both(5_000_000),
+                3: both(5_000_000) | {LOG_DIRS_RATE: "6000000"},
+                mine: {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"},
+                listed: {LEADER_REPLICAS: "5:1,0:1,4:3", FOLLOWER_REPLICAS: "0:2"},
+                all_: {FOLLOWER_REPLICAS: "0:2"},
+            },
+        )
         for _ in range(2):
             assert running.reconcile({1: Need(5_000_000, 6_000_000, moves)}) == []
             assert not running.throttles.unfinished
             assert running.recorded()
-            assert operator.configs(mine, listed, all_) == plus(
-                before,
-                {
-                    1: both(5_000_000),
-                    2: both(5_000_000),
-                    3: both(5_000_000) | {LOG_DIRS_RATE: "6000000"},
-                    mine: {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"},
-                    listed: {LEADER_REPLICAS: "5:1,0:1,4:3", FOLLOWER_REPLICAS: "0:2"},
-                    all_: {FOLLOWER_REPLICAS: "0:2"},
-                },
-            )
+            # Any broker may be asked for topics: they learn of it one after another.
+            eventually(lambda: operator.configs(mine, listed, all_) == during)
         assert running.reconcile({}) == []
         eventually(lambda: operator.configs(mine, listed, all_) == before)
         assert not running.recorded()
@@ -165,7 +167,7 @@ def test_what_an_operator_changes_meanwhile_stays(operator: Operator, admin: Kaf
         # Another rate is for what is still ours.
         needs[1] = Need(300_000, None, needs[1].moves)
         assert running.reconcile(needs) == warnings
-        assert operator.configs(topic) == plus(during, {2: both(300_000)})
+        eventually(lambda: operator.configs(topic) == plus(during, {2: both(300_000)}))
         assert running.reconcile({}) == []
         eventually(lambda: operator.configs(topic) == plus(clean, theirs))
         assert not running.recorded()
@@ -249,7 +251,7 @@ def test_a_broker_that_is_down_gets_its_own_value_back_later(
 
         eventually(finished)
         assert not running.recorded()
-        assert operator.configs(topic) == before
+        eventually(lambda: operator.configs(topic) == before)
 
 
 def test_long_lists(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
@@ -261,16 +263,13 @@ def test_long_lists(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
         for partition in range(10_000)
     )
     with controller(tree, admin) as running:
+        everything = {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"}
         running.reconcile({1: Need(10**9, None, many)})
-        assert operator.configs(topic)[topic] == before[topic] | {
-            LEADER_REPLICAS: "*",
-            FOLLOWER_REPLICAS: "*",
-        }
+        eventually(lambda: operator.configs(topic)[topic] == before[topic] | everything)
         running.reconcile({1: Need(10**9, None, many), 2: Need(10**9, None, many[:1])})
         running.reconcile({1: Need(10**9, None, many[:4800])})
-        found = operator.configs(topic)[topic]
-        assert found[LEADER_REPLICAS] == ",".join(f"{partition}:1" for partition in range(4800))
-        assert found[FOLLOWER_REPLICAS] == "*"
+        longest = {LEADER_REPLICAS: ",".join(f"{partition}:1" for partition in range(4800))}
+        eventually(lambda: operator.configs(topic)[topic] == before[topic] | everything | longest)
         running.reconcile({})
         eventually(lambda: operator.configs(topic) == before)
 
@@ -279,7 +278,8 @@ def test_a_throttled_reassignment_is_slow(operator: Operator, admin: KafkaAdmin,
     rate, seconds = 1_000_000, 4.0
     topic = operator.create([1])
     producer = Producer({"bootstrap.servers": ",".join(f"{b.host}:{b.port}" for b in admin.brokers())})
-    for _ in range(240):
+    # Twenty-four seconds at that rate: a test that stands still for some of them still finds it under way.
+    for _ in range(480):
         producer.produce(topic, os.urandom(50_000))
     assert producer.flush(TIMEOUT) == 0
     log_dirs = LogDirs(admin.requests, timeout=TIMEOUT)
@@ -303,4 +303,4 @@ def test_a_throttled_reassignment_is_slow(operator: Operator, admin: KafkaAdmin,
         assert reassignments.all_ongoing()[topic, 0].adding == (2,)
         running.reconcile({})
         eventually(lambda: (topic, 0) not in reassignments.all_ongoing())
-        assert copied() > 12_000_000
+        assert copied() > 24_000_000
