@@ -41,7 +41,7 @@ def test_znodes_are_the_controllers_alone(
     else:
         # ZooKeeper offers this one without being configured for it.
         cluster = kafka_cluster
-        anonymous = ZooKeeperSettings(f"{cluster.zookeeper}/{unique_name('digest')}", session_timeout=4.0)
+        anonymous = ZooKeeperSettings(f"{cluster.zookeeper}/{unique_name('digest')}", session_timeout=20.0)
         settings = replace(anonymous, digest_username="owner", digest_password="hush")
         kafka = kafka_cluster.kafka_properties()
     with in_process(cluster, kafka=kafka, zookeeper=settings, authorization=EVERYBODY) as controller:
@@ -79,7 +79,7 @@ def start(settings: ZooKeeperSettings, kafka: Kafka) -> None:
 )
 def test_a_path_of_several_parts_is_made(kafka_cluster: LocalCluster, digest: dict[str, Any]) -> None:
     tree = f"{kafka_cluster.zookeeper}/{unique_name('deep')}/in/the/tree"
-    settings = ZooKeeperSettings(tree, session_timeout=4.0, **digest)
+    settings = ZooKeeperSettings(tree, session_timeout=20.0, **digest)
     for _ in range(2):
         with in_process(kafka_cluster, zookeeper=settings) as controller:
             assert controller.alter(controller.create(1), 2).error == "NONE"
@@ -88,7 +88,7 @@ def test_a_path_of_several_parts_is_made(kafka_cluster: LocalCluster, digest: di
 def test_a_tree_from_before_gets_its_acl(
     kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = ZooKeeperSettings(f"{kafka_cluster.zookeeper}/{unique_name('late')}", session_timeout=4.0)
+    before = ZooKeeperSettings(f"{kafka_cluster.zookeeper}/{unique_name('late')}", session_timeout=20.0)
     after = replace(before, digest_username="owner", digest_password="hush")
     with in_process(kafka_cluster, zookeeper=before) as controller:
         topics = [controller.create(2) for _ in range(3)]
