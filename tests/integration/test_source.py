@@ -16,6 +16,8 @@ from spark_ordered_kafka.kafka.buffer import Memory
 from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import producer_of
+from tests.queries import await_stable
+from tests.servers import await_true
 from tests.streams import (
     FORMAT,
     Collector,
@@ -39,6 +41,7 @@ def test_a_lagging_stream_reads_every_key_in_order_through_changes_under_load(
     with writer.under_load():
         for count in counts:
             change(cluster, topic_name, count)
+    await_stable(cluster, topic_name)
     assert misrouted(cluster, topic_name) == []
     limit = writer.written // (2 * len(counts))
     source = options(cluster, subscribe=topic_name, startingOffsets="earliest", maxOffsetsPerTrigger=limit)
@@ -49,6 +52,7 @@ def test_a_lagging_stream_reads_every_key_in_order_through_changes_under_load(
     with writer.under_load():
         change(cluster, topic_name, 1)
         change(cluster, topic_name, 4)
+    await_stable(cluster, topic_name)
     delivered(spark, source, str(tmp_path), found)
     assert found.report(writer.written).violations == 0, found.report(writer.written)
 
@@ -62,6 +66,7 @@ def test_empty_parent(cluster: LocalCluster, spark: SparkSession, topic_name: st
     change(cluster, topic_name, 2)
     change(cluster, topic_name, 4)
     writer.write()
+    await_stable(cluster, topic_name)
     source = options(cluster, subscribe=topic_name, startingOffsets="earliest", maxOffsetsPerTrigger=100)
     report = delivered(spark, source, str(tmp_path)).report(writer.written)
     assert report.violations == 0, report
@@ -76,6 +81,7 @@ def test_a_batch_read_is_ordered_and_has_sparks_columns(
         writer.write(3)
         change(cluster, topic_name, count)
     writer.write(3)
+    await_stable(cluster, topic_name)
     rows = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic_name)).load()
     assert rows.columns == [
         "key",
@@ -123,6 +129,7 @@ def test_a_range_that_ends_in_aborted_records(
     given_up.write(numbered(30, 0, 10))
     producer_of(given_up).flush()  # the records must be in the log before the abort
     given_up.abort()
+    await_stable(cluster, topic_name)
     rows = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic_name)).load()
     assert rows.count() == writer.written
 
@@ -134,6 +141,7 @@ def test_an_empty_topic_and_two_topics(
     assert spark.read.format(FORMAT).options(**options(cluster, subscribe=empty)).load().count() == 0
     writer = NumberedWriter(cluster, full)
     writer.write()
+    await_stable(cluster, full)
     source = options(cluster, subscribe=f"{empty},{full}", startingOffsets="earliest")
     assert delivered(spark, source, str(tmp_path)).report(writer.written).violations == 0
 
@@ -147,9 +155,11 @@ def test_processed_offsets_are_committed_to_the_group(
     group = f"lag-of-{topic_name}"
     source = options(cluster, subscribe=topic_name, startingOffsets="earliest") | {"kafka.group.id": group}
     writer.write()
+    await_stable(cluster, topic_name)
     delivered(spark, source, str(tmp_path))
     # Spark tells a source of a finished batch when it plans the next one.
     writer.write()
+    await_stable(cluster, topic_name)
     delivered(spark, source, str(tmp_path))
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     (found,) = (
@@ -167,6 +177,7 @@ def test_a_running_query_waits_for_the_controller(
     create(cluster, topic_name, 1)
     writer = NumberedWriter(cluster, topic_name)
     writer.write()
+    await_stable(cluster, topic_name)
     found = Collector()
     query = (
         spark.readStream.format(FORMAT)
@@ -185,7 +196,13 @@ def test_a_running_query_waits_for_the_controller(
         assert not query.awaitTermination(3), query.exception()
         assert found.report().records == before
         cluster.start("controller-1")
-        query.processAllAvailable()
+
+        def is_caught_up() -> bool:
+            # Spark takes a look that failed for one that found nothing: that all is processed says little here.
+            assert query.isActive, query.exception()
+            return sum(map(len, found.numbers)) >= writer.written
+
+        await_true(is_caught_up, "the query goes on", 120)
         assert found.report(writer.written).violations == 0
     finally:
         query.stop()
@@ -197,6 +214,7 @@ def test_start_offsets_and_limits_of_a_batch(
 ) -> None:
     create(cluster, topic_name, 1)
     NumberedWriter(cluster, topic_name, keys=1, step=10).write()
+    await_stable(cluster, topic_name)
     given = options(
         cluster,
         subscribe=topic_name,
@@ -212,6 +230,7 @@ def test_start_offsets_and_limits_of_a_batch(
 def test_defaults_from_spark_conf(cluster: LocalCluster, spark: SparkSession, topic_name: str) -> None:
     create(cluster, topic_name, 1)
     NumberedWriter(cluster, topic_name).write()
+    await_stable(cluster, topic_name)
     defaults = options(cluster, subscribe=topic_name, includeHeaders="true")
     for name, value in defaults.items():
         spark.conf.set(f"spark.ordered-kafka.{name}", value)
