@@ -1,10 +1,13 @@
 """A driver to be killed: copies a topic to another under a new key, in small micro-batches, until all is copied.
 
-Run as a process of its own: ``copy_driver.py BOOTSTRAP CONTROLLER SOURCE TARGET CHECKPOINT``.
+Run as a process of its own: ``copy_driver.py BOOTSTRAP CONTROLLER SOURCE TARGET CHECKPOINT``. Where :data:`GATE` names a
+directory in the environment, it makes the file ``ready`` beside the checkpoint when Spark runs, and begins with the file
+``go`` in that directory.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +15,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.servers import start_spark
+from tests.servers import await_true, start_spark
+
+GATE = "COPY_DRIVER_GATE"
 
 
 def copy(
@@ -36,7 +41,12 @@ def copy(
 
 def main(bootstrap: str, controller: str, source: str, target: str, checkpoint: str) -> None:
     """Copy in a Spark session of this process's own."""
-    spark = start_spark(Path(checkpoint).parent)
+    home = Path(checkpoint).parent
+    spark = start_spark(home)
+    gate = os.environ.get(GATE)
+    if gate is not None:
+        (home / "ready").touch()
+        await_true((Path(gate) / "go").exists, "the test lets it begin", 240)
     servers = {"kafka.bootstrap.servers": bootstrap, "controller.url": controller}
     copy(spark, servers, source, target, checkpoint).awaitTermination()
     spark.stop()

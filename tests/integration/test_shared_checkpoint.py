@@ -11,9 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.copy_driver import copy
+from tests.integration.copy_driver import GATE, copy
 from tests.integration.replaying import Replayed, once
 from tests.integration.test_killed_driver import DEADLINE, await_batches, driver
+from tests.queries import await_stable
+from tests.servers import await_true
 from tests.streams import FORMAT, NumberedWriter, create, judged, misrouted, options, records_in_order
 
 CONCURRENT = re.compile("CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
@@ -23,7 +25,11 @@ CONCURRENT = re.compile("CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_drivers_at_once(
-    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+    cluster: LocalCluster,
+    spark: SparkSession,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both begin with the same batch, which an earlier run has begun."""
     source, target = create(cluster, f"{topic_name}-in", 3), create(cluster, f"{topic_name}-out", 2)
@@ -32,12 +38,16 @@ def test_two_drivers_at_once(
     checkpoint, homes = tmp_path / "checkpoint", [tmp_path / "a", tmp_path / "b"]
     with driver(cluster, source, target, checkpoint) as process:
         await_batches(process, checkpoint, 2)
+    # Or one has copied all before Spark runs in the other.
+    monkeypatch.setenv(GATE, str(tmp_path))
     with ExitStack() as stack:
         processes: list[subprocess.Popen[bytes]] = []
         for home in homes:
             home.mkdir()
             (home / "checkpoint").symlink_to(checkpoint)
             processes.append(stack.enter_context(driver(cluster, source, target, home / "checkpoint")))
+        await_true(lambda: all((home / "ready").exists() for home in homes), "Spark runs in both", DEADLINE)
+        (tmp_path / "go").touch()
         ends = [process.wait(2 * DEADLINE) for process in processes]
     logs = [(home / "driver.log").read_text() for home in homes]
     assert any(ends), "both ended well"
@@ -57,6 +67,7 @@ def test_a_second_start_in_one_session_stops_the_first(
     source, target = create(cluster, f"{topic_name}-in", 2), create(cluster, f"{topic_name}-out", 2)
     writer = NumberedWriter(cluster, source)
     writer.write(4)
+    await_stable(cluster, source)
     rows = spark.readStream.format(FORMAT).options(
         **options(cluster, subscribe=source, startingOffsets="earliest")
     )
