@@ -25,7 +25,7 @@ def test_the_first_micro_batch_says_that_no_controller_answers(
 ) -> None:
     create(cluster, topic_name, 2)
     with gateway_to(cluster) as gateway:
-        sink = {"topic": topic_name, "controller.url": gateway.url, "controllerTimeout": "500ms"}
+        sink = {"topic": topic_name, "controller.url": gateway.url, "controllerTimeout": "5s"}
         query = Replayed(cluster, spark, tmp_path, sink=sink)
         query.give(0, range(10))
         gateway.left = answers
@@ -33,10 +33,11 @@ def test_the_first_micro_batch_says_that_no_controller_answers(
             query.run(2, "n % 2")
         assert "Writing job failed" not in str(caught.value)
         if answers > 0:
-            assert f"no layout of topic '{topic_name}' within 0.5 s (option controllerTimeout)" in str(
+            assert f"no layout of topic '{topic_name}' within 5 s (option controllerTimeout)" in str(
                 caught.value
             )
         gateway.left = 100
+        query.sink["controllerTimeout"] = "60s"
         query.run(2, "n % 2")
         assert query.written(topic_name) == once(range(10))
 
@@ -49,7 +50,7 @@ def test_a_batch_write_says_so_when_it_is_planned(
     with gateway_to(cluster) as gateway:
         given = options(cluster, topic=topic_name) | {
             "controller.url": gateway.url,
-            "controllerTimeout": "500ms",
+            "controllerTimeout": "5s",
         }
         write = rows.write.format(FORMAT).options(**given).mode("append")
         gateway.left = 100
@@ -60,6 +61,6 @@ def test_a_batch_write_says_so_when_it_is_planned(
         assert "Job aborted" not in str(planned.value), "although this process has asked for the topic before"
         gateway.left = 1
         with pytest.raises(
-            Exception, match=r"(?s)within 0\.5 s \(option controllerTimeout\).*no controller answered"
+            Exception, match=r"(?s)within 5 s \(option controllerTimeout\).*no controller answered"
         ):
             write.save()
