@@ -21,6 +21,7 @@ from spark_ordered_kafka.kafka.producer import TransactionalProducer, WriterLayo
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import kernel
+from tests.queries import await_stable
 from tests.servers import TIMEOUT
 from tests.streams import (
     FORMAT,
@@ -40,6 +41,8 @@ KEEP_OLD = {"retention.ms": "-1"}
 
 
 def read(spark: SparkSession, cluster: LocalCluster, topic: str, **more: str) -> DataFrame:
+    # A commit returns before its markers let readers pass.
+    await_stable(cluster, topic)
     return spark.read.format(FORMAT).options(**options(cluster, subscribe=topic, **more)).load()
 
 
@@ -116,17 +119,17 @@ def test_rows_that_come_for_longer_than_a_transaction_lives(
 ) -> None:
     """Brokers abort it; the next one begins when all rows are there, so nothing is sent a third time."""
     create(cluster, topic_name, 2)
-    context = with_timeout(cluster, 1000)
+    context = with_timeout(cluster, 3000)
     task = TaskTransaction(context, topic_name, f"ordered:{topic_name}:w:0", 0, Memory(1_000_000))
     written = 0
-    deadline = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + 2 * TIMEOUT
     while task.replays == 0:
         task.write(numbered(10, written, 1))
         written += 1
         assert time.monotonic() < deadline, "the transaction is not aborted"
         time.sleep(0.05)
     begun = time.monotonic()
-    while time.monotonic() < begun + 1.5:
+    while time.monotonic() < begun + 3.5:
         task.write(numbered(10, written, 1))
         written += 1
         time.sleep(0.05)
@@ -284,6 +287,7 @@ def test_a_restarted_query_with_other_tasks_fails_with_the_remedy(
 ) -> None:
     source, target = create(cluster, f"{topic_name}-in", 1), create(cluster, f"{topic_name}-out", 2)
     NumberedWriter(cluster, source).write(3)
+    await_stable(cluster, source)
 
     def copy(tasks: int) -> None:
         rows = spark.readStream.format(FORMAT).options(
@@ -299,7 +303,7 @@ def test_a_restarted_query_with_other_tasks_fails_with_the_remedy(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(180)
 
     copy(3)
     # As if the driver had died after the tasks, before it noted the batch as done.
@@ -319,6 +323,7 @@ def test_foreach_batch_with_a_writer_name_is_exactly_once(
 ) -> None:
     source, target = create(cluster, f"{topic_name}-in", 1), create(cluster, f"{topic_name}-out", 2)
     NumberedWriter(cluster, source).write(2)
+    await_stable(cluster, source)
     sink = options(cluster, topic=target, writer=f"job-{topic_name}")
 
     def copy(rows: DataFrame, _batch: int) -> None:
@@ -334,7 +339,7 @@ def test_foreach_batch_with_a_writer_name_is_exactly_once(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(180)
         for entry in (tmp_path / "commits").iterdir():
             entry.unlink()
     assert collected(spark, cluster, target).report(200).violations == 0
@@ -382,6 +387,7 @@ def test_a_stream_writes_while_its_target_changes(
         with writer.under_load():
             for topic, count in ((target, 5), (source, 5), (target, 3), (source, 2)):
                 change(cluster, topic, count)
+        await_stable(cluster, source)
         query.processAllAvailable()
     finally:
         query.stop()
