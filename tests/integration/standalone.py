@@ -14,7 +14,7 @@ import tarfile
 import time
 import venv
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -101,11 +101,11 @@ class Worker:
         """What the Python processes of the executors have mapped: among others, where their extension modules lie."""
         found: set[Path] = set()
         for executor in self.executors().values():
-            try:
-                children = executor.children(recursive=True)
-                found |= {Path(entry.path) for child in children for entry in child.memory_maps()}
-            except psutil.NoSuchProcess:
-                continue
+            with suppress(psutil.NoSuchProcess):
+                for child in executor.children(recursive=True):
+                    # One that ends meanwhile says nothing of the others.
+                    with suppress(psutil.NoSuchProcess):
+                        found |= {Path(entry.path) for entry in child.memory_maps()}
         return found
 
 

@@ -23,6 +23,7 @@ from tests.integration.standalone import (
     package_directory,
 )
 from tests.packaging.requirements import ROOT
+from tests.queries import await_stable
 from tests.streams import NumberedWriter, change, create, judged, misrouted, records_in_order
 
 # Spark's driver about its tasks.
@@ -107,6 +108,7 @@ def test_an_executor_without_the_package_or_with_another_version_is_named(
     source, target = create(cluster, f"{topic_name}-in", 2), create(cluster, f"{topic_name}-out", 2)
     writer = NumberedWriter(cluster, source)
     writer.write(2)
+    await_stable(cluster, source)
     other = tmp_path / "other"
     shutil.copytree(packages, other, ignore=shutil.ignore_patterns("__pycache__"))
     (other / "spark_ordered_kafka" / "version.py").write_text('__version__ = "0.0.7"\n')
@@ -147,7 +149,8 @@ def test_an_executor_is_killed_in_mid_batch(
     writer = NumberedWriter(cluster, source, keys=40, step=15)
     writer.write(2)
     change(cluster, source, 5)
-    writer.write(4)
+    # A micro-batch each: enough that the job is not over before an executor dies in the right task.
+    writer.write(8)
     checkpoint, log = tmp_path / "checkpoint", tmp_path / "driver" / "log"
     conf = job_conf(cluster, source, target, checkpoint, packages)
     job = str(ROOT / "jobs" / "ordered_copy.py")
@@ -166,6 +169,7 @@ def test_an_executor_is_killed_in_mid_batch(
 
     change(cluster, target, 3)
     writer.write(2)
+    await_stable(cluster, source)
     standalone.workers[0].process.terminate()
     with standalone.submitted(log, packages, conf, job) as process:
         ended(process, log)
