@@ -8,6 +8,7 @@ from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.options import stream_options
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
+from tests.queries import await_stable
 from tests.streams import NumberedWriter, create, options
 
 KEYS = 40
@@ -33,6 +34,7 @@ def test_partitions_and_topics_share_a_task_while_there_is_little_to_read(
     topics = [create(cluster, f"{topic_name}-{number}", 4) for number in range(2)]
     for topic in topics:
         NumberedWriter(cluster, topic, keys=KEYS, step=STEP).write()
+        await_stable(cluster, topic)
     sharing = reader(cluster, *topics)
     start = sharing.initialOffset()
     end = sharing.latestOffset(start, sharing.getDefaultReadLimit())

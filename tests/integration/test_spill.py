@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
+from tests.queries import await_stable
 from tests.servers import await_true
 from tests.streams import FORMAT, create, options
 
@@ -29,7 +30,7 @@ def files_without_a_name(process: psutil.Process) -> set[str]:
         descriptors = Path(f"/proc/{child.pid}/fd")
         try:
             links = [os.readlink(entry) for entry in descriptors.iterdir()]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
             # The process, or a descriptor, is gone meanwhile.
             continue
         found |= {os.path.dirname(link) for link in links if link.endswith(" (deleted)")}
@@ -75,5 +76,6 @@ def test_rows_are_spilled_to_sparks_local_directory(
     assert seen == [True]
     # The JVM's own, which it makes below spark.local.dir or SPARK_LOCAL_DIRS.
     assert all(Path(path).name.startswith("blockmgr-") for path in local_dirs.read_text().split(","))
+    await_stable(cluster, topic)
     read = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic)).load()
     assert read.count() == ROWS

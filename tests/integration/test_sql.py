@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.blocks import blocks
+from tests.queries import await_stable
 from tests.servers import unique_name
 from tests.streams import create, options, written_through
 
@@ -35,6 +36,7 @@ def test_the_statements_of_the_page(spark: SparkSession, cluster: LocalCluster) 
     """Views read and write."""
     source, target = unique_name("sql"), create(cluster, unique_name("sql"), 2)
     written_through(cluster, source, 2, 3)
+    await_stable(cluster, source)
     text = next(block.text for block in blocks(PAGE.read_text()) if block.kind == "sql")
     ours = {
         "broker-1:9092": cluster.bootstrap_servers,
@@ -48,6 +50,7 @@ def test_the_statements_of_the_page(spark: SparkSession, cluster: LocalCluster) 
         text = text.replace(theirs, our)
     for statement in text.split(";")[:-1]:
         spark.sql(statement)
+    await_stable(cluster, target)
     copied = spark.read.format("ordered-kafka").options(**options(cluster, subscribe=target)).load()
     wanted = spark.table("orders").where("length(value) > 4").select("key", "value")
     assert 0 < wanted.count() == copied.count() < spark.table("orders").count()

@@ -20,6 +20,7 @@ from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.loading import kernel
 from spark_ordered_kafka.ordering import bucket, key_hash
+from tests.queries import await_stable
 from tests.servers import TIMEOUT
 from tests.streams import CHANGE_TIMEOUT, change, numbered, writer_context
 
@@ -82,7 +83,7 @@ def test_a_cached_producer_learns_of_changes(cluster: LocalCluster, topic_name: 
     pool = WatchedPool()
     context = replace(writer_context(cluster), pool=pool)
     counts: list[int] = []
-    deadline = time.monotonic() + CHANGE_TIMEOUT
+    deadline = time.monotonic() + 3 * CHANGE_TIMEOUT
     # Between two transactions there is a change each time, also before those of a producer that is used again.
     for count in itertools.cycle([2, 5, 3]):
         if counts:
@@ -101,4 +102,5 @@ def test_a_cached_producer_learns_of_changes(cluster: LocalCluster, topic_name: 
         transaction: Counter(bucket(key_hash("murmur3", f"k{key}".encode()), 2, count) for key in range(KEYS))
         for transaction, count in enumerate(counts)
     }
+    await_stable(cluster, topic_name)
     assert written(cluster, topic_name) == expected
