@@ -56,7 +56,7 @@ def test_a_request_ends_in_time_and_says_what_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(admin, "create_topic", slow)
-        rows = several(controller, "/v1/topics", [{"topic": first}, {"topic": second}], timeout_ms=300)
+        rows = several(controller, "/v1/topics", [{"topic": first}, {"topic": second}], timeout_ms=3000)
         assert errors(rows) == ["REQUEST_TIMED_OUT", "REQUEST_TIMED_OUT"]
         assert "continues in the background" in rows[0][2]
         assert "nothing was done" in rows[1][2]
@@ -123,7 +123,8 @@ def test_wrong_fields_of_a_creation(controller: InProcess, fields: dict[str, Any
     answer = controller.http.post("/v1/topics", json=body)
     assert (answer.status_code, answer.json()["error"]) == (400, error), answer.text
     assert next(iter(fields)).split("_")[0] in answer.json()["error_message"]
-    assert znodes_of(controller.service).creations() == []
+    # Another test's may still go on.
+    assert body["topic"] not in znodes_of(controller.service).creations()
 
 
 @pytest.mark.parametrize(
