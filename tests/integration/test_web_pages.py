@@ -126,6 +126,7 @@ def test_simple_requests_of_old_browsers_change_nothing(controller: InProcess, p
     preflight = httpx2.options(
         f"http://localhost:{port}/v1/topic-deletions",
         headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"},
+        timeout=TIMEOUT,
     )
     assert preflight.status_code == 405
     assert not [name for name in preflight.headers if name.startswith("access-control")]
@@ -179,6 +180,7 @@ def test_a_follower_judges_pages_by_its_own_name(kafka_cluster: LocalCluster) ->
         )
         for running, port in zip((leader, follower), ports, strict=True):
             ends.enter_context(served(running, port))
+        await_true(lambda: follower.service.leader.record is not None, "it knows who leads")
         assert not follower.service.active
         body = json.dumps({"topic": unique_name("never")}).encode()
         post = f"POST /v1/topics HTTP/1.1\r\nHost: localhost:{ports[1]}\r\nContent-Type: {JSON}"
