@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -92,7 +93,9 @@ def test_order_holds_and_the_doctor_names_the_clock(kafka_cluster: LocalCluster,
         (found,) = clocks(servers, urls[0])
         assert found["status"] == "error"
         assert f"the clock of {urls[0]} is right by now" in found["message"]
-        assert "600.0 s ahead of" in found["message"]
+        # To within what the questions took.
+        (ahead,) = re.findall(r"([0-9.]+) s ahead of", found["message"])
+        assert float(ahead) == pytest.approx(AHEAD, abs=10.0)
         assert "start that controller again" in found["advice"]
     # Both have ended; the right one comes back alone.
     with running(kafka_cluster, chroot, ["-m", "spark_ordered_kafka.cli"], right):
