@@ -73,7 +73,7 @@ def test_a_topic_is_copied_in_order(
         ],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"},
-        timeout=300,
+        timeout=500,
         check=True,
     )
     for target in (by_batch, by_stream):

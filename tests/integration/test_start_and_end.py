@@ -180,7 +180,7 @@ def test_a_query_that_is_triggered_once_reads_from_where_it_starts(
             .trigger(once=True)
             .start()
         )
-        assert query.awaitTermination(int(TIMEOUT))
+        assert query.awaitTermination(180)
         assert found.report().records == writer.written - 3
 
 

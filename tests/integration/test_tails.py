@@ -101,7 +101,7 @@ def test_a_range_that_ends_in_a_compaction_gap(cluster: LocalCluster, topic_name
     for number in range(20):
         producer.produce(topic_name, key=b"same", value=str(number).encode(), partition=0)
         assert producer.flush(TIMEOUT) == 0
-    deadline = time.monotonic() + 2 * TIMEOUT
+    deadline = time.monotonic() + 6 * TIMEOUT
     while True:
         # A record now and then rolls the segment, without which nothing is cleaned.
         producer.produce(topic_name, key=b"other", value=b"roll", partition=0)

@@ -49,7 +49,7 @@ def test_conf_that_is_not_read(cluster: LocalCluster, topic_name: str, tmp_path:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
