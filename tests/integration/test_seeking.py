@@ -281,16 +281,13 @@ def test_random_steering_of_a_live_topic(room: Room, topic_name: str, members: i
         for count in (5, 3, 6, 2):
             change(room.cluster, topic_name, count)
             goal, late = writer.written + 3_000, time.monotonic() + TIMEOUT
-            # A member that comes late to its partitions steers little meanwhile.
-            while writer.written < goal or (
-                count == 2 and not (sought and refused) and time.monotonic() < late
-            ):
+            # Members that come late to their partitions have steered nothing yet.
+            while writer.written < goal or (count == 2 and not sought and time.monotonic() < late):
                 for who, member in enumerate(crew):
                     steer(who, member)
                     for _ in range(3):
                         take(who, member)
     assert sought > 0
-    assert refused > 0
     last = writer.written // 12 - 1
     deadline = time.monotonic() + 4 * TIMEOUT
     while {key: max(n for (_, k), n in since.items() if k == key) for _, key in since} != {
@@ -300,3 +297,13 @@ def test_random_steering_of_a_live_topic(room: Room, topic_name: str, members: i
         for who, member in enumerate(crew):
             member.consumer.resume(member.consumer.assignment())
             take(who, member)
+    # With more steering than reading, as where the writer is slow, nobody may have come beyond a boundary until now.
+    for member in crew:
+        member.consumer.commit()
+    for member in crew:
+        for one in member.consumer.assignment():
+            try:
+                member.consumer.seek(at(topic_name, one.partition, 0))
+            except ConfigError:
+                refused += 1
+    assert refused > 0
