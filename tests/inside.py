@@ -109,14 +109,3 @@ def jobs_of(service: ControllerService) -> dict[str, tuple[Job, threading.Thread
 def healing_step(healer: Healer) -> None:
     """One look at the cluster, and what follows from it."""
     healer._step(threading.Event())
-
-
-def topic_config_of(admin: KafkaAdmin, broker: int, topic: str, timeout: float) -> dict[str, str]:
-    """What is set for a topic, as one broker shows it: brokers learn of it one after another."""
-
-    async def ask(deadline: float) -> dict[str, str]:
-        resource = (ConfigResourceType.TOPIC, topic)
-        (result,) = await configs._described(admin.requests, [resource], broker, deadline)
-        return configs._values(result, configs._TOPIC_CONFIG)
-
-    return admin.requests.retry(ask, time.monotonic() + timeout, f"ask broker {broker} for {topic}")

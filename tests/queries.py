@@ -93,18 +93,6 @@ def await_stable(cluster: LocalCluster, topic: str) -> None:
     )
 
 
-def _ends(admin: AdminClient, topic: str, level: IsolationLevel) -> dict[int, int]:
-    """Where readers of that level end, by partition that has a leader."""
-    known = admin.list_topics(topic, TIMEOUT).topics[topic].partitions
-    wanted = {
-        TopicPartition(topic, partition): OffsetSpec.latest()
-        for partition, metadata in known.items()
-        if metadata.leader >= 0
-    }
-    answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=TIMEOUT)
-    return {place.partition: future.result(TIMEOUT).offset for place, future in answers.items()}
-
-
 def batch_rows(source: Mapping[str, str]) -> list[Rows]:
     """The rows of a batch query per task."""
     reader = OrderedBatchReader(batch_options(source))

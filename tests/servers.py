@@ -184,7 +184,7 @@ def transaction_states(fencer: Fencer, prefix: str, deadline: float) -> dict[str
 def unstable(bootstrap_servers: str, topic: str) -> dict[int, tuple[int, int]]:
     """Last stable offset and end of each partition of a topic that has something undecided before its end.
 
-    Partitions without a leader are left out.
+    Partitions without a leader are left out. One whose leader has just changed counts as undecided.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4})
     found = admin.list_topics(topic, TIMEOUT).topics[topic].partitions
@@ -197,7 +197,12 @@ def unstable(bootstrap_servers: str, topic: str) -> dict[int, tuple[int, int]]:
         answers = admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT)
         return {place.partition: future.result(TIMEOUT).offset for place, future in answers.items()}
 
-    stable, all_ends = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
+    try:
+        stable, all_ends = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
+    except KafkaException as error:
+        if not error.args[0].retriable():
+            raise
+        return {place.partition: (-1, -1) for place in places}
     return {p: (stable[p], end) for p, end in all_ends.items() if stable[p] != end}
 
 

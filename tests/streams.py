@@ -88,7 +88,6 @@ def numbered(keys: int, first: int, count: int) -> pa.RecordBatch:
 
 # Seconds that the markers of a commit may take, which lets readers pass after it has returned. A transaction that stays open
 # for longer is one that the test leaves open.
-_MARKERS = 5.0
 
 # Seconds between transactions: with none, a test reads for minutes what was written in seconds.
 _PAUSE = 0.04
@@ -222,8 +221,6 @@ def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[
         }
     )
     unfinished = set(range(partitions))
-    # Partitions whose end so far is an open transaction: a commit returns before its markers let readers pass.
-    held: set[int] = set()
     try:
         # Without it the consumer asks for the first offset before it knows a leader, and again only after 0.5 s.
         consumer.list_topics(topic, 30)
@@ -231,21 +228,13 @@ def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[
             [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)]
         )
         while unfinished:
-            is_held = unfinished <= held
-            message = consumer.poll(_MARKERS if is_held else 30)
-            if message is None and is_held:
-                return
+            message = consumer.poll(30)
             assert message is not None, f"no end of {topic}, partitions {unfinished}, within 30 s"
-            error, partition = message.error(), cast(int, message.partition())
+            error = message.error()
             if error is None:
-                held.discard(partition)
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
-                _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
-                if cast(int, message.offset()) < high:
-                    held.add(partition)
-                else:
-                    unfinished.discard(partition)
+                unfinished.discard(cast(int, message.partition()))
             else:
                 assert error.retriable() or error.code() in STALE_METADATA, error
     finally:

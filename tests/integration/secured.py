@@ -65,6 +65,7 @@ def controller(
         kafka=cluster.kafka_properties(CONTROLLER),
         zookeeper=with_sasl(cluster),
         url="http://in-process",
+        request_timeout=request_timeout,
         authentication=AuthenticationSettings(
             required=True, kafka_mechanism=mechanism, tokens_file=str(tokens)
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
