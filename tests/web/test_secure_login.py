@@ -33,9 +33,11 @@ def test_a_user_and_password_are_sent_as_http_basic(browsing: Browsing, secure_c
 def test_a_client_certificate_needs_no_form(browsing: Browsing, secure_cluster: LocalCluster) -> None:
     secrets = secure_cluster.secrets
     own = (secrets.certificate("admin"), secrets.key("admin"))
-    visit = browsing.visit(secure_cluster.controller_url, "brokers", certificate=own)
     # It is a principal of its own, without rights here.
+    visit = browsing.visit(secure_cluster.controller_url, "brokers", live=False, certificate=own)
     visit.await_text("has no right to DESCRIBE on the cluster", "main .note")
+    visit.page.locator("#connection.refused").wait_for()
+    assert "has no right to DESCRIBE on any topic, nor on the cluster" in visit.text("#banner")
     assert "CN=admin" in visit.text("#caller")
     assert visit.page.get_by_label("Password").count() == 0
     assert visit.button("Log out").count() == 0

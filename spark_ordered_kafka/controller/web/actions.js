@@ -9,6 +9,7 @@ import { state } from "./store.js";
 
 /** Why nothing can be changed from this page now; null: it can. */
 export function blocked() {
+  if (state.connection === "refused") return "You have no right to see what changes.";
   if (state.connection !== "online") return "The controller does not answer.";
   return state.leads ? null : "This controller follows: changes are made on the leader's page.";
 }

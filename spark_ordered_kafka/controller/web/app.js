@@ -79,7 +79,9 @@ function show() {
 }
 
 function showConnection() {
-  const texts = { connecting: "connecting", online: "live", offline: "offline", login: "not logged in" };
+  const texts = {
+    connecting: "connecting", online: "live", offline: "offline", refused: "not permitted", login: "not logged in",
+  };
   const place = byId("connection");
   place.className = state.connection === "login" ? "connection" : `connection ${state.connection}`;
   place.textContent = texts[state.connection];
@@ -90,6 +92,10 @@ function showConnection() {
     replace(banner, h("p", { class: "banner bad" },
       `Offline: ${state.unavailable ?? "the controller does not answer."} What is shown may be old. Trying again. `,
       h("button", { type: "button", onclick: retry, "data-key": "retry" }, "Try now")));
+  } else if (state.connection === "refused") {
+    replace(banner, h("p", { class: "banner bad" },
+      `Not permitted: ${state.unavailable}, nor on the cluster: one of them is needed. `,
+      h("button", { type: "button", onclick: retry, "data-key": "retry" }, "Try again")));
   } else if (state.unavailable !== null && state.connection === "online") {
     replace(banner, h("p", { class: "banner bad" }, `The controller cannot read its state: ${state.unavailable}`));
   } else if (state.connection === "online" && state.controller !== null && !state.leads) {

@@ -36,7 +36,8 @@ export async function follow() {
       // After credentials that were not accepted: the form needs to know the methods.
       if (state.connection === "login" && state.caller === null) continue;
       state.unavailable = error instanceof ApiError && error.status !== 0 ? error.message : null;
-      if (state.connection !== "login") state.setConnection("offline");
+      const isRefused = error instanceof ApiError && error.status === 403;
+      if (state.connection !== "login") state.setConnection(isRefused ? "refused" : "offline");
     }
     if (state.connection === "login") {
       await new Promise((resolve) => { wake = () => resolve(undefined); });

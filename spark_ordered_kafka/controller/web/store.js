@@ -9,7 +9,7 @@
 class State {
   /** @type {Caller | null} */
   caller = null;
-  /** @type {"connecting" | "online" | "offline" | "login"} */
+  /** @type {"connecting" | "online" | "offline" | "refused" | "login"} */
   connection = "connecting";
   /** Why the controller knows nothing at the moment. @type {string | null} */
   unavailable = null;
