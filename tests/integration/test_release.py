@@ -268,6 +268,8 @@ def test_a_controller_that_is_killed_at_any_step_releases_all_or_nothing(
             http.post(f"/v1/topics/{topic}/release", json={})
         controller.await_crash()
         controller.start()
+        # It leads once the session of the one that was killed has ended.
+        await_true(lambda: http.get("/readyz").json().get("role") == "leader", "the next controller leads")
         if step == "release:record":
             assert http.get(f"/v1/topics/{topic}/layout").status_code == 200, "nothing had begun"
             assert http.post(f"/v1/topics/{topic}/release", json={}).status_code == 200
