@@ -20,14 +20,14 @@ SANITIZED := $(CURDIR)/build/sanitized
 # From end to end without the kernel; those of tests/native do all that the kernel does both ways.
 TWIN := $(addprefix tests/integration/, \
   test_sink.py::test_round_trip_of_nulls_headers_and_strings test_sink.py::test_a_change_in_the_middle_of_a_task \
-  test_sink.py::test_a_replayed_task_is_skipped_when_its_rows_are_the_same \
+  test_sink_replays.py::test_a_replayed_task_is_skipped_when_its_rows_are_the_same \
   test_source.py::test_a_batch_read_is_ordered_and_has_sparks_columns \
   test_misrouted.py::test_foreign_records_are_counted_named_or_ignored \
   test_ordered_consumer.py::test_one_consumer_behind_several_changes)
 
 LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
-  integration/test_source.py integration/test_sink.py integration/test_ordered_consumer.py)
+  integration/test_source.py integration/test_sink.py integration/test_sink_replays.py integration/test_ordered_consumer.py)
 
 .PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites clean planted audit fuzz histories
 .DEFAULT_GOAL := test

@@ -283,3 +283,11 @@ def cleaned(mover: Mover) -> Iterator[Mover]:
 def outcomes(view: schemas.ReassignmentView) -> Mapping[tuple[int, int], str]:
     """(partition, broker) -> name of the error."""
     return {(row.partition, row.broker): row.error for row in view.replicas}
+
+
+def verified(controller: InProcess, *rows: Row) -> tuple[bool, list[str]]:
+    """Whether all is as in ``rows``, and the status of each."""
+    plan = {"version": 1, "partitions": [row.json for row in rows]}
+    answer = controller.http.post("/v1/reassignments/verify", json=plan)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["complete"], [row["status"] for row in answer.json()["partitions"]]

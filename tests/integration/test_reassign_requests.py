@@ -18,7 +18,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.inside import session_of
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.policies import ASKED
-from tests.integration.reassigning import SIZE, SLOW, Judge, Mover, Row, create_placed
+from tests.integration.reassigning import SIZE, SLOW, Judge, Mover, Row, create_placed, verified
 from tests.servers import TIMEOUT, await_true, hosted_replicas, unique_name
 
 PATH = "/v1/reassignments"
@@ -55,12 +55,6 @@ def named(answer: dict[str, Any]) -> list[tuple[int, str]]:
 def refusal(controller: InProcess, body: dict[str, Any]) -> tuple[int, str, str]:
     answer = controller.http.post(PATH, json=body)
     return answer.status_code, answer.json()["error"], answer.json()["error_message"]
-
-
-def verified(controller: InProcess, *rows: Row) -> tuple[bool, list[str]]:
-    answer = controller.http.post(f"{PATH}/verify", json=plan(*rows))
-    assert answer.status_code == 200, answer.text
-    return answer.json()["complete"], [row["status"] for row in answer.json()["partitions"]]
 
 
 def test_whole_or_nothing(moving: InProcess, judge: Judge) -> None:
