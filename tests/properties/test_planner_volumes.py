@@ -53,6 +53,11 @@ def with_volumes(draw: st.DrawFn) -> Snapshot:
     return Snapshot(tuple(brokers), found.partitions)
 
 
+def racked(snapshot: Snapshot) -> bool:
+    """Whether every live broker has a rack."""
+    return all(broker.rack is not None for broker in snapshot.brokers if broker.alive)
+
+
 @given(with_volumes(), st.sampled_from(["balance", "drain", "spread", "racks"]), st.data())
 def test_no_broker_gets_more_than_it_has_space_for(
     snapshot: Snapshot, kind: str, data: st.DataObject
@@ -69,6 +74,60 @@ def test_no_broker_gets_more_than_it_has_space_for(
         assert size <= (size if free[broker] is None else free[broker] or 0)
     if kind == "spread":
         assert {broker for change in found.changes for broker in change.added} <= set(named or ())
+
+
+@given(
+    with_volumes(),
+    st.sampled_from(["balance", "drain", "spread", "replication_factor", "leaders"]),
+    st.sampled_from([("balance",), ("racks",), ("racks", "balance"), ("leaders",)]),
+    st.data(),
+)
+def test_space_refuses_no_further_goal(
+    snapshot: Snapshot, kind: str, also: tuple[str, ...], data: st.DataObject
+) -> None:
+    up = alive(snapshot)
+    further = tuple(one for one in also if one != kind and (one != "racks" or racked(snapshot)))
+    goal = Goal(
+        kind,  # type: ignore[arg-type]  # one of the names above
+        brokers=(data.draw(st.sampled_from(up)),) if kind in ("drain", "spread") else None,
+        replication_factor=data.draw(st.integers(1, len(up))) if kind == "replication_factor" else None,
+    )
+    try:
+        plan(snapshot, goal)
+    except RequestError:
+        assert kind not in ("balance", "leaders"), "what moves nothing is such a plan, too"
+        return
+    found = plan(snapshot, replace(goal, also=further or None))  # type: ignore[arg-type]  # likewise
+    free = {one.id: one.free for one in snapshot.brokers}
+    for broker, size in copied(found).items():
+        assert size <= (size if free[broker] is None else free[broker] or 0)
+
+
+def test_a_drain_does_what_fits_though_balance_does_not() -> None:
+    brokers = (one_dir(1, 1000, 950), one_dir(2, 1000, 850), one_dir(3, 1000, 100))
+    snapshot = Snapshot(brokers, partitions(*[1] * 6, 3, size=100))
+    found = plan(snapshot, Goal("drain", brokers=(3,), also=("balance",)))
+    assert [(change.partition.partition, change.replicas) for change in found.changes] == [(6, (2,))]
+
+
+@pytest.mark.parametrize("used", [1000, 100])
+def test_a_full_broker_keeps_what_no_other_has_space_for(used: int) -> None:
+    """The same where its volume has space and it is at its limit of replicas: it takes none, but has these."""
+    brokers = (replace(one_dir(1, 1000, used), capacity=0), one_dir(2, 1000, 880))
+    found = plan(Snapshot(brokers, partitions(*[1] * 6, size=100)), Goal("balance"))
+    assert [change.replicas for change in found.changes] == [(2,)]
+
+
+def test_a_replica_goes_where_a_single_directory_has_space_for_it() -> None:
+    two = Broker(1, log_dirs=tuple(LogDir(path, 0, (), 1000, 60) for path in ("/a", "/b")))
+    one = one_dir(2, 1000, 900)
+    rows = partitions(3, size=100)
+    goal = Goal("drain", brokers=(3,))
+    found = plan(Snapshot((two, one, one_dir(3, 1000, 100)), rows), goal)
+    assert [change.replicas for change in found.changes] == [(2,)]
+    with pytest.raises(RequestError, match=r"replica of 100 bytes and has 60 left in a directory") as caught:
+        plan(Snapshot((two, one_dir(3, 1000, 100)), rows), goal)
+    assert caught.value.code == ErrorCode.GUARD_RAILS
 
 
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=5), st.integers(0, 20))

@@ -8,9 +8,10 @@ from spark_ordered_kafka.controller.placement.planner import goals
 from spark_ordered_kafka.controller.placement.planner import log_dir_replicas as log_dirs
 from spark_ordered_kafka.controller.placement.planner.checks import check, check_fields
 from spark_ordered_kafka.controller.placement.planner.replication_factor import change_factor
-from spark_ordered_kafka.controller.placement.planner.table import Table
+from spark_ordered_kafka.controller.placement.planner.table import State, Table
 from spark_ordered_kafka.controller.placement.planner.values import Change, Goal, Load, Plan, Snapshot
 from spark_ordered_kafka.controller.placement.planner.volumes import make_fit
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.listed import listed
 
 _SHOWN = 5
@@ -60,25 +61,48 @@ def _reassign(table: Table, snapshot: Snapshot, goal: Goal) -> list[str]:
         warnings = goals.spread(table, set(named))
     elif goal.replication_factor is not None:
         change_factor(table, snapshot, goal.replication_factor)
-    table.keep_spread()
-    if goal.kind == "racks":
+    elif goal.kind == "racks":
         goals.repair_racks(table, left)
-    elif "racks" in (goal.also or ()):
-        missed = goals.repair_racks_where_there_is_room(table, left, named)
-        if goal.kind == "spread":
-            # Replicas have moved from and to all brokers.
-            warnings = goals.spread(table, set(named))
-        warnings += missed
     table.keep_spread()
+    make_fit(table, named if goal.kind == "spread" else left)
+    if "racks" in (goal.also or ()):
+        warnings = _spread_over_racks(table, goal, left, named, warnings)
     # Of the further goals alone: what is named belongs to the first one.
     among = named if named and goal.kind in ("balance", "leaders") else left
     wanted = (goal.kind, *(goal.also or ()))
     if "balance" in wanted:
+        state = table.saved()
         goals.balance(table, among)
+        if (why := _unfit(table, among, state)) is not None:
+            warnings.append(f"numbers of replicas and bytes are not evened out: {why}")
+            goals.leaders(table, among)
     elif "leaders" in wanted:
         goals.leaders(table, among)
-    make_fit(table, among if goal.kind == "balance" else named if goal.kind == "spread" else left)
     return warnings
+
+
+def _spread_over_racks(
+    table: Table, goal: Goal, left: list[int], named: list[int], warnings: list[str]
+) -> list[str]:
+    """Reach the further goal racks. ``warnings`` are those of the first goal; returns those of both."""
+    state = table.saved()
+    missed = goals.repair_racks_where_there_is_room(table, left, named)
+    # Replicas have moved from and to all brokers.
+    first = goals.spread(table, set(named)) if goal.kind == "spread" else warnings
+    table.keep_spread()
+    if (why := _unfit(table, left, state)) is not None:
+        return [*warnings, f"partitions are not spread over more racks: {why}"]
+    return first + missed
+
+
+def _unfit(table: Table, targets: list[int], state: State) -> str | None:
+    """Let what a further goal copies fit; why it does not, with all taken back since ``state``: it refuses no plan (D-376)."""
+    try:
+        make_fit(table, targets)
+    except RequestError as error:
+        table.restore(state)
+        return error.message
+    return None
 
 
 def _plan_log_dirs(snapshot: Snapshot, goal: Goal) -> log_dirs.Placements:

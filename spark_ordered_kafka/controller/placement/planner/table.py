@@ -25,7 +25,7 @@ class Table:
         partitions: sorted by topic and number. ``replicas``, ``size`` (bytes, 0 where not known), ``rate`` (bytes per second
             written), ``floor`` (racks that the partition is to be on at least) belong to them by index.
         room: replicas that a broker may still take; negative where a plan does not fit.
-        volume: bytes of its volumes, and ``free``: what is left of them, None: not known.
+        volume: bytes of its volumes, and ``free``: what is left of them, ``free_in_one``: in one directory; None: not known.
         movable: indexes of partitions that may be planned.
     """
 
@@ -39,6 +39,7 @@ class Table:
         self.room = [known[b].capacity if b in known and known[b].alive else 0 for b in self.ids]
         self.volume = [known[b].volume if b in known else None for b in self.ids]
         self.free = [known[b].free if b in known else None for b in self.ids]
+        self.free_in_one = [known[b].free_in_one if b in known else None for b in self.ids]
         racks = {b: known[b].rack if b in known else None for b in self.ids} if self.racked else {}
         names = sorted({rack for rack in racks.values() if rack is not None})
         number = {rack: n for n, rack in enumerate(names)}

@@ -47,6 +47,11 @@ class Broker:
         """Bytes that are left on them; None: not known."""
         return _sum([one.usable_bytes for one in self.log_dirs or () if one.online])
 
+    @property
+    def free_in_one(self) -> int | None:
+        """Bytes that are left in the log directory that has most; None: no one is online."""
+        return max((one.usable_bytes or 0 for one in self.log_dirs or () if one.online), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:

@@ -24,8 +24,8 @@ def shares(volumes: Mapping[_KeyT, int | None]) -> dict[_KeyT, float]:
 def make_fit(table: Table, targets: Collection[int]) -> None:
     """Let ``targets`` that have the space take what a plan copies to brokers that do not have it.
 
-    What leaves a broker is deleted at the end of a reassignment only, so it makes no space. Raises RequestError GUARD_RAILS
-    where that does not help.
+    What leaves a broker is deleted at the end of a reassignment only, so it makes no space; but what comes back to a broker
+    of ``targets`` that has it is not copied, and fits. Raises RequestError GUARD_RAILS where that does not help.
     """
     copied: dict[int, int] = defaultdict(int)
     gained: dict[int, list[int]] = defaultdict(list)
@@ -38,28 +38,43 @@ def make_fit(table: Table, targets: Collection[int]) -> None:
         free = table.free[broker]
         return math.inf if free is None else free - copied[broker]
 
+    def largest(broker: int) -> float:
+        """Bytes that a replica has at most: it lies in one directory."""
+        return math.inf if table.free[broker] is None else table.free_in_one[broker] or 0
+
+    def takes(target: int, partition: int) -> bool:
+        size = table.size[partition]
+        there = target in table.before[partition]
+        return there or (table.room[target] > 0 and left(target) >= size and largest(target) >= size)
+
+    too_large: dict[int, int] = {}
     for broker in sorted(gained):
         for partition in sorted(gained[broker], key=lambda one: (-table.size[one], one)):
-            if left(broker) >= 0:
-                break
             size, barred = table.size[partition], table.barred(partition, broker)
+            if left(broker) >= 0 and largest(broker) >= size:
+                break
             fitting = [
                 target
                 for target in sorted(targets)
                 if target not in table.replicas[partition]
                 and table.rack[target] not in barred
-                and table.room[target] > 0
-                and left(target) >= size
+                and takes(target, partition)
             ]
             if fitting:
                 target = max(fitting, key=left)
                 table.move(partition, broker, target)
                 copied[broker] -= size
                 copied[target] += 0 if target in table.before[partition] else size
+            elif largest(broker) < size:
+                too_large.setdefault(broker, size)
     lacking = [
         f"broker {table.ids[broker]} would get {copied[broker]} bytes and has {table.free[broker]} left"
         for broker in sorted(gained)
         if left(broker) < 0
+    ] + [
+        f"broker {table.ids[broker]} would get a replica of {size} bytes and has {table.free_in_one[broker]} left in a directory"
+        for broker, size in too_large.items()
+        if left(broker) >= 0
     ]
     if lacking:
         raise RequestError(
