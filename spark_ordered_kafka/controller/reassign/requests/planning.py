@@ -87,6 +87,8 @@ class ReassignmentPlans:
     def _snapshot(
         self, topics: Collection[str] | None, rates: Mapping[PartitionId, float]
     ) -> tuple[planner.Snapshot, list[str]]:
+        # Before and after the topics: of a reassignment that ends in between, they have the replicas of both its sides.
+        moving = self._moving()
         described = self._admin.describe_topics(None if topics is None else list(topics))
         unknown_topics(topics or (), described)
         views = self._capacities.brokers().brokers
@@ -104,7 +106,7 @@ class ReassignmentPlans:
             )
             for view in views
         )
-        moving = self._store.pending().keys() | self._reassignments.all_ongoing().keys()
+        moving |= self._moving()
         partitions = [
             one
             for name in sorted(described)
@@ -116,6 +118,10 @@ class ReassignmentPlans:
             if isinstance(answer, OrderedKafkaError)
         ]
         return planner.Snapshot(brokers, tuple(partitions), self._retired_factor), warnings
+
+    def _moving(self) -> set[PartitionId]:
+        """The partitions whose reassignment waits or is in progress."""
+        return self._store.pending().keys() | self._reassignments.all_ongoing().keys()
 
     def _statuses(self, described: TopicDescription) -> Mapping[int, planner.Status]:
         """Partition -> marked or deleted, of those that are not live."""
