@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
@@ -74,6 +75,22 @@ def test_what_a_plan_is(case: tuple[Racks, dict[int, Partition], int]) -> None:
         assert kept == min(factor - forced, len(held.isr))
         rest = [broker for broker in replicas[1:] if broker == 99]
         assert not rest or {*held.replicas} - {99} <= {*replicas}
+
+
+@given(cases(), st.data())
+def test_a_partition_without_a_leader_keeps_a_replica_that_was_in_sync_last(
+    case: tuple[Racks, dict[int, Partition], int], data: st.DataObject
+) -> None:
+    """Its broker is down, most often: no other has all records."""
+    racks, partitions, factor = case
+    up = data.draw(st.sets(st.sampled_from(sorted(racks)), min_size=factor))
+    held = {
+        p: replace(one, leader=-1, isr=(data.draw(st.sampled_from(one.replicas)),))
+        for p, one in partitions.items()
+    }
+    planned = plan_factor({broker: racks[broker] for broker in up}, held, factor)
+    for partition, replicas in planned.items():
+        assert set(held[partition].isr) <= set(replicas)
 
 
 @given(cases())

@@ -77,8 +77,13 @@ def _narrowed(
 ) -> list[int]:
     """``factor`` of a partition's replicas: in sync first, then on as many racks as possible, then where the topic has
     few others (``load``)."""
-    preferred = now.replicas[0]
-    first = preferred if preferred in now.isr or now.leader not in now.replicas else now.leader
+    first = now.replicas[0]
+    if first not in now.isr and now.leader in now.replicas:
+        first = now.leader
+    elif first not in now.isr:
+        # Without a leader, those that were in sync last have all records, also on a broker that is down.
+        last = [broker for broker in now.replicas if broker in now.isr]
+        first = min(last, key=lambda broker: broker not in racks, default=first)
     kept = [first]
     racked = has_racks(racks)
 
