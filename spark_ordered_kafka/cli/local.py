@@ -159,11 +159,18 @@ def _print_addresses(description: dict[str, Any], kafka_version: str) -> None:
 
 
 def _exports(description: dict[str, Any]) -> list[str]:
-    """Shell lines that let commands, and the README's, find the cluster."""
-    variables = {"BOOTSTRAP_SERVERS": description["bootstrap_servers"]}
+    """Shell lines that let commands, and the README's, find the cluster, and no other that the shell knew before."""
+    variables: dict[str, str | None] = {
+        "BOOTSTRAP_SERVERS": description["bootstrap_servers"],
+        "ORDERED_KAFKA_CONTROLLER": None,
+        "ORDERED_KAFKA_COMMAND_CONFIG": None,
+    }
     if description["controller"]:
         variables["ORDERED_KAFKA_CONTROLLER"] = description["controller"]
         if "security" in description:
             admin = description["security"]["users"]["admin"]
             variables["ORDERED_KAFKA_COMMAND_CONFIG"] = admin["controller_properties"]
-    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    return [
+        f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}"
+        for name, value in variables.items()
+    ]

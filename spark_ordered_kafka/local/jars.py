@@ -67,14 +67,15 @@ def cache_directory() -> Path:
     """``$ORDERED_KAFKA_CACHE``, else ``spark-ordered-kafka`` in ``$XDG_CACHE_HOME`` (else ``~/.cache``).
 
     Raises:
-        ConfigError: the path holds the character that separates the entries of a Java class path.
+        ConfigError: the path holds the character that separates the entries of a Java class path, or the user has no home.
     """
     override = os.environ.get("ORDERED_KAFKA_CACHE")
-    if override:
-        directory = Path(override).expanduser().absolute()
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-        directory = Path(home).expanduser().absolute() / "spark-ordered-kafka"
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    given = Path(override) if override else Path(home) / "spark-ordered-kafka"
+    try:
+        directory = given.expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigError("ORDERED_KAFKA_CACHE", override, f"give a directory: {error}") from error
     if os.pathsep in str(directory):
         raise ConfigError("ORDERED_KAFKA_CACHE", str(directory), f"give a directory without {os.pathsep!r}")
     return directory

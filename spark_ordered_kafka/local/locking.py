@@ -23,16 +23,18 @@ def file_lock(path: Path, *, timeout: float, what: str) -> Iterator[None]:
         what: what the lock guards, for the error message.
 
     Raises:
-        LocalClusterError: another process still holds the lock after ``timeout`` seconds.
+        LocalClusterError: another process still holds the lock after ``timeout`` seconds, or the file cannot be made.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path, timeout=timeout)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(poll_interval=_POLL_INTERVAL)
     except Timeout:
         raise LocalClusterError(
             f"{what} is in use by another process, which did not finish within {timeout:g} s (lock {path})"
         ) from None
+    except OSError as error:
+        raise LocalClusterError(f"{what} cannot be used: {error}") from error
     try:
         yield
     finally:

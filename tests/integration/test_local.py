@@ -281,10 +281,12 @@ def test_the_command_line(tmp_path: Path) -> None:
         table = run_cli("up", "--dir", str(home))
         assert table.returncode == 0
         assert f"Kafka 4.3.1  {broker['listener']}" in table.stdout
-        exports = [line for line in table.stdout.splitlines() if line.startswith("export ")]
-        assert exports == [f"export BOOTSTRAP_SERVERS={broker['listener']}"], (
-            "there is no controller to export"
-        )
+        exports = [line for line in table.stdout.splitlines() if line.startswith(("export ", "unset "))]
+        assert exports == [
+            f"export BOOTSTRAP_SERVERS={broker['listener']}",
+            "unset ORDERED_KAFKA_CONTROLLER",
+            "unset ORDERED_KAFKA_COMMAND_CONFIG",
+        ], "there is no controller to export"
         assert (home / "env.sh").read_text().splitlines() == exports
         status = json.loads(run_cli("status", "--dir", str(home), "--output", "json").stdout)
         assert status["running"] is True

@@ -91,6 +91,9 @@ def test_the_cache_directory_follows_the_environment(tmp_path: Path, monkeypatch
     monkeypatch.setenv("ORDERED_KAFKA_CACHE", "/a:b")
     with pytest.raises(ConfigError, match="ORDERED_KAFKA_CACHE"):
         cache_directory()
+    monkeypatch.setenv("ORDERED_KAFKA_CACHE", "~nobody-of-this-name/jars")
+    with pytest.raises(ConfigError, match="ORDERED_KAFKA_CACHE"):
+        cache_directory()
 
 
 def test_kafka_properties_follow_the_number_of_brokers(tmp_path: Path) -> None:
