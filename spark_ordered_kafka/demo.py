@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import javaproperties
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -95,14 +96,16 @@ def spark_session(
     ``options`` are the format's defaults in it, ``conf`` is further configuration of Spark.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    log4j = directory / "spark-log4j2.properties"
-    log4j.write_text(_LOG4J.format(path=directory / "spark.log"))
+    log4j = directory.absolute() / "spark-log4j2.properties"
+    path = javaproperties.escape(str(directory / "spark.log"))
+    log4j.write_text(_LOG4J.format(path=path), encoding="ascii")
     # Python workers must run with this interpreter, also outside an activated environment.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("ordered-kafka-demo")
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{log4j}")
+        # As a URI: options with blanks would be several.
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log4j.as_uri()}")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from pyspark.sql import SparkSession
 from spark_ordered_kafka import ControllerClient, register
 from spark_ordered_kafka.demo import INPUT, OUTPUT, Demo, DemoPlan, Progress
 from spark_ordered_kafka.local import LocalCluster
+from tests.servers import TIMEOUT
 from tests.streams import misrouted, options
 
 
@@ -39,3 +42,22 @@ def test_both_topics_change_under_load(cluster: LocalCluster, spark: SparkSessio
     ]
     assert any("8 → 3 partitions: done" in line for line in seen)
     assert misrouted(cluster, INPUT) + misrouted(cluster, OUTPUT) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["two words", "jürgen"])
+def test_a_session_logs_in_any_directory(tmp_path: Path, name: str) -> None:
+    # A JVM of its own: it takes its options when it starts.
+    code = (
+        "import sys; from pathlib import Path; from spark_ordered_kafka.demo import spark_session\n"
+        "with spark_session(Path(sys.argv[1]), {}) as spark: print(spark.range(3).count())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / name)],
+        capture_output=True,
+        text=True,
+        timeout=8 * TIMEOUT,
+    )
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+    assert (tmp_path / name / "spark.log").exists()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
