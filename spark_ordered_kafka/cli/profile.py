@@ -79,8 +79,7 @@ def show(
 @app.command()
 def use(name: NameArgument) -> None:
     """Let commands use a profile that name none."""
-    with common.exit_on_error():
-        found = profile_store.read_profiles()
+    with common.exit_on_error(), profile_store.changing() as found:
         found.of(name, _NAME)
         profile_store.write_profiles(Profiles(name, found.profiles))
     typer.echo(f"profile {name} is in use")
@@ -119,10 +118,9 @@ def create(
     from spark_ordered_kafka.parsing import servers as parsed_servers
     from spark_ordered_kafka.parsing import urls
 
-    with common.exit_on_error():
+    with common.exit_on_error(), profile_store.changing() as found:
         if not name or not name.isprintable() or name != name.strip():
             raise ConfigError(_NAME, name, "a name without blanks around it is needed")
-        found = profile_store.read_profiles()
         if name in found.profiles:
             raise ConfigError(
                 _NAME, name, "there is one of this name: delete it first (ordered-kafka profile delete)"
@@ -149,8 +147,7 @@ def create(
 @app.command()
 def delete(name: NameArgument) -> None:
     """Delete a profile."""
-    with common.exit_on_error():
-        found = profile_store.read_profiles()
+    with common.exit_on_error(), profile_store.changing() as found:
         found.of(name, _NAME)
         left = {other: one for other, one in found.profiles.items() if other != name}
         profile_store.write_profiles(Profiles(None if found.current == name else found.current, left))

@@ -6,12 +6,14 @@ beside it, so with another address the profile's is not used.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import inspect
 import json
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,19 +50,26 @@ class Profiles:
 
 
 def profiles_file() -> Path:
-    """Where the profiles are (XDG Base Directory Specification)."""
+    """Where the profiles are (XDG Base Directory Specification). Raises ConfigError where the user has no home directory."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
     # The specification ignores relative paths.
-    base = Path(given) if Path(given).is_absolute() else Path.home() / ".config"
+    try:
+        base = Path(given) if Path(given).is_absolute() else Path.home() / ".config"
+    except RuntimeError as error:
+        raise ConfigError("HOME", None, "profiles are kept there, or in XDG_CONFIG_HOME") from error
     return base / "ordered-kafka" / "profiles.toml"
 
 
 def read_profiles() -> Profiles:
     """What the file has; nothing where there is none. Raises ConfigError for one that cannot be read."""
-    path = profiles_file()
+    try:
+        path = profiles_file()
+    except ConfigError:
+        return Profiles()
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        # Users of daemons often have /dev/null for a home directory.
         return Profiles()
     except OSError as error:
         raise ConfigError(str(path), None, f"the file cannot be read: {error.strerror}") from error
@@ -117,14 +126,37 @@ def write_profiles(profiles: Profiles) -> Path:
     # One that is a link stays one.
     path = profiles_file().resolve()
     try:
+        content = written(profiles).encode()
+    except UnicodeEncodeError:
+        # Without its text, which may hold secrets; and nothing but UTF-8 could be read again.
+        raise ConfigError(str(path), None, "the file cannot be written: what was given is no UTF-8") from None
+    try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Made with the rights of its owner alone.
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-            file.write(written(profiles))
-        Path(file.name).replace(path)
+        # Made with the rights of its owner alone, in a directory that goes with it where that fails.
+        with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as scratch:
+            file = Path(scratch) / path.name
+            file.touch(mode=0o600)
+            file.write_bytes(content)
+            file.replace(path)
     except OSError as error:
         raise ConfigError(str(path), None, f"the file cannot be written: {error.strerror}") from error
     return path
+
+
+@contextmanager
+def changing() -> Iterator[Profiles]:
+    """What the file has, for as long as no other command may change it. Raises ConfigError."""
+    directory = profiles_file().resolve().parent
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise ConfigError(str(directory), None, f"it cannot be used: {error.strerror}") from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield read_profiles()
+    finally:
+        os.close(held)
 
 
 # -- in commands ------------------------------------------------------------------------------------------------------

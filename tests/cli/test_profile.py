@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pwd
 import stat
+import subprocess
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +19,16 @@ from typer.testing import CliRunner, Result
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.cli.command_config import connection, given_properties
 from spark_ordered_kafka.cli.kafka_connection import client_conf
-from spark_ordered_kafka.cli.profile_store import Profiles, profiles_file, read_profiles, written
+from spark_ordered_kafka.cli.profile_store import (
+    Profiles,
+    profiles_file,
+    read_profiles,
+    write_profiles,
+    written,
+)
 from spark_ordered_kafka.errors import ConfigError
 from tests.cli.test_command_config import commands
+from tests.servers import TIMEOUT
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -214,3 +224,58 @@ def test_what_is_written_is_what_is_read(
     found = tomllib.loads(written(Profiles(current, profiles)))
     assert found.get("current") == current
     assert found.get("profiles", {}) == profiles
+
+
+def test_a_text_that_is_no_utf8_is_refused_and_leaves_nothing(home: Path) -> None:
+    create("test", "--controller", "http://127.0.0.1:1")
+    before = profiles_file().read_bytes()
+    # As the shell passes the byte ff.
+    done = run("create", "new", "--set", "sasl.password=hush\udcff", code=2)
+    assert "what was given is no UTF-8" in done.stderr
+    assert "hush" not in done.output
+    assert profiles_file().read_bytes() == before
+    assert list(profiles_file().parent.iterdir()) == [profiles_file()]
+
+
+def test_a_file_that_cannot_be_replaced_leaves_no_secrets_beside_it(home: Path) -> None:
+    profiles_file().mkdir(parents=True)
+    with pytest.raises(ConfigError, match="the file cannot be written"):
+        write_profiles(Profiles(None, {"a": {"sasl.password": "hush"}}))
+    assert list(profiles_file().parent.iterdir()) == [profiles_file()]
+
+
+def test_profiles_that_are_made_at_once_are_all_kept(home: Path) -> None:
+    names = [f"p{number}" for number in range(8)]
+    code = "import sys; from spark_ordered_kafka.cli import app; import spark_ordered_kafka.cli.profile; input(); app()"
+    words = ("--bootstrap-server", "127.0.0.1:1")
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, "profile", "create", name, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+        for name in names
+    ]
+    # All are imported by the time they are told to go on, and meet in the file.
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write(b"\n")
+        one.stdin.close()
+    assert [one.wait(TIMEOUT) for one in started] == [0] * len(names)
+    assert sorted(read_profiles().profiles) == names
+
+
+def test_a_user_without_a_home_has_no_profiles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", "/dev/null")
+    assert connection("http://127.0.0.1:1", None)[0] == "http://127.0.0.1:1"
+
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    # A container's user may be a number that has no entry in passwd.
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert connection("http://127.0.0.1:1", None)[0] == "http://127.0.0.1:1"
+    done = run("create", "test", "--controller", "http://127.0.0.1:1", code=2)
+    assert done.stderr == "error: HOME is missing: profiles are kept there, or in XDG_CONFIG_HOME\n"
