@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -166,13 +168,37 @@ def _delete(group: str, conf: Mapping[str, str]) -> None:
             typer.echo(f"warning: group {group} is left: {error}", err=True)
 
 
+@contextmanager
+def _interrupted() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed: the batch in hand is printed first, for its records count as delivered. A second one aborts."""
+    pressed = False
+
+    def note(*_: object) -> None:
+        nonlocal pressed
+        if pressed:
+            # While an exception is on its way the consumer commits nothing.
+            raise typer.Abort
+        pressed = True
+
+    # Ignored where a shell has started the command in the background.
+    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not is_ours or threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _print_all(consumer: OrderedConsumer, write: Writer, most: int | None, timeout_ms: int | None) -> int:
     """Print records until one of the limits, or Ctrl-C; how many."""
     out, count = typer.get_binary_stream("stdout"), 0
     patience = None if timeout_ms is None else timeout_ms / 1000
     deadline = None if patience is None else time.monotonic() + patience
-    with suppress(KeyboardInterrupt):
-        while most is None or count < most:
+    with _interrupted() as is_interrupted:
+        while (most is None or count < most) and not is_interrupted():
             left = _ROUND if deadline is None else min(_ROUND, deadline - time.monotonic())
             messages = consumer.consume(_BATCH if most is None else min(_BATCH, most - count), max(left, 0.0))
             for message in messages:

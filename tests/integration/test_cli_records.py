@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,36 @@ def test_as_processes_with_pipes_and_a_file(cluster: LocalCluster, topic_name: s
     read = subprocess.run(["bash", "-c", shell], capture_output=True, timeout=4 * TIMEOUT)
     assert (read.returncode, read.stdout) == (0, b"x\xff\t\xff\x00\n" * 2)
     assert b"Traceback" not in read.stderr
+
+
+def test_what_ctrl_c_comes_upon_is_printed_or_comes_again(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1)
+    given = ["--bootstrap-server", cluster.bootstrap_servers, "--controller", cluster.controller_url]
+    command = [sys.executable, "-m", "spark_ordered_kafka.cli"]
+    options = ["--topic", topic_name, *given]
+    # A pipe takes a small part of a batch.
+    expected = [b"%d %s" % (number, b"x" * 1000) for number in range(2000)]
+    written = subprocess.run(
+        [*command, "produce", *options, "--key", "k"],
+        input=b"\n".join(expected),
+        capture_output=True,
+        timeout=4 * TIMEOUT,
+    )
+    assert written.returncode == 0, written.stderr
+    read = [*command, "consume", *options, "--group", unique_name("consume"), "--from-beginning"]
+    with subprocess.Popen(read, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        begun = first.stdout.readline()
+        first.send_signal(signal.SIGINT)
+        found = [begun, *first.stdout]
+        assert first.wait(4 * TIMEOUT) == 0
+    assert len(found) < len(expected)
+    rest = subprocess.run(
+        [*read, "--max-messages", str(len(expected) - len(found)), "--timeout-ms", "10000"],
+        capture_output=True,
+        timeout=4 * TIMEOUT,
+    )
+    assert b"".join(found) + rest.stdout == b"\n".join(expected) + b"\n"
 
 
 BEGINNING = ("consume", "--topic", "nope", "--from-beginning", "--consumer-property")
