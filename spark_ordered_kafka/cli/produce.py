@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,14 +102,7 @@ def _produce(producer: OrderedProducer, topic: str, records: Iterator[Line]) -> 
     with _written_before(producer):
         for record in records:
             count += 1
-            while True:
-                try:
-                    producer.produce(
-                        topic, record.value, record.key, headers=record.headers or None, on_delivery=note
-                    )
-                    break
-                except BufferError:
-                    producer.poll(_FULL_QUEUE)
+            _hand_over(producer, topic, record, note)
             producer.poll(0)
     if failures:
         raise RequestError(
@@ -117,6 +110,28 @@ def _produce(producer: OrderedProducer, topic: str, records: Iterator[Line]) -> 
             f"{len(failures)} of {count} records were not written; the first: {failures[0]}",
         )
     return count
+
+
+def _hand_over(
+    producer: OrderedProducer, topic: str, record: Line, note: Callable[[object, object], None]
+) -> None:
+    """Wait for room, and produce. A Ctrl-C meanwhile is raised behind the record, which is read; a second one at once."""
+    pressed: KeyboardInterrupt | None = None
+    while True:
+        try:
+            producer.produce(
+                topic, record.value, record.key, headers=record.headers or None, on_delivery=note
+            )
+            break
+        except BufferError:
+            try:
+                producer.poll(_FULL_QUEUE)
+            except KeyboardInterrupt as error:
+                if pressed is not None:
+                    raise
+                pressed = error
+    if pressed is not None:
+        raise pressed
 
 
 @contextmanager
