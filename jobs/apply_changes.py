@@ -28,15 +28,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from job_settings import CHECKPOINT, Setting, run, settings, start, trigger
-from pyspark.errors import ParseException
+from job_settings import CHECKPOINT, Setting, literally, run, settings, start, trigger
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.parsing import one_of
 from spark_ordered_kafka.spark.options import TopicNames, stream_options
+from spark_ordered_kafka.spark.schema import source_schema
 
 KEPT_VERSIONS = 3
 _VERSION = re.compile(r"[0-9a-f-]{36}-\d+")
@@ -57,10 +58,16 @@ def columns(name: str, value: str) -> StructType:
     expected = "columns in SQL such as name STRING, age INT"
     try:
         found = StructType.fromDDL(value)
-    except ParseException as error:
+        if not isinstance(found, StructType) or not found.names:
+            raise ConfigError(name, value, expected)
+        # A name that is there twice, and a type that JSON cannot have, would end the first batch.
+        changes(
+            SparkSession.active().createDataFrame([], source_schema(include_headers=False)),
+            found,
+            envelope=False,
+        )
+    except AnalysisException as error:
         raise ConfigError(name, value, f"{expected} ({str(error).strip().splitlines()[0]})") from None
-    if not isinstance(found, StructType) or not found.names:
-        raise ConfigError(name, value, expected)
     if taken := {"key", _CORRUPT} & {column.lower() for column in found.names}:
         raise ConfigError(
             name, value, f"another name for {', '.join(sorted(taken))}, which the job has itself"
@@ -86,22 +93,30 @@ SETTINGS = {
 
 def changes(records: DataFrame, schema: StructType, envelope: bool) -> DataFrame:
     """``key``, ``row`` (null where it was deleted) and the place of each record; a record that is none of these is an error."""
-    text = fn.col("value").cast("string")
-    fields = StructType().add("op", "string").add("after", schema) if envelope else StructType(list(schema))
-    if envelope:
-        text = fn.coalesce(fn.get_json_object(text, "$.payload"), text)
-    json = fn.from_json(text, fields.add(_CORRUPT, "string"), {"columnNameOfCorruptRecord": _CORRUPT})
+    key, value = fn.col("key").cast("string"), fn.col("value").cast("string")
+    fields = [StructField("op", StringType()), StructField("after", schema)]
+    form = StructType([*fields, StructField("payload", StructType(fields))]) if envelope else schema
+    # As a member of an object: of a value with more behind its first object Spark would read that one alone.
+    text = fn.concat(fn.lit('{"change":'), value, fn.lit("}"))
+    whole = StructType([StructField("change", form), StructField(_CORRUPT, StringType())])
+    json = fn.from_json(text, whole, {"columnNameOfCorruptRecord": _CORRUPT})
     rows = records.select("*", json.alias("json"))
-    broken = fn.col("json").isNull() | fn.col(f"json.{_CORRUPT}").isNotNull()
+    broken = fn.col("json.change").isNull() | fn.col(f"json.{_CORRUPT}").isNotNull()
+    # Spark would put other characters in the place of what is no text.
+    broken |= ~fn.is_valid_utf8(value)
     if envelope:
-        op, after = fn.coalesce("json.op", fn.lit("")), fn.col("json.after")
+        change = fn.coalesce("json.change.payload", fn.struct("json.change.op", "json.change.after"))
+        op, after = fn.coalesce(change["op"], fn.lit("")), change["after"]
         deleted = op == "d"
         broken |= ~(deleted | (op.isin("c", "r", "u") & after.isNotNull()))
         row = fn.when(~deleted, after)
     else:
-        row = fn.struct(*(fn.col(f"json.{quoted(name)}") for name in schema.names))
+        row = fn.struct(*(fn.col(f"json.change.{quoted(name)}") for name in schema.names))
     return rows.select(
-        fn.coalesce(fn.validate_utf8(fn.col("key").cast("string")), failure("there is no key")).alias("key"),
+        fn.when(key.isNull(), failure("there is no key"))
+        .when(~fn.is_valid_utf8(key), failure("the key is no text in UTF-8"))
+        .otherwise(key)
+        .alias("key"),
         fn.when(fn.col("value").isNull(), None)
         .when(broken, failure("the value is no change of the given format and columns"))
         .otherwise(row)
@@ -135,7 +150,7 @@ def apply(found: Mapping[str, Any], records: DataFrame, batch: int) -> None:
     if current is not None:
         # Columns that the table did not have yet are null.
         with_key = StructType(list(schema)).add("key", "string")
-        before = spark.read.schema(with_key).parquet(uri(table / current))
+        before = spark.read.schema(with_key).parquet(literally(uri(table / current)))
         row = fn.struct(*map(quoted, schema.names)).alias("row")
         rows = before.select(
             "key", row, fn.lit(-1).alias("layout_epoch"), fn.lit(-1).alias("offset")

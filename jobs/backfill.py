@@ -24,11 +24,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from job_settings import CHECKPOINT, Setting, plain, run, settings, start, under
+from job_settings import CHECKPOINT, Setting, literally, plain, run, settings, start, under
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import DateType, NumericType, TimestampType
+from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.parsing import positive
@@ -69,7 +69,7 @@ def records(spark: SparkSession, found: Mapping[str, Any]) -> DataFrame:
         names = "spark.backfill.path, format, key, value, order"
         raise ConfigError(names, shown, f"a dataset and expressions over its columns ({why})") from None
     kind = made.schema[ORDER].dataType
-    if not isinstance(kind, NumericType | DateType | TimestampType):
+    if not isinstance(kind, NumericType | DateType | TimestampType | TimestampNTZType):
         expected = f"a number, date or timestamp, not {kind.simpleString()}"
         raise ConfigError("spark.backfill.order", found["order"], expected)
     return made
@@ -112,14 +112,14 @@ def planned(rows: DataFrame, found: Mapping[str, Any]) -> DataFrame:
     """The plan in the checkpoint, made if there is none; a file for each batch. Raises ConfigError if it is another job's."""
     spark, path = rows.sparkSession, f"{found['checkpoint']}/plan"
     try:
-        noted = spark.read.parquet(path)
+        noted = spark.read.parquet(literally(path))
         ends = noted.select("batches", "settings").collect()
     except AnalysisException:  # there is none
         ends = []
     # A job that was killed while it noted its plan has written nothing else.
     if not ends or len(ends) < ends[0]["batches"]:
         plan(rows, found).coalesce(1).write.option("maxRecordsPerFile", 1).mode("overwrite").parquet(path)
-        return spark.read.parquet(path)
+        return spark.read.parquet(literally(path))
     if (before := ends[0]["settings"]) != (now := fixed(spark, found)):
         hint = f"the checkpoint was begun with {before}; keep that, or set another checkpoint"
         raise ConfigError("spark.backfill.*", now, hint)
@@ -146,7 +146,7 @@ def main() -> None:
     batches = planned(rows, found)
     # Its files count the micro-batches, whose numbers are those of the batches.
     files = spark.readStream.schema(batches.schema).option("maxFilesPerTrigger", 1)
-    triggers = files.parquet(f"{found['checkpoint']}/plan").writeStream
+    triggers = files.parquet(literally(f"{found['checkpoint']}/plan")).writeStream
     query = {"checkpoint": f"{found['checkpoint']}/query", "trigger": {"availableNow": True}}
     start(triggers.foreachBatch(partial(write, rows, batches, found["tasks"])), query)
 

@@ -43,6 +43,11 @@ def trigger(name: str, value: str) -> dict[str, Any]:
     return {"processingTime": value}
 
 
+def literally(path: str) -> str:
+    """The path for Spark's readers, to which some characters make it a pattern; writers take it as it is."""
+    return re.sub(r"[\\{}\[\]*?]", r"\\\g<0>", path)
+
+
 CHECKPOINT = Setting(
     plain, hint="set it to a directory of this query's own, from which it continues after a restart"
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ class Files(Protocol):
         """Copy a file."""
 
     def delete(self, directory: str) -> None:
-        """Delete a directory with all that is in it, if it exists."""
+        """Delete what is in a directory, and the directory too unless it is a link or a mount point."""
 
 
 class LocalFiles:
@@ -51,7 +51,9 @@ class LocalFiles:
     def below(self, directory: str) -> list[str]:
         """See :class:`Files`."""
         root = Path(directory)
-        return [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
+        # Also what lies behind links, as state on another disk may; and nothing that cannot be read is passed over.
+        walk = os.walk(root, onerror=_raise, followlinks=True) if root.exists() else ()
+        return [(Path(at) / name).relative_to(root).as_posix() for at, _, names in walk for name in names]
 
     def read(self, path: str) -> bytes | None:
         """See :class:`Files`."""
@@ -72,8 +74,19 @@ class LocalFiles:
 
     def delete(self, directory: str) -> None:
         """See :class:`Files`."""
-        if os.path.lexists(directory):
-            shutil.rmtree(directory)
+        if not os.path.exists(directory):
+            return
+        for path in Path(directory).iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        with suppress(OSError):
+            os.rmdir(directory)
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 @contextmanager

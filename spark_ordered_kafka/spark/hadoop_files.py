@@ -18,6 +18,7 @@ from spark_ordered_kafka.errors import ConfigError
 # What the user's own configuration cannot change: this is no job of the cluster.
 _OWN = {
     "spark.master": "local[1]",
+    "spark.submit.deployMode": "client",
     "spark.app.name": "ordered-kafka migrate-checkpoint",
     "spark.ui.enabled": "false",
     "spark.eventLog.enabled": "false",

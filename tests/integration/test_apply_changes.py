@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from apply_changes import KEPT_VERSIONS, apply, outdated
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from apply_changes import KEPT_VERSIONS, apply, changes, columns, outdated
+from pyspark.errors import SparkRuntimeException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from tests.queries import await_stable
 from tests.streams import FORMAT, change, conf, create, options
@@ -190,6 +191,50 @@ def test_the_newest_versions_stay_whatever_clocks_say(tmp_path: Path) -> None:
     assert outdated(tmp_path, f"{own}-11", f"{own}-10") == [tmp_path / f"{own}-8", *doomed]
 
 
+def record(spark: SparkSession, key: bytes, value: bytes, offset: int = 0) -> DataFrame:
+    """One record, as the source gives it."""
+    schema = "topic STRING, partition INT, layout_epoch INT, offset LONG, key BINARY, value BINARY"
+    return spark.createDataFrame([("people", 0, 0, offset, key, value)], schema)
+
+
+def test_numbers_stay_as_they_are_in_every_envelope(spark: SparkSession) -> None:
+    number = "12345678901234567890.123456789012345678"
+    schema = columns("columns", "exact DECIMAL(38,18)")
+    after = f'{{"exact":{number}}}'
+    change = f'{{"op":"u","after":{after}}}'
+    for value in (after, change, f'{{"schema":{{}},"payload":{change}}}'):
+        rows = changes(record(spark, b"k", value.encode()), schema, value != after)
+        (found,) = rows.select("row.*").collect()
+        assert str(found["exact"]) == number
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (b"k\xf6", b'{"name":"a"}', "the key is no text in UTF-8"),
+        (b"k", b'{"name":"Bj\xf6rk"}', "the value is no change"),
+        (b"k", b'{"name":"a"}{"name":"b"}', "the value is no change"),
+        (b"k", b'{"name":"a"} and more', "the value is no change"),
+        (b"k", b'[{"name":"a"}]', "the value is no change"),
+        (b"k", b"null", "the value is no change"),
+    ],
+)
+def test_what_would_be_applied_in_part_ends_the_query(
+    spark: SparkSession, key: bytes, value: bytes, why: str
+) -> None:
+    with pytest.raises(SparkRuntimeException, match=f"people-0, offset 7: {why}"):
+        changes(record(spark, key, value, 7), COLUMNS, envelope=False).collect()
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    "wrong", ["name VARCHAR(9)", "age INT, AGE INT", "of MAP<INT, INT>", "at TIME", "name STRIN", ""]
+)
+def test_columns_that_no_row_can_have_are_refused_at_the_start(wrong: str) -> None:
+    with pytest.raises(ConfigError, match="columns in SQL such as name STRING, age INT"):
+        columns("spark.apply_changes.columns", wrong)
+
+
 @pytest.fixture
 def elsewhere(spark: SparkSession) -> Iterator[None]:
     """Paths without a scheme belong to a file system that is not there."""
@@ -202,7 +247,7 @@ def elsewhere(spark: SparkSession) -> Iterator[None]:
 def test_a_table_is_on_this_machine_whatever_the_default_file_system(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    table = tmp_path / "a%20b #1"
+    table = tmp_path / "a%20b #1 [x]{y,z}\\w"
     table.mkdir()
     found = {"table": table, "columns": COLUMNS, "format": "row"}
     query = "11111111-2222-3333-4444-555555555555"
@@ -210,11 +255,7 @@ def test_a_table_is_on_this_machine_whatever_the_default_file_system(
     try:
         for batch in range(2):
             row = json.dumps({"name": f"name {batch}", "age": batch})
-            records = spark.createDataFrame(
-                [("people", 0, 0, batch, f"k{batch}".encode(), row.encode())],
-                "topic STRING, partition INT, layout_epoch INT, offset LONG, key BINARY, value BINARY",
-            )
-            apply(found, records, batch)
+            apply(found, record(spark, f"k{batch}".encode(), row.encode(), batch), batch)
     finally:
         spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
     assert (table / "current").read_text() == f"{query}-1"

@@ -8,6 +8,7 @@ from pathlib import Path
 import backfill
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from spark_ordered_kafka import register
 from spark_ordered_kafka.errors import ConfigError
@@ -18,6 +19,7 @@ from tests.queries import await_stable
 from tests.streams import change, create, records_in_order
 
 ROWS, KEYS = 3000, 13
+CHECKPOINT = "check[1]point"  # to Spark's readers a pattern
 
 
 def dataset(spark: SparkSession, path: Path) -> DataFrame:
@@ -35,7 +37,7 @@ def conf(cluster: LocalCluster, topic: str, directory: Path) -> dict[str, str]:
     """Settings of the job."""
     own = {
         "path": str(directory / "data"),
-        "checkpoint": str(directory / "checkpoint"),
+        "checkpoint": str(directory / CHECKPOINT),
         "order": "made",
         "key": "who",
         "value": "what",
@@ -83,7 +85,7 @@ def test_a_killed_backfill_goes_on(
     # Many micro-batches: it is to be in the midst of one of them whenever the test looks.
     entries = conf(cluster, topic, tmp_path) | {"spark.backfill.batchRecords": "200"}
     with running("backfill", entries, tmp_path / "job.log") as process:
-        await_batches(process, tmp_path / "checkpoint" / "query", 2, 400)
+        await_batches(process, tmp_path / CHECKPOINT / "query", 2, 400)
         change(cluster, topic, 4)
     change(cluster, topic, 3)
     result = submit("backfill", entries)
@@ -99,12 +101,12 @@ def test_what_is_written_is_not_written_again(
     dataset(session, tmp_path / "data")
     entries = conf(cluster, topic, tmp_path)
     run(session, entries)
-    plan = session.read.parquet(str(tmp_path / "checkpoint" / "plan"))
+    plan = session.read.parquet(str(tmp_path / CHECKPOINT / "plan").replace("[", "\\["))
     assert plan.count() == ROWS / 500
     assert_whole(cluster, topic)
     # The driver died after its tasks, before it noted the batch as done; and then it is started once too often.
     for name in ("5", ".5.crc"):
-        (tmp_path / "checkpoint" / "query" / "commits" / name).unlink()
+        (tmp_path / CHECKPOINT / "query" / "commits" / name).unlink()
     for _ in range(2):
         run(session, entries)
     assert_whole(cluster, topic)
@@ -140,6 +142,17 @@ def test_a_dataset_that_cannot_be_ordered_is_refused(
     assert records_in_order(cluster, topic) == []
 
 
+def test_times_without_a_zone_order_rows(session: SparkSession, tmp_path: Path) -> None:
+    """As other tools write them to Parquet."""
+    made = "TIMESTAMP_NTZ'2026-03-01 00:00:00' + make_dt_interval(id)"
+    session.range(10).selectExpr("'k' AS who", f"{made} AS made").write.parquet(str(tmp_path / "data"))
+    found = {"path": str(tmp_path / "data"), "format": "parquet", "key": "who", "value": "who"}
+    rows = backfill.records(session, found | {"order": "made"})
+    plan = backfill.plan(rows, found | {"order": "made", "batchRecords": 5, "tasks": 1, "topic": "orders"})
+    (end,) = (row["upto"] for row in plan.where("batch = 0").collect())
+    assert rows.where(fn.col(backfill.ORDER) <= end).count() == 5
+
+
 def test_a_plan_is_of_one_time_zone(session: SparkSession, tmp_path: Path) -> None:
     """Its bounds are instants: in another zone rows whose times are text would be left out, or written twice."""
     session.range(10).selectExpr(
@@ -147,7 +160,7 @@ def test_a_plan_is_of_one_time_zone(session: SparkSession, tmp_path: Path) -> No
     ).write.parquet(str(tmp_path / "data"))
     found = {name: setting.default for name, setting in backfill.SETTINGS.items()} | {
         "path": str(tmp_path / "data"),
-        "checkpoint": str(tmp_path / "checkpoint"),
+        "checkpoint": str(tmp_path / CHECKPOINT),
         "order": "to_timestamp(made)",
         "key": "who",
         "value": "what",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +115,26 @@ def test_a_new_checkpoint_has_all_but_what_was_replaced(files: Files, old: Path,
     assert (tmp_path / "kept" / "sources" / "0" / "0").exists(), "of a source that is not replaced"
 
 
+def test_what_lies_behind_links_is_part_of_it(old: Path, tmp_path: Path) -> None:
+    """State on another disk; a new checkpoint for which there is an empty directory behind a link."""
+    complete, disk, new = tmp_path / "complete", tmp_path / "disk", tmp_path / "new"
+    assert not cut_off(old, complete, 1_000)
+    shutil.move(old / "state", disk / "state")
+    (old / "state").symlink_to(disk / "state")
+    (disk / "empty").mkdir()
+    new.symlink_to(disk / "empty")
+    assert cut_off(old, new, 5)
+    assert not cut_off(old, new, 1_000), "what was cut off is made again"
+    assert contents(disk / "empty") == contents(complete)
+
+
+def test_a_directory_that_cannot_be_read_is_not_passed_over(old: Path, tmp_path: Path) -> None:
+    (old / "state" / "loop").symlink_to(old / "state")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        cut_off(old, tmp_path / "new", 1_000)
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_query_that_runs_is_found(files: Files, old: Path, tmp_path: Path) -> None:
     checkpoint = read_checkpoint("--from", files, at(files, old))
     shutil.copy(old / "offsets" / "1", old / "offsets" / "2")
@@ -186,6 +209,25 @@ def test_spark_refuses_what_is_cut_off(old: Path, tmp_path: Path, spark: SparkSe
     rows = spark.readStream.format("rate").load()
     with pytest.raises(Exception, match=r"(?s)Unrecognized token 'This'"):
         rows.writeStream.format("noop").option("checkpointLocation", str(new)).start().awaitTermination(60)
+
+
+def test_a_cluster_that_is_the_default_does_not_keep_its_files_away(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.master yarn\nspark.submit.deployMode cluster\n")
+    program = f"""
+from spark_ordered_kafka.spark.hadoop_files import hadoop_files
+with hadoop_files({{}}) as files:
+    print(files.names("file://{tmp_path}"))
+"""
+    environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout == "['spark-defaults.conf']\n", done.stderr
 
 
 def test_what_cannot_be_read_is_refused(old: Path, tmp_path: Path) -> None:
