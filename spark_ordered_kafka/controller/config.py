@@ -356,16 +356,11 @@ def _webhook(file: _File) -> WebhookSettings:
     if url is not None and not is_http_url(url.partition("?")[0]):
         # Its value stays hidden: in many services the URL alone permits to send to it.
         raise ConfigError("webhook.url", HIDDEN, "a URL such as https://host/path is needed")
-    if token_file is not None:
-        if url is None:
-            raise ConfigError("webhook.url", None, "webhook.token.file needs it")
-        try:
-            token = Path(token_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError("webhook.token.file", token_file, f"cannot be read: {error}") from error
-        if not token or not token.isprintable():
-            raise ConfigError("webhook.token.file", token_file, "its content must be one line with the token")
-    return WebhookSettings(url, token_file, file.webhook_timeout_ms / 1000)
+    if token_file is not None and url is None:
+        raise ConfigError("webhook.url", None, "webhook.token.file needs it")
+    settings = WebhookSettings(url, token_file, file.webhook_timeout_ms / 1000)
+    settings.token()
+    return settings
 
 
 def _url(file: _File, default_host: str) -> str:

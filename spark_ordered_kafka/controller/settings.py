@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from spark_ordered_kafka.controller.autoscale.configuration import AutoscaleSettings
@@ -151,6 +152,19 @@ class WebhookSettings:
     url: str | None = field(default=None, repr=False)
     token_file: str | None = None
     timeout: float = 10.0
+
+    def token(self) -> str | None:
+        """What the file holds now; None without one. Raises ConfigError, without the token, for what no header can hold."""
+        if self.token_file is None:
+            return None
+        try:
+            token = Path(self.token_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError("webhook.token.file", self.token_file, f"cannot be read: {error}") from error
+        if not token or not token.isascii() or not token.isprintable():
+            expected = "its content must be one line with the token, of ASCII characters"
+            raise ConfigError("webhook.token.file", self.token_file, expected)
+        return token
 
 
 @dataclass(frozen=True)

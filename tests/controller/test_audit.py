@@ -123,6 +123,23 @@ def test_what_is_left_of_a_line_that_was_cut_off_stays_a_line_of_its_own(
     assert (json.loads(first)["number"], len(torn), json.loads(last)["number"]) == (1, 10, 3)
 
 
+def test_what_an_earlier_process_left_of_a_line_swallows_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    path.write_text('{"number":1}\n{"num')
+    for number in (2, 3):
+        audit = AuditLog(str(path), lambda: 0.0)
+        audit.check()
+        audit.require("requested", {"number": number})
+        # A new file begins with its first line.
+        path.rename(tmp_path / f"{number}.log")
+        audit.require("requested", {"number": 10 * number})
+        audit.close()
+    first, torn, second = (tmp_path / "2.log").read_text().splitlines()
+    assert (json.loads(first)["number"], torn, json.loads(second)["number"]) == (1, '{"num', 2)
+    assert [line["number"] for line in lines(tmp_path / "3.log")] == [20, 3]
+    assert [line["number"] for line in lines(path)] == [30]
+
+
 def test_without_a_file_lines_go_to_a_logger(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="spark_ordered_kafka.audit"):
         AuditLog(None, lambda: 0.0).require("requested", {"principal": "User:alice"})

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, free_port, served
+from tests.metric_names import documented, series
 from tests.servers import TIMEOUT, await_true
 
 pytestmark = pytest.mark.long
@@ -46,6 +47,41 @@ def test_alerts_fire_when_they_should() -> None:
     done = subprocess.run(
         command, cwd=ALERTS.parent, capture_output=True, text=True, check=False, timeout=LONG
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_panels_see_the_first_event_of_a_counter(tmp_path: Path) -> None:
+    """A counter with labels begins with its first event, and increase() alone sees only further ones."""
+    counters = {name: row for row in documented() if row.labels for name in series(row)}
+    panels = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    tests = []
+    for expression in asked:
+        (name,) = set(re.findall(r"increase\((\w+)\[", expression)) or {None}
+        if name not in counters:
+            continue
+        labels = ", ".join(f'{label}="a"' for label in sorted(counters[name].labels))
+        grouped = re.findall(r"^sum by \(([^)]*)\)", expression)
+        shown = ", ".join(f'{label}="a"' for names in grouped for label in names.split(", "))
+        one, two = ({"series": f'{name}{{instance="{which}", {labels}}}'} for which in ("one", "two"))
+        tests.append(
+            {
+                "interval": "1m",
+                # One has counted for days, the other had its first event five minutes ago.
+                "input_series": [one | {"values": "7x2000"}, two | {"values": "_x1994 5x5"}],
+                "promql_expr_test": [
+                    {
+                        "expr": expression,
+                        "eval_time": "2000m",
+                        "exp_samples": [{"labels": f"{{{shown}}}", "value": 5}],
+                    }
+                ],
+            }
+        )
+    assert len(tests) == 5
+    (tmp_path / "panels.yml").write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": tests}))
+    command = [tool("promtool"), "test", "rules", str(tmp_path / "panels.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -139,12 +139,25 @@ class AuditLog:
             self._close()
         if self._file is None:
             self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            # Of a process that ended while the disk was full.
+            self._torn = stat.S_ISREG(os.fstat(self._file).st_mode) and _ends_within_a_line(path)
         return self._file
 
     def _close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _ends_within_a_line(path: Path) -> bool:
+    """Whether the last line has no line break; False where that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        # It is empty, or this process may only write it.
+        return False
 
 
 def _is(path: Path, file: int) -> bool:

@@ -7,7 +7,6 @@ import queue
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
 from spark_ordered_kafka.controller.settings import WebhookSettings
+from spark_ordered_kafka.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 _QUEUED = 1000
@@ -102,8 +102,12 @@ class Webhook(Collector):
                     return
                 pause *= 2
             try:
-                answer = client.post(str(self._settings.url), json=document, headers=self._headers())
-            except (httpx2.HTTPError, OSError, UnicodeDecodeError) as error:
+                # What follows the status is not read: it might not end.
+                with client.stream(
+                    "POST", str(self._settings.url), json=document, headers=self._headers()
+                ) as answer:
+                    pass
+            except (httpx2.HTTPError, ConfigError, OSError) as error:
                 why = f"{type(error).__name__}: {error}"
                 continue
             except Exception:  # noqa: BLE001 - a bug, and the documents that wait must not suffer from it
@@ -120,10 +124,8 @@ class Webhook(Collector):
 
     def _headers(self) -> dict[str, str]:
         """Read each time, so that a token may be replaced."""
-        path = self._settings.token_file
-        if path is None:
-            return {}
-        return {"Authorization": f"Bearer {Path(path).read_text(encoding='utf-8').strip()}"}
+        token = self._settings.token()
+        return {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def _count(self, outcome: str) -> None:
         with self._lock:
