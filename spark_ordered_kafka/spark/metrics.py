@@ -47,6 +47,7 @@ _OF_TOPICS = {
 class _Run:
     """What is known of a run of a query."""
 
+    id: UUID
     query: str
     rows: int = 0
     batches: int = 0
@@ -121,20 +122,24 @@ class OrderedKafkaListener(StreamingQueryListener):
 
 
 class _Runs(Collector):
-    """The metrics of all queries that run, made by each scrape: of what has ended there is nothing to remove."""
+    """The metrics of all queries that run, made by each scrape: of what has ended there is nothing to remove. Those of one session have different names."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[UUID, _Run] = {}
+        self._runs: dict[str, _Run] = {}
 
     def begin(self, run: UUID, query: str) -> None:
         with self._lock:
-            self._runs[run] = _Run(query)
+            # Spark tells of a start at once, of the end of the run before when listeners have taken what came before that.
+            self._runs[query] = _Run(run, query)
 
     def progress(self, progress: StreamingQueryProgress) -> None:
         with self._lock:
             # A listener that is added later has not seen the beginning.
-            run = self._runs.setdefault(progress.runId, _Run(progress.name or str(progress.id)))
+            query = progress.name or str(progress.id)
+            run = self._runs.setdefault(query, _Run(progress.runId, query))
+            if run.id != progress.runId:
+                return
             run.rows += progress.numInputRows
             run.batches += 1
             run.seconds += progress.batchDuration / 1000
@@ -144,7 +149,7 @@ class _Runs(Collector):
 
     def idle(self, id_of_run: UUID, progress: StreamingQueryProgress | None) -> None:
         with self._lock:
-            run = self._runs.get(id_of_run)
+            run = self._found(id_of_run)
             if run is None:
                 return
             run.input_rate = run.processed_rate = 0.0
@@ -153,7 +158,12 @@ class _Runs(Collector):
 
     def end(self, run: UUID) -> None:
         with self._lock:
-            self._runs.pop(run, None)
+            ended = self._found(run)
+            if ended is not None:
+                del self._runs[ended.query]
+
+    def _found(self, run: UUID) -> _Run | None:
+        return next((one for one in self._runs.values() if one.id == run), None)
 
     def collect(self) -> Iterator[Metric]:
         """The metrics, as prometheus_client asks for them."""

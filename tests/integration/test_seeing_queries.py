@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -256,3 +257,41 @@ def test_a_wrong_port_is_refused(listener: OrderedKafkaListener) -> None:
     with pytest.raises(ConfigError, match=rf"port has the value {listener.port}: cannot be served"):
         OrderedKafkaListener(listener.port, registry, addr="127.0.0.1")
     assert list(registry.collect()) == []
+
+
+def test_a_query_that_is_started_again_is_shown_once(spark: SparkSession) -> None:
+    """Spark tells of a start at once, of the end before it when listeners have taken all that came before."""
+    told, registry, name = threading.Event(), CollectorRegistry(), unique_name("again")
+    slow = OrderedKafkaListener(registry=CollectorRegistry())
+    slow.onQueryTerminated = lambda _: told.wait(TIMEOUT)  # type: ignore[method-assign,assignment]
+    spark.streams.addListener(slow)
+    listener = OrderedKafkaListener(registry=registry)
+    spark.streams.addListener(listener)
+
+    def shown() -> list[float]:
+        (rows,) = (one for one in registry.collect() if one.name == "ordered_kafka_query_input_rows")
+        return [
+            one.value for one in rows.samples if one.name.endswith("_total") and one.labels["query"] == name
+        ]
+
+    def start() -> StreamingQuery:
+        writer = spark.readStream.format("rate").load().writeStream.format("noop")
+        return writer.queryName(name).start()
+
+    try:
+        first = start()
+        await_true(lambda: sum(shown()) > 0, "rows of the first run", START_TIMEOUT)
+        first.stop()
+        second = start()
+        try:
+            assert shown() == [0]
+            told.set()
+            await_true(lambda: sum(shown()) > 0, "rows of the second run", START_TIMEOUT)
+            assert len(shown()) == 1
+        finally:
+            second.stop()
+    finally:
+        told.set()
+        for one in (listener, slow):
+            spark.streams.removeListener(one)
+            one.close()
