@@ -223,7 +223,7 @@ def replica_services(
             timeout=timeout,
         ),
         plans=ReassignmentPlans(
-            admin, znodes, capacities, store, retired_factor=retired_factor, timeout=timeout
+            admin, znodes, capacities, store, clock, retired_factor=retired_factor, timeout=timeout
         ),
         elections=LeaderElections(admin, timeout),
         log_dirs=LogDirService(selection, reading),

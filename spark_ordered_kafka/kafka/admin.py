@@ -87,6 +87,16 @@ class KafkaAdmin:
         )
         return found
 
+    def describe_at_each(self, topic: str, *, deadline: float | None = None) -> list[TopicDescription | None]:
+        """The topic as each live broker that answers shows it, None: not at all. They learn of what is new one by one.
+
+        A broker that hangs is not waited for. Raises as :meth:`describe_topics`.
+        """
+        views = self._read(
+            partial(metadata_of_all, self.requests, [topic]), f"ask all brokers for topic {topic!r}", deadline
+        )
+        return [next(map(_description, existing_topics(view)), None) for view in views]
+
     def replicas_in_sync(self, topic: str) -> dict[int, tuple[int, ...]]:
         """By partition the replicas that every live broker shows in sync, and those on brokers that are down.
 

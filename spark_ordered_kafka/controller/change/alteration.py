@@ -11,7 +11,7 @@ from spark_ordered_kafka.controller.change.service import Changes
 from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, present
 from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.controller.state.records import TopicRecord
-from spark_ordered_kafka.controller.topics.kafka_state import described_when_known
+from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -45,7 +45,7 @@ class TopicAlteration:
             )
         check_lengths(configs)
         record, _ = self._topics.record(topic)
-        described_when_known(self._admin, topic, record.topic_id)
+        described(self._admin, topic, record.topic_id)
         if configs:
             self._configs.alter(topic, configs, validate_only=True)
             self._policy.validate(lambda: self._asked(topic, record, request, principal))

@@ -18,7 +18,7 @@ from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.idle_writers import fence_idle
-from spark_ordered_kafka.controller.topics.kafka_state import described_when_known
+from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
@@ -243,7 +243,7 @@ class Runner:
 
     def _describe(self, job: Job, deadline: float | None = None) -> TopicDescription:
         # The topic existed when the change was planned, so a broker that does not know it is asked again.
-        return described_when_known(self._admin, job.topic, job.topic_id, PROPAGATION, deadline)
+        return described(self._admin, job.topic, job.topic_id, timeout=PROPAGATION, deadline=deadline)
 
     def _monotonic(self, deadline: float) -> float:
         return time.monotonic() + (deadline - self._clock())

@@ -25,7 +25,7 @@ from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.records import REMOVED_STATUSES, TopicRecord, owned_topic
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.idempotency import has_key, new_id
-from spark_ordered_kafka.controller.topics.kafka_state import described_when_known
+from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.views import change_view, finished_view
 from spark_ordered_kafka.controller.zk.records import NewerRecordError, UnreadableRecordError
@@ -240,7 +240,7 @@ class Changes:
         """
         record, _ = self._topics.record(topic)
         plan(record, 0)
-        description = described_when_known(self._admin, topic, record.topic_id)
+        description = described(self._admin, topic, record.topic_id, self._topics.covered(topic, record))
         change = plan(record, len(description.partitions))
         if assignments is not None:
             change = self._with_assignments(change, description, assignments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal, get_args
 
 from pydantic import BaseModel, Field
@@ -61,6 +62,13 @@ class Move(BaseModel):
     def removing(self) -> tuple[int, ...]:
         """Brokers that lose a replica."""
         return tuple(broker for broker in self.before if broker not in self.after)
+
+    def precedes_end(self, replicas: Collection[int]) -> bool:
+        """Whether a broker that shows these replicas may not know the end of this move, which has come (D-385)."""
+        if self.before == self.after:
+            return False
+        during = {*self.before, *self.after}
+        return tuple(replicas) == self.before or (bool(self.removing) and during == {*replicas})
 
     @property
     def reassignment(self) -> Reassignment:

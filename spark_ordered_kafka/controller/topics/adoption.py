@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -13,14 +14,18 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas import HashName
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.creation import check_hash, check_name, check_not_managed, register
+from spark_ordered_kafka.controller.topics.kafka_state import agree, identity
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.sampling import KeyedRecord, Sample, sample_records, spread
 from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.ordering.hashing import key_hashes
 
 # With the queries to Kafka and ZooKeeper below the client's timeout.
 _SAMPLING_TIMEOUT = 4.0
+
+_POLL = 0.1
 
 # Partitions whose log start is read: enough to find some that still hold records.
 _CANDIDATES = 1000
@@ -68,7 +73,7 @@ class TopicAdopter:
         with self._registering:
             check_not_managed(self._admin, self._znodes, topic)
             description = self._describe(topic)
-            if _identity(description) != _identity(judged):
+            if identity(description) != identity(judged):
                 raise UnavailableError(
                     f"topic {topic!r} was recreated or got partitions while it was checked; send the request again"
                 )
@@ -83,7 +88,7 @@ class TopicAdopter:
         return schemas.TopicResult(topic=topic)
 
     def _describe(self, topic: str) -> TopicDescription:
-        description = self._admin.describe_topics([topic]).get(topic)
+        description = self._agreed(topic)
         if description is None:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -100,6 +105,19 @@ class TopicAdopter:
                 f"{len(description.partitions)} partitions); bring its brokers back and send the request again"
             )
         return description
+
+    def _agreed(self, topic: str) -> TopicDescription | None:
+        """The topic as all brokers show it: one that is behind shows a deleted namesake, or fewer partitions (D-384)."""
+        deadline = time.monotonic() + PROPAGATION
+        while True:
+            views = self._admin.describe_at_each(topic)
+            if agree(views):
+                return views[0]
+            if time.monotonic() >= deadline:
+                raise UnavailableError(
+                    f"the brokers do not agree on topic {topic!r} and its partitions yet; send the request again"
+                )
+            time.sleep(_POLL)  # Kafka has no call that waits until all brokers know a topic
 
     def _judge(self, description: TopicDescription, hash_name: HashName) -> None:
         count = len(description.partitions)
@@ -184,7 +202,3 @@ def _advice(fits: dict[HashName, Fit]) -> str:
             "another partition count before, or another producer"
         )
     return "No hash fits all: its producers choose partitions in another way, or in several ways"
-
-
-def _identity(description: TopicDescription) -> tuple[str, int]:
-    return description.topic_id, len(description.partitions)

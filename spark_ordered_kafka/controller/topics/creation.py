@@ -21,6 +21,7 @@ from spark_ordered_kafka.controller.state.records import CreationRecord, LayoutR
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
+from spark_ordered_kafka.controller.topics.kafka_state import agree, newest
 from spark_ordered_kafka.controller.zk.records import NewerRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
@@ -77,8 +78,9 @@ class TopicCreator:
         with self._registering, self._capacities.ending(owner):
             if request_id is not None and self._is_done(request.topic, request_id):
                 return schemas.TopicResult(topic=request.topic)
-            existing = self._admin.describe_topics([request.topic]).get(request.topic)
-            creation, assignments = self._check_creation(request, existing is not None)
+            shown = request.topic in self._admin.describe_topics([request.topic])
+            exists = shown and self._admin.has_topic(request.topic)  # a broker may still show a deleted one
+            creation, assignments = self._check_creation(request, exists)
             creation = updated(creation, request=request_id)
             self._policy.validate(lambda: _asked(request, creation, principal, validate_only))
             if validate_only:
@@ -86,7 +88,7 @@ class TopicCreator:
                 self._capacities.drop(owner)
                 return schemas.TopicResult(topic=request.topic)
             begun = self._begun(request, creation)
-            if existing is None:
+            if not exists:
                 self._create_in_kafka(request.topic, creation, assignments, begun=begun is not None)
             elif begun is not None:
                 self._complete(request.topic, begun)
@@ -270,10 +272,11 @@ class TopicCreator:
         deadline = time.monotonic() + timeout
         namesake = self._znodes.topic(topic)
         while True:
-            description = self._admin.describe_topics([topic]).get(topic)
+            views = self._admin.describe_at_each(topic)
+            # A broker may still show a deleted topic of the same name; the next request may be sent to any (D-384).
+            description = views[0] if agree(views) else None
             if (
                 description is not None
-                # A broker may still show the deleted topic of the same name.
                 and (namesake is None or description.topic_id != namesake.topic_id)
                 and len(description.partitions) >= count
                 and all(p.leader >= 0 for p in description.partitions)
@@ -369,8 +372,7 @@ def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
             else "deleted: wait until it is gone"
         )
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is being {how}")
-    description = admin.describe_topics([topic]).get(topic)
-    if description is not None and description.topic_id == record.topic_id:
+    if newest(admin.describe_at_each(topic), record.topic_id) is not None:
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is under management already")
 
 

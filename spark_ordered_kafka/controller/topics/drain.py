@@ -59,8 +59,9 @@ class Drain:
         layout so far, forced or not; POLICY_VIOLATION for a topic that is compacted only.
         """
         record, _ = self._topics.record(topic)
-        existing = len(described(self._admin, topic, record.topic_id).partitions)
-        wanted = _wanted(topic, request.partitions, record, existing, self._topics.covered(topic, record))
+        covered = self._topics.covered(topic, record)
+        existing = len(described(self._admin, topic, record.topic_id, covered).partitions)
+        wanted = _wanted(topic, request.partitions, record, existing, covered)
         # Ends first, layout second: records below these ends were written before the partitions were removed, though an
         # expansion may revive the partitions at any time (D-041).
         logs = self._logs(topic, wanted)

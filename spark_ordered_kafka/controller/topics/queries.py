@@ -79,10 +79,10 @@ class Topics:
     def view(self, topic: str, current: Callable[[AnyChange], AnyChange]) -> tuple[schemas.TopicView, str]:
         """A topic and the ETag of its record: ``<layout epoch>-<znode version>``."""
         record, version = self.record(topic)
-        description = described(self._admin, topic, record.topic_id)
+        layouts = self._znodes.layouts(topic, record)
+        description = described(self._admin, topic, record.topic_id, len(layouts[-1].starts))
         statuses = self._znodes.partition_statuses(topic)
         count = record.undeleted_partition_count
-        layouts = self._znodes.layouts(topic, record)
 
         def unmarked(partition: int) -> RemovedStatus:
             # Partitions outside every layout have not been checked, and may hold records.

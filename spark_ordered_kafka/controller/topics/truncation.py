@@ -49,10 +49,11 @@ class TruncationCheck:
             UnavailableError: a partition of ``positions``, or a live one, has no leader, or not all brokers answered in time.
         """
         record, _ = self._topics.record(topic)
-        partitions = described(self._admin, topic, record.topic_id).partitions
+        layouts = self._znodes.layouts(topic, record)
+        partitions = described(self._admin, topic, record.topic_id, len(layouts[-1].starts)).partitions
         _validate(topic, request, len(partitions))
         given = [(row.partition, row.offset, row.leader_epoch, _OF_CLIENT) for row in request.positions]
-        starts = _starts(self._znodes.layouts(topic, record), record.first_layout_epoch)
+        starts = _starts(layouts, record.first_layout_epoch)
         asked = range(len(partitions)) if request.partitions is None else request.partitions
         kept = [found[np.isin(found[:, _PARTITION], asked)] for found in starts]
         rows = np.concatenate([_rows(given), *kept], axis=0, dtype=np.int64)

@@ -86,6 +86,11 @@ def test_contradicted() -> None:
     assert not contradicted({PLACE: (2, 1)}, moved([1, 2], [2, 1]))
     assert not contradicted({PLACE: (3,)}, moved([1, 2], [2, 1]))
     assert not contradicted({}, moved([1, 2], [2, 1]))
+    # Kafka shows old and new replicas together during a move.
+    assert contradicted({PLACE: (3, 1, 2)}, moved([1, 2], [3, 1]))
+    assert contradicted({PLACE: (2, 1)}, moved([1, 2], [2]))
+    assert not contradicted({PLACE: (3, 1)}, moved([1, 2], [3, 1]))
+    assert not contradicted({PLACE: (1, 2, 3)}, moved([1, 2], [1, 2, 3]))
     # Moved between log directories only.
     assert not contradicted({PLACE: (1, 2)}, moved([1, 2], [1, 2]))
 

@@ -113,8 +113,8 @@ class StaleMetadata:
         return found
 
     def is_late(self, replicas: Replicas) -> bool:
-        """Whether these replicas are from before a move that has just ended, so that a later read may differ. Raises
-        ZooKeeperError."""
+        """Whether these replicas are from before the end of a move that has just ended, so that a later read may differ.
+        Raises ZooKeeperError."""
         if not replicas or self._monotonic() - self._began >= PROPAGATION:
             return False
         return contradicted(replicas, self._agreement.moved(replicas))
@@ -127,10 +127,13 @@ def all_show(views: Collection[View], known: Known, names: Collection[str]) -> b
 
 
 def contradicted(replicas: Replicas, moved: Mapping[PartitionId, Move]) -> bool:
-    """Whether ``replicas`` of a partition are those from before its move. PURE."""
-    return any(
-        move.before != move.after and replicas.get(place) == move.before for place, move in moved.items()
-    )
+    """Whether ``replicas`` of a partition are those from before its move, or those during it. PURE."""
+    return any(move.precedes_end(replicas.get(place, ())) for place, move in moved.items())
+
+
+def all_replicas(topics: Mapping[str, TopicDescription]) -> Replicas:
+    """The replicas of all partitions. PURE."""
+    return {(name, row.partition): row.replicas for name, topic in topics.items() for row in topic.partitions}
 
 
 def replicas_of(topics: Mapping[str, TopicDescription], places: Collection[PartitionId]) -> Replicas:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.placement import planner
 from spark_ordered_kafka.controller.placement.planner.checks import check_fields, unknown_topics
+from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
+    MetadataAgreement,
+    StaleMetadata,
+    all_replicas,
+)
+from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.controller.state.reassignment_records import ANY
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
@@ -33,6 +40,7 @@ class ReassignmentPlans:
     """Proposes what to reassign; changes nothing.
 
     Args:
+        clock: seconds since the epoch.
         retired_factor: replicas that a deleted partition keeps at most; None: as many as others.
         timeout: seconds for each call to Kafka, and for the wait until earlier plans are made.
     """
@@ -43,6 +51,7 @@ class ReassignmentPlans:
         znodes: Znodes,
         capacities: Capacities,
         store: ReassignmentStore,
+        clock: Callable[[], float],
         *,
         retired_factor: int | None,
         timeout: float,
@@ -55,6 +64,7 @@ class ReassignmentPlans:
         self._timeout = timeout
         self._reassignments = Reassignments(admin.requests, timeout=timeout)
         self._log_dirs = LogDirs(admin.requests, timeout=timeout)
+        self._agreement = MetadataAgreement(admin.requests, store, clock, timeout=timeout)
         # A plan of a large cluster takes one processor and some hundred megabytes.
         self._planning = threading.Lock()
 
@@ -89,7 +99,9 @@ class ReassignmentPlans:
     ) -> tuple[planner.Snapshot, list[str]]:
         # Before and after the topics: of a reassignment that ends in between, they have the replicas of both its sides.
         moving = self._moving()
-        described = self._admin.describe_topics(None if topics is None else list(topics))
+        described = StaleMetadata(self._agreement).read_current(
+            partial(self._described, topics), all_replicas
+        )
         unknown_topics(topics or (), described)
         views = self._capacities.brokers().brokers
         alive = [view.id for view in views if view.alive]
@@ -122,6 +134,9 @@ class ReassignmentPlans:
     def _moving(self) -> set[PartitionId]:
         """The partitions whose reassignment waits or is in progress."""
         return self._store.pending().keys() | self._reassignments.all_ongoing().keys()
+
+    def _described(self, topics: Collection[str] | None) -> Mapping[str, TopicDescription]:
+        return self._admin.describe_topics() if topics is None else describe(self._admin, topics)
 
     def _statuses(self, described: TopicDescription) -> Mapping[int, planner.Status]:
         """Partition -> marked or deleted, of those that are not live."""

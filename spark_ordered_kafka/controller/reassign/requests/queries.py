@@ -10,6 +10,7 @@ from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import 
     MetadataAgreement,
     Replicas,
     StaleMetadata,
+    all_replicas,
 )
 from spark_ordered_kafka.controller.reassign.requests.verification import verify
 from spark_ordered_kafka.controller.reassign.requests.views import ended_summary, summary, view
@@ -20,7 +21,7 @@ from spark_ordered_kafka.errors import ErrorCode, error_name, refusal
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
-from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
 
 RequestId = int | Literal["latest"]
 
@@ -118,6 +119,12 @@ class ReassignmentQueries:
 
         return StaleMetadata(self._agreement).read_current(
             lambda: verify(self._admin, self._reassignments, self._log_dirs, request.partitions), differing
+        )
+
+    def current(self, describe: Callable[[], TopicDescription]) -> TopicDescription:
+        """What ``describe`` returns, repeated while it is older than the end of a reassignment. Raises ZooKeeperError."""
+        return StaleMetadata(self._agreement).read_current(
+            describe, lambda found: all_replicas({found.topic: found})
         )
 
     def ended(self, request_id: int, topic: str) -> bool:

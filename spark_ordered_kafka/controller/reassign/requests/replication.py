@@ -21,7 +21,7 @@ from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
-from spark_ordered_kafka.controller.topics.kafka_state import described, described_when_known
+from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -102,7 +102,8 @@ class ReplicationFactors:
             )
         record, _ = self._topics.record(topic)
         refuse_second(topic, record.change)
-        description = described_when_known(self._admin, topic, record.topic_id)
+        covered = self._topics.covered(topic, record)
+        description = self._queries.current(partial(described, self._admin, topic, record.topic_id, covered))
         moving = self._moving(description)
         if moving is not None:
             # The same request may come again: its client cannot tell whether the answer or the request itself got lost.
@@ -210,7 +211,7 @@ class ReplicationFactors:
         def checked() -> list[Move]:
             now, _ = self._topics.record(topic)
             refuse_second(topic, now.change)
-            shown = described(self._admin, topic, record.topic_id)
+            shown = described(self._admin, topic, record.topic_id, len(description.partitions))
             moving = self._moving(shown)
             if moving is not None:
                 raise _in_progress(moving)

@@ -106,10 +106,7 @@ class SnapshotReader:
         deadline = time.monotonic() + min(PROPAGATION, until)
         while True:
             topics = describe(self._admin, names)
-            late = any(
-                move.state == "done" and move.after != move.before and _replicas(move, topics) == move.before
-                for move in moves
-            )
+            late = any(move.state == "done" and move.precedes_end(_replicas(move, topics)) for move in moves)
             if not late or time.monotonic() >= deadline:
                 return topics
             time.sleep(_POLL)  # Kafka has no call that waits for it
