@@ -14,7 +14,7 @@ from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.updates import updated
 from tests.inside import jobs_of, session_of, znodes_of
-from tests.integration.controllers import Hold, InProcess, exists
+from tests.integration.controllers import Hold, InProcess, exists, in_process
 from tests.servers import TIMEOUT, await_true, create_topic
 
 
@@ -176,3 +176,12 @@ def test_layouts_are_not_taken_for_those_of_a_topic_that_was_replaced(
     assert [
         one.undeleted_partition_count for one in fresh.layouts(changed, record_of(controller, changed))
     ] == [2]
+
+
+def test_every_broker_knows_a_topic_once_it_is_created(three_brokers: LocalCluster) -> None:
+    with in_process(three_brokers) as controller:
+        for _ in range(20):
+            topic = controller.create(6)
+            views = controller.service.admin.describe_at_each(topic)
+            shown = [None if view is None else (view.topic_id, len(view.partitions)) for view in views]
+            assert shown == [(record_of(controller, topic).topic_id, 6)] * 3

@@ -13,8 +13,8 @@ import numpy as np
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas import HashName
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.controller.topics.creation import check_hash, check_name, check_not_managed, register
-from spark_ordered_kafka.controller.topics.kafka_state import agree, identity
+from spark_ordered_kafka.controller.topics.creation import check_hash, check_name, register
+from spark_ordered_kafka.controller.topics.kafka_state import agree, check_not_managed, identity
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import PROPAGATION

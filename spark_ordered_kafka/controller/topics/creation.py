@@ -21,7 +21,7 @@ from spark_ordered_kafka.controller.state.records import CreationRecord, LayoutR
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
-from spark_ordered_kafka.controller.topics.kafka_state import agree, newest
+from spark_ordered_kafka.controller.topics.kafka_state import agree, check_not_managed
 from spark_ordered_kafka.controller.zk.records import NewerRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
@@ -354,26 +354,6 @@ def register(
         ordered_delivery=ordered_delivery,
     )
     znodes.create_topic(description.topic, record, layout)
-
-
-def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
-    """Raises RequestError TOPIC_ALREADY_EXISTS when the topic that Kafka has under that name is managed, or when a topic of
-    that name is being deleted or released.
-
-    Ignores the record of a topic that was deleted outside of this system (D-031).
-    """
-    record = znodes.topic(topic)
-    if record is None:
-        return
-    if record.deleting_since is not None:
-        how = (
-            "released from management: wait until it has ended"
-            if record.releasing
-            else "deleted: wait until it is gone"
-        )
-        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is being {how}")
-    if newest(admin.describe_at_each(topic), record.topic_id) is not None:
-        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is under management already")
 
 
 def check_hash(name: str) -> HashName:

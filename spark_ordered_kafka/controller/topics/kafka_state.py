@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import USUAL_PROPAGATION
@@ -52,6 +53,26 @@ def described(
     if found is None:
         raise _gone(topic, topic_id, views)
     return found
+
+
+def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
+    """Raises RequestError TOPIC_ALREADY_EXISTS when the topic that Kafka has under that name is managed, or when a topic of
+    that name is being deleted or released.
+
+    Ignores the record of a topic that was deleted outside of this system (D-031).
+    """
+    record = znodes.topic(topic)
+    if record is None:
+        return
+    if record.deleting_since is not None:
+        how = (
+            "released from management: wait until it has ended"
+            if record.releasing
+            else "deleted: wait until it is gone"
+        )
+        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is being {how}")
+    if newest(admin.describe_at_each(topic), record.topic_id) is not None:
+        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic!r} is under management already")
 
 
 def newest(views: Views, topic_id: str) -> TopicDescription | None:
