@@ -180,7 +180,7 @@ def test_layouts_are_not_taken_for_those_of_a_topic_that_was_replaced(
 
 def test_every_broker_knows_a_topic_once_it_is_created(three_brokers: LocalCluster) -> None:
     with in_process(three_brokers) as controller:
-        for _ in range(20):
+        for _ in range(5):
             topic = controller.create(6)
             views = controller.service.admin.describe_at_each(topic)
             shown = [None if view is None else (view.topic_id, len(view.partitions)) for view in views]
