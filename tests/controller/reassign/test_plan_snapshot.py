@@ -9,7 +9,7 @@ import pytest
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
-from spark_ordered_kafka.controller.state.reassignment_records import Move
+from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
 from spark_ordered_kafka.kafka.values import (
     LogDirAnswers,
     PartitionDescription,
@@ -34,7 +34,7 @@ class Cluster:
         self.moving = moving
         self.ours = ours
 
-    def describe_topics(self, _names: Collection[str] | None) -> Mapping[str, TopicDescription]:
+    def describe_topics(self, _names: Collection[str] | None = None) -> Mapping[str, TopicDescription]:
         replicas = (3, 2, 1) if self.moving else (1, 2)
         self.moving = not self.moving
         return {"t": TopicDescription("t", "id", False, (PartitionDescription(0, 2, 0, replicas, replicas),))}
@@ -54,6 +54,9 @@ class Cluster:
     def topic(self, _name: str) -> None:
         return None
 
+    def records(self) -> Mapping[int, RequestRecord]:
+        return {}
+
     def pending(self) -> Mapping[PartitionId, tuple[int, Move]]:
         return {PLACE: (1, MOVE)} if self.moving and self.ours else {}
 
@@ -65,7 +68,9 @@ class Cluster:
 @pytest.mark.parametrize("moving", [True, False])
 def test_a_move_that_ends_or_begins_while_the_cluster_is_read_is_left_out(moving: bool, ours: bool) -> None:
     cluster = cast("Any", Cluster(moving=moving, ours=ours))
-    plans = ReassignmentPlans(cluster, cluster, cluster, cluster, retired_factor=None, timeout=1.0)
+    plans = ReassignmentPlans(
+        cluster, cluster, cluster, cluster, lambda: 0.0, retired_factor=None, timeout=1.0
+    )
     plans._log_dirs = plans._reassignments = cluster
     found = plans.propose(schemas.ReassignmentPlanRequest(goal="drain", brokers=[2]))
     assert found.partitions == []
