@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
+from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.local import LocalCluster
@@ -88,9 +89,8 @@ def await_stable(cluster: LocalCluster, topic: str) -> None:
 
     Partitions without a leader are left out. One that a killed writer has left ends by its timeout, a minute by default.
     """
-    await_true(
-        lambda: not unstable(cluster.bootstrap_servers, topic), f"no open transaction of {topic}", 4 * TIMEOUT
-    )
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 4})
+    await_true(lambda: not unstable(admin, topic), f"no open transaction of {topic}", 4 * TIMEOUT)
 
 
 def batch_rows(source: Mapping[str, str]) -> list[Rows]:

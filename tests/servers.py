@@ -51,13 +51,8 @@ def create_topic(
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4})
     new = NewTopic(topic, num_partitions=partitions, config=dict(config or {}))
     admin.create_topics([new], operation_timeout=TIMEOUT)[topic].result(TIMEOUT)
-
-    def is_led() -> bool:
-        found = admin.list_topics(topic, TIMEOUT).topics[topic].partitions.values()
-        return len(found) == partitions and all(one.leader >= 0 for one in found)
-
     # Kafka answers when its KRaft controller has made it: brokers hear of it later.
-    await_true(is_led, f"leaders of {partitions} partitions of {topic}")
+    await_partitions(admin, topic, partitions)
     return topic
 
 
@@ -181,12 +176,11 @@ def transaction_states(fencer: Fencer, prefix: str, deadline: float) -> dict[str
     return {name: writer.state for name, writer in fencer.list_writers(prefix, deadline).items()}
 
 
-def unstable(bootstrap_servers: str, topic: str) -> dict[int, tuple[int, int]]:
+def unstable(admin: AdminClient, topic: str) -> dict[int, tuple[int, int]]:
     """Last stable offset and end of each partition of a topic that has something undecided before its end.
 
     Partitions without a leader are left out. One whose leader has just changed counts as undecided.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4})
     found = admin.list_topics(topic, TIMEOUT).topics[topic].partitions
     places = [TopicPartition(topic, p) for p, metadata in found.items() if metadata.leader >= 0]
     if not places:
@@ -211,7 +205,7 @@ def await_decided(bootstrap_servers: str, topic: str) -> None:
 
     Transactions that are open are not waited for.
     """
-    if not unstable(bootstrap_servers, topic):
+    if not unstable(AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4}), topic):
         return
     admin = KafkaAdmin(bootstrap_servers, timeout=TIMEOUT)
     fencer, prefix = Fencer(admin), f"ordered:{topic}:"

@@ -86,9 +86,6 @@ def numbered(keys: int, first: int, count: int) -> pa.RecordBatch:
     )
 
 
-# Seconds that the markers of a commit may take, which lets readers pass after it has returned. A transaction that stays open
-# for longer is one that the test leaves open.
-
 # Seconds between transactions: with none, a test reads for minutes what was written in seconds.
 _PAUSE = 0.04
 

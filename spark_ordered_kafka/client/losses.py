@@ -79,8 +79,8 @@ class Losses:
     def check_begun(self) -> bool:
         """Go back to where logs were truncated before this member has joined; whether any was (D-375).
 
-        To be called before anything of a partition is delivered, and once its leader has answered: one without a leader
-        keeps nobody from reading the others.
+        To be called before anything of a partition is delivered, and once its leader has answered: the other partitions are
+        read while one has no leader.
         """
         was_truncated = False
         for name, partitions in self._begun().items():
