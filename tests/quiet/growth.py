@@ -19,32 +19,41 @@ BOUNDS = {
     "files": Bound(1.0, 8),
     "connections": Bound(1.0, 6),
 }
-"""How much more the last third may have than the first one: what one kept client takes, which comes and goes with changes."""
+"""How much more there may be late than early: what one kept client takes, which comes and goes with changes."""
 JAVA_RSS = Bound(1.25, 64 * _MIB)
 """Of Java, whose heap grows as far as it may."""
 
 
 class Medians(NamedTuple):
-    """A figure in the first and the last third of a run, its warm-up left out."""
+    """A figure early and late in a run, its warm-up left out."""
 
     first: float
     last: float
 
 
 def medians(events: Sequence[Event]) -> Iterator[tuple[str, str, Medians]]:
-    """Of each process, by the order of names: the process, the figure, its medians."""
-    samples = _judged(events)
-    if not samples:
-        return
-    begin, end = samples[0]["at"], samples[-1]["at"]
-    third = (end - begin) / 3
-    for name in sorted({sample["of"] for sample in samples}):
-        own = [sample for sample in samples if sample["of"] == name]
+    """Of each process, by the order of names: the process, the figure, its medians.
+
+    What a process has follows the partition count, so like is compared with like: of each count, the first third of its
+    samples and the last third. What is given is the mean over the counts.
+    """
+    by_process: dict[str, dict[int, list[Event]]] = {}
+    for count, sample in _judged(events):
+        by_process.setdefault(sample["of"], {}).setdefault(count, []).append(sample)
+    for name, by_count in sorted(by_process.items()):
         for what in BOUNDS:
-            first = [one[what] for one in own if what in one and one["at"] <= begin + third]
-            last = [one[what] for one in own if what in one and one["at"] >= end - third]
-            if first and last:
-                yield name, what, Medians(statistics.median(first), statistics.median(last))
+            pairs = [
+                _thirds([sample[what] for sample in samples if what in sample])
+                for samples in by_count.values()
+            ]
+            known = [pair for pair in pairs if pair is not None]
+            if known:
+                yield name, what, Medians(*map(statistics.fmean, zip(*known, strict=True)))
+
+
+def _thirds(values: Sequence[float]) -> Medians | None:
+    third = len(values) // 3
+    return Medians(statistics.median(values[:third]), statistics.median(values[-third:])) if third else None
 
 
 def check_growth(events: Sequence[Event], bounds: Mapping[str, Bound] = BOUNDS) -> list[str]:
@@ -89,17 +98,23 @@ def _cell(what: str, pair: Medians) -> str:
 
 def _share(events: Iterable[Event], name: str) -> float:
     """Processor time by time, over the samples that are judged; of children that have ended, none."""
-    own = [event for event in _judged(events) if event["of"] == name]
+    own = [event for _, event in _judged(events) if event["of"] == name]
     seconds = own[-1]["at"] - own[0]["at"]
     return (own[-1]["cpu"] - own[0]["cpu"]) / seconds if seconds else 0.0
 
 
-def _judged(events: Iterable[Event]) -> list[Event]:
-    samples = [event for event in events if event["action"] == "usage"]
+def _judged(events: Iterable[Event]) -> list[tuple[int, Event]]:
+    """The samples after the warm-up, in their order, each with the partition count of its time; 0 before the first change."""
+    samples, count = [], 0
+    for event in events:
+        if event["action"] == "changed":
+            count = event["partitions"]
+        elif event["action"] == "usage":
+            samples.append((count, event))
     if not samples:
         return []
-    begin, end = samples[0]["at"], samples[-1]["at"]
-    return [one for one in samples if one["at"] >= begin + WARM_UP * (end - begin)]
+    begin, end = samples[0][1]["at"], samples[-1][1]["at"]
+    return [one for one in samples if one[1]["at"] >= begin + WARM_UP * (end - begin)]
 
 
 def _is_java(name: str) -> bool:

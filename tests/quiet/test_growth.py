@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -36,6 +37,18 @@ def test_what_stays_as_it_is_has_not_grown() -> None:
 def test_each_figure_that_grows_is_found(what: str) -> None:
     (found,) = check_growth(_samples("writer", **{what: 20 * _STEADY[what]}))
     assert found.startswith(f"{what} of writer has grown from ")
+
+
+def test_what_follows_the_partition_count_has_not_grown_and_a_leak_beside_it_has() -> None:
+    def events(leak: float) -> Iterator[Event]:
+        for number, sample in enumerate(_samples()):
+            count = (2, 5, 8)[number // 10 % 3]
+            if number % 10 == 0:
+                yield {"action": "changed", "at": sample["at"], "partitions": count}
+            yield sample | {"threads": 10.0 * count + leak * number / 60}
+
+    assert check_growth(list(events(0))) == []
+    assert check_growth(list(events(40))) != []
 
 
 def test_what_grows_while_it_warms_up_is_no_leak() -> None:
