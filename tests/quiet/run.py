@@ -162,7 +162,7 @@ def _end(process: psutil.Popen) -> None:
 
 def main(
     minutes: Annotated[float, typer.Option(min=0.0, help="How long it goes on.")] = 180.0,
-    every: Annotated[float, typer.Option(min=0.1, help="Minutes between two partition changes.")] = 20.0,
+    every: Annotated[float, typer.Option(min=0.1, help="Minutes between two partition changes.")] = 60.0,
     sample: Annotated[float, typer.Option(min=1.0, help="Seconds between two measurements.")] = 30.0,
     rate: Annotated[int, typer.Option(min=1, help="Records per second.")] = 240,
     directory: Annotated[
