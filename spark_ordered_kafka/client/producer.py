@@ -270,7 +270,8 @@ class OrderedProducer(ConfluentCalls, OpenClient):
                 return sender
             managed = self._controller.topic(topic).cluster_id
             if self._cluster_id is None:
-                self._cluster_id = LogRanges(connection).cluster_id()
+                with LogRanges(connection) as ranges:
+                    self._cluster_id = ranges.cluster_id()
             check_cluster(connection, managed, self._cluster_id)
             self._check_open()
             name = lease_name(self._controller, topic)
@@ -387,3 +388,4 @@ class OrderedProducer(ConfluentCalls, OpenClient):
         for name in self._names:
             return_name(self._controller, name)
         self._controller.close()
+        self._admin = None

@@ -143,7 +143,8 @@ class TopicDirectory:
         self._deleted: dict[str, tuple[TopicLayouts, frozenset[int]]] = {}
 
     def close(self) -> None:
-        """Close the connections to the controllers."""
+        """Close the connections to controllers and brokers."""
+        self.ranges.close()
         self.client.close()
         if "controller" in self.__dict__:
             self.controller.close()

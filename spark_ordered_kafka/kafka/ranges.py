@@ -75,6 +75,18 @@ class LogRanges:
         # Two that ask one consumer at the same time may starve each other.
         self._asking = threading.Lock()
 
+    def __enter__(self) -> LogRanges:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the clients of librdkafka. May be called twice; nothing can be asked after it."""
+        self._end_consumer()
+        # Retries leave cycles with this object: until Python looks for such, the client's threads and sockets would stay (D-386).
+        vars(self).pop("_admin", None)
+
     def cluster_id(self) -> str:
         """The cluster's id; raises UnavailableError when no broker answers."""
         doing = f"asking {self._servers} for the cluster id"
@@ -160,11 +172,14 @@ class LogRanges:
 
     def _give_up(self, state: RetryCallState) -> Any:
         """Let the next question go to the bootstrap servers: all brokers that the consumer knows may have moved."""
+        self._end_consumer()
+        return cast("Future[Any]", state.outcome).result()
+
+    def _end_consumer(self) -> None:
         with self._asking:
             consumer, self._consumer = self._consumer, None
             if consumer is not None:
                 consumer.close()
-        return cast("Future[Any]", state.outcome).result()
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Log in with these from the next connection on."""

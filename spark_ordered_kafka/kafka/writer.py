@@ -114,7 +114,8 @@ class TopicWriter:
         if not named:
             return None
         # Log starts only grow, so that what is known here may cost needless tombstones and never saves one.
-        log = LogRanges(self._connection, timeout=self._timeout).log(self._topic, named)
+        with LogRanges(self._connection, timeout=self._timeout) as ranges:
+            log = ranges.log(self._topic, named)
         targets = tombstone_targets(
             layout.initial_partition_count,
             layout.undeleted_partition_count,

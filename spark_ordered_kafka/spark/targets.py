@@ -52,4 +52,5 @@ _ask_once = lru_cache(maxsize=64)(_ask)
 @lru_cache(maxsize=64)
 def _cluster_id(connection: Connection) -> str:
     check_writer(connection.kafka, "option kafka.")
-    return LogRanges(connection).cluster_id()
+    with LogRanges(connection) as ranges:
+        return ranges.cluster_id()

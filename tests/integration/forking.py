@@ -41,7 +41,8 @@ def main(bootstrap: str, controller: str, topic: str) -> None:
             with OrderedProducer(servers) as own:
                 own.produce(topic, "child", "k")
             sys.exit(FORKED)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == FORKED
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status == FORKED, status
         producer.produce(topic, "parent again", "k")
         producer.flush()
         sys.stdout.write(f"{sorted(values + read(consumer, 3))}\n")

@@ -63,3 +63,41 @@ for number in range(70):
     assert len(list(raw_records(cluster, topic, 1))) == (
         70 if end in ("producer.close()", "producer.flush()") else 0
     )
+
+
+def test_what_is_closed_is_gone_before_the_garbage_collector_comes(cluster: LocalCluster) -> None:
+    """Else its threads and sockets would stay for as long, and a forked child would end them, which kills it."""
+    topic = create(cluster, unique_name("closed"), 2)
+    program = f"""
+import gc
+import psutil
+from spark_ordered_kafka import OrderedConsumer, OrderedProducer
+
+def use():
+    with OrderedProducer({conf(cluster)}) as producer:
+        producer.produce({topic!r}, "value", "key")
+        producer.list_topics({topic!r})
+    with OrderedProducer({conf(cluster, commit_interval_ms=0)}) as transactional:
+        transactional.produce({topic!r}, "dropped", "key")
+        transactional.abort()
+    with OrderedConsumer({conf(cluster, group_id=topic, auto_offset_reset="earliest")}) as consumer:
+        consumer.subscribe([{topic!r}])
+        while not consumer.consume(1, 1.0):
+            pass
+        consumer.list_topics({topic!r})
+        consumer.commit()
+    return producer, transactional, consumer
+
+use()
+gc.collect()
+gc.disable()
+before = psutil.Process().num_threads()
+kept = use()
+print(before, psutil.Process().num_threads())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=4 * TIMEOUT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    before, after = done.stdout.split()
+    assert after == before
