@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 MINUTES ?= 10
 # Whose programs `make programs` runs: clients, spark, or all.
 OF ?= all
+# On which Kafka `make test-kafka` runs.
+KAFKA ?= 3.9.2
 # What `make chaos` does: a seed gives the same faults again.
 SEED ?=
 # The planted faults of `make planted`, by name; by default all.
@@ -29,7 +31,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_sink_replays.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites clean planted audit fuzz histories
+.PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-kafka test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites clean planted audit fuzz histories
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -90,6 +92,11 @@ test-twin: venv
 # schemathesis gives all operations one name, and of that two processes would run one.
 test-openapi: venv
 	$(BIN)/python -m pytest tests/integration/test_openapi.py
+
+# From end to end on another Kafka: KAFKA=3.9.2, or KAFKA=3.9.2-zookeeper for brokers without KRaft (tests/other_kafka.py).
+test-kafka: kernel
+	TEST_KAFKA=$(KAFKA) ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder \
+	  --ignore=tests/integration/test_openapi.py tests/integration
 
 # The lowest versions of what is depended on; $(VENV) has the highest. Starlette's client for tests needs httpx there.
 test-lowest: kernel

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from spark_ordered_kafka.local import LocalCluster
-from tests import servers
+from tests import other_kafka, servers
 
 SHARED_SERVERS = ("three_brokers", "secure_cluster", "chaos_cluster", "spark")
 """Fixtures that cost a test process several JVMs for as long as it lives; tests that need two of them go by the first."""
@@ -51,6 +51,8 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    if kafka := os.environ.get("TEST_KAFKA"):
+        other_kafka.choose(kafka)
 
 
 @pytest.hookimpl(trylast=True)
@@ -65,6 +67,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     repeated = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
     if repeated and hasattr(config, "workerinput"):
         raise pytest.UsageError(f"tests with the same name, of which one would run: {', '.join(repeated)}")
+    for item in items:
+        if reason := other_kafka.left_out(os.environ.get("TEST_KAFKA", ""), item.name.partition("[")[0]):
+            item.add_marker(pytest.mark.skip(reason))
 
 
 class SharedServersScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist is not typed
