@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -14,7 +13,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas import HashName
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.creation import check_hash, check_name, register
-from spark_ordered_kafka.controller.topics.kafka_state import agree, check_not_managed, identity
+from spark_ordered_kafka.controller.topics.kafka_state import agreed, check_not_managed, identity
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
@@ -24,8 +23,6 @@ from spark_ordered_kafka.ordering.hashing import key_hashes
 
 # With the queries to Kafka and ZooKeeper below the client's timeout.
 _SAMPLING_TIMEOUT = 4.0
-
-_POLL = 0.1
 
 # Partitions whose log start is read: enough to find some that still hold records.
 _CANDIDATES = 1000
@@ -88,7 +85,8 @@ class TopicAdopter:
         return schemas.TopicResult(topic=topic)
 
     def _describe(self, topic: str) -> TopicDescription:
-        description = self._agreed(topic)
+        late = f"the brokers do not agree on topic {topic!r} and its partitions yet; send the request again"
+        description = agreed(self._admin, topic, PROPAGATION, late)
         if description is None:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -105,19 +103,6 @@ class TopicAdopter:
                 f"{len(description.partitions)} partitions); bring its brokers back and send the request again"
             )
         return description
-
-    def _agreed(self, topic: str) -> TopicDescription | None:
-        """The topic as all brokers show it: one that is behind shows a deleted namesake, or fewer partitions (D-384)."""
-        deadline = time.monotonic() + PROPAGATION
-        while True:
-            views = self._admin.describe_at_each(topic)
-            if agree(views):
-                return views[0]
-            if time.monotonic() >= deadline:
-                raise UnavailableError(
-                    f"the brokers do not agree on topic {topic!r} and its partitions yet; send the request again"
-                )
-            time.sleep(_POLL)  # Kafka has no call that waits until all brokers know a topic
 
     def _judge(self, description: TopicDescription, hash_name: HashName) -> None:
         count = len(description.partitions)

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import get_args
+from typing import cast, get_args
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas import HashName, Open
@@ -21,7 +21,7 @@ from spark_ordered_kafka.controller.state.records import CreationRecord, LayoutR
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
-from spark_ordered_kafka.controller.topics.kafka_state import agree, check_not_managed
+from spark_ordered_kafka.controller.topics.kafka_state import agreed, check_not_managed
 from spark_ordered_kafka.controller.zk.records import NewerRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
@@ -268,26 +268,23 @@ class TopicCreator:
             ) from error
 
     def _await_leaders(self, topic: str, count: int) -> TopicDescription:
-        timeout = max(_LEADERS_TIMEOUT, count * _LEADERS_TIMEOUT_EACH)
-        deadline = time.monotonic() + timeout
         namesake = self._znodes.topic(topic)
-        while True:
-            views = self._admin.describe_at_each(topic)
-            # A broker may still show a deleted topic of the same name; the next request may be sent to any (D-384).
-            description = views[0] if agree(views) else None
-            if (
-                description is not None
-                and (namesake is None or description.topic_id != namesake.topic_id)
-                and len(description.partitions) >= count
-                and all(p.leader >= 0 for p in description.partitions)
-            ):
-                return description
-            if time.monotonic() >= deadline:
-                raise UnavailableError(
-                    f"topic {topic!r} was created, but its {count} partitions had no leaders within "
-                    f"{timeout:g} s; send the same request again"
-                )
-            time.sleep(_POLL)  # Kafka has no call that waits for leaders
+
+        def is_led(found: TopicDescription | None) -> bool:
+            # The next request may be sent to any broker: none may still show a deleted topic of the same name.
+            return (
+                found is not None
+                and (namesake is None or found.topic_id != namesake.topic_id)
+                and len(found.partitions) >= count
+                and all(p.leader >= 0 for p in found.partitions)
+            )
+
+        timeout = max(_LEADERS_TIMEOUT, count * _LEADERS_TIMEOUT_EACH)
+        late = (
+            f"topic {topic!r} was created, but its {count} partitions had no leaders within "
+            f"{timeout:g} s; send the same request again"
+        )
+        return cast(TopicDescription, agreed(self._admin, topic, timeout, late, is_led))
 
 
 def _differs(topic: str, count: int, factor: int, creation: CreationRecord) -> RequestError:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import USUAL_PROPAGATION
 from spark_ordered_kafka.kafka.values import TopicDescription
 
+# Kafka has no call that waits until brokers know a topic, or until its partitions have leaders.
 _POLL = 0.1
+
+_FoundT = TypeVar("_FoundT")
 
 Views = Sequence[TopicDescription | None]
 """A topic as several brokers show it; None: not at all."""
@@ -36,23 +42,45 @@ def described(
         partitions: it is known to have so many; those that no broker shows are missing in the answer.
         deadline: in ``time.monotonic()`` seconds; ends the retries earlier, and the requests to Kafka.
     """
-    until = time.monotonic() + timeout
-    if deadline is not None:
-        until = min(until, deadline)
-    while True:
+
+    def look() -> tuple[Views, TopicDescription | None]:
         views: Views = [admin.describe_topics([topic], deadline=deadline).get(topic)]
         found = newest(views, topic_id)
         if found is None or len(found.partitions) < partitions:
             views = [*views, *admin.describe_at_each(topic, deadline=deadline)]
             found = newest(views, topic_id)
-        if found is not None and len(found.partitions) >= partitions:
-            return found
-        if time.monotonic() >= until:
-            break
-        time.sleep(_POLL)  # Kafka has no call that waits until brokers know a topic
+        return views, found
+
+    def is_late(answer: tuple[Views, TopicDescription | None]) -> bool:
+        return answer[1] is None or len(answer[1].partitions) < partitions
+
+    seconds = timeout if deadline is None else min(timeout, deadline - time.monotonic())
+    views, found = _polled(look, is_late, seconds)
     if found is None:
         raise _gone(topic, topic_id, views)
     return found
+
+
+def agreed(
+    admin: KafkaAdmin,
+    topic: str,
+    timeout: float,
+    late: str,
+    holds: Callable[[TopicDescription | None], bool] = lambda _: True,
+) -> TopicDescription | None:
+    """The topic (None: there is none) as all brokers show it, once they agree on it and it ``holds``.
+
+    A broker that is behind shows a deleted namesake, or fewer partitions (D-384). Raises UnavailableError with the message
+    ``late`` after ``timeout`` seconds.
+    """
+
+    def is_late(views: Views) -> bool:
+        return not (agree(views) and holds(views[0]))
+
+    views = _polled(lambda: admin.describe_at_each(topic), is_late, timeout)
+    if is_late(views):
+        raise UnavailableError(late)
+    return views[0]
 
 
 def check_not_managed(admin: KafkaAdmin, znodes: Znodes, topic: str) -> None:
@@ -89,6 +117,22 @@ def agree(views: Views) -> bool:
 def identity(description: TopicDescription) -> tuple[str, int]:
     """What another topic of the name, or one with more partitions, does not share. PURE."""
     return description.topic_id, len(description.partitions)
+
+
+def _polled(look: Callable[[], _FoundT], is_late: Callable[[_FoundT], bool], seconds: float) -> _FoundT:
+    """What ``look`` returns once that is not late any more, or after so many seconds."""
+    retrying = Retrying(
+        retry=retry_if_result(is_late),
+        wait=wait_fixed(_POLL),
+        stop=stop_after_delay(seconds),
+        retry_error_callback=_last,
+    )
+    found: _FoundT = retrying(look)
+    return found
+
+
+def _last(state: RetryCallState) -> object:
+    return None if state.outcome is None else state.outcome.result()
 
 
 def _gone(topic: str, topic_id: str, views: Views) -> RequestError:
