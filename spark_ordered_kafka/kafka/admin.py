@@ -97,6 +97,14 @@ class KafkaAdmin:
         )
         return [next(map(_description, existing_topics(view)), None) for view in views]
 
+    def newest_of_all(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        """Of each topic what the broker shows that knows most of its partitions. Raises as :meth:`describe_topics`."""
+        if not topics:
+            return {}
+        views = self._read(partial(metadata_of_all, self.requests, topics), "ask all brokers for topics")
+        shown = [_description(topic) for view in views for topic in existing_topics(view)]
+        return {one.topic: one for one in sorted(shown, key=lambda one: len(one.partitions))}
+
     def replicas_in_sync(self, topic: str) -> dict[int, tuple[int, ...]]:
         """By partition the replicas that every live broker shows in sync, and those on brokers that are down.
 

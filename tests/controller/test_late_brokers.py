@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from spark_ordered_kafka.client.schemas import AdoptTopicRequest, NewTopic
+from spark_ordered_kafka.client.schemas import (
+    AdoptTopicRequest,
+    LeaderElectionRequest,
+    NewTopic,
+    PartitionReassignment,
+)
+from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import ReplicaSelection
+from spark_ordered_kafka.controller.reassign.requests.elections import LeaderElections
+from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
+from spark_ordered_kafka.controller.reassign.requests.verification import verify
 from spark_ordered_kafka.controller.topics.adoption import TopicAdopter
 from spark_ordered_kafka.controller.topics.capacities import Headroom
 from spark_ordered_kafka.controller.topics.creation import TopicCreator
@@ -35,6 +44,10 @@ class LateBroker:
         self, topics: Sequence[str], *, deadline: float | None = None
     ) -> dict[str, TopicDescription]:
         return {} if self.late is None else {"t": self.late}
+
+    def newest_of_all(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        there = [one for one in (self.late, *self.others) if one is not None and one.topic in topics]
+        return {"t": max(there, key=lambda one: len(one.partitions))} if there else {}
 
     def describe_at_each(self, topic: str, *, deadline: float | None = None) -> list[TopicDescription | None]:
         return [self.late, *self.others]
@@ -132,3 +145,22 @@ def test_a_new_topic_is_created_beside_a_broker_that_still_shows_a_deleted_one()
     creator = TopicCreator(admin, znodes, policy, capacities, lambda: 0.0, threading.Lock())
     creator.create(NewTopic(topic="t", partitions=1), principal="User:x")
     assert taken == ["new"]
+
+
+def test_a_partition_that_one_broker_does_not_know_yet_is_there() -> None:
+    admin: Any = LateBroker(shown("id", 2), shown("id", 4))
+    none: Any = SimpleNamespace(all_ongoing=dict, describe_each=lambda _: {})
+    rows = [PartitionReassignment(topic="t", partition=3, replicas=[1])]
+    assert verify(admin, none, none, rows).complete
+    assert [row.partition for row in ReplicaSelection(admin).replicas(["t"], [3], [])] == [3]
+    election = LeaderElectionRequest.model_validate(
+        {"partitions": [{"topic": "t", "partition": 3}], "validate_only": True}
+    )
+    assert [one.error for one in LeaderElections(admin, timeout=1.0).elect(election).partitions] == ["NONE"]
+
+
+def test_a_partition_that_no_broker_knows_is_not_there() -> None:
+    admin: Any = LateBroker(shown("id", 2), shown("id", 2))
+    assert len(describe(admin, ["t"], [("t", 3)])["t"].partitions) == 2
+    with pytest.raises(RequestError, match="topic 't' has 0 to 1"):
+        list(ReplicaSelection(admin).replicas(["t"], [3], []))

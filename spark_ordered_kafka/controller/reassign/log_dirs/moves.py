@@ -119,7 +119,7 @@ class LogDirMoves:
         """Topics, brokers, and the log directories of the brokers that are named."""
         places = {(row.topic, row.partition) for row in rows}
         topics = StaleMetadata(self._agreement).read_current(
-            lambda: describe(self._admin, (row.topic for row in rows)),
+            lambda: describe(self._admin, (row.topic for row in rows), places),
             lambda found: replicas_of(found, places),
         )
         alive = {broker.id for broker in self._admin.brokers()}

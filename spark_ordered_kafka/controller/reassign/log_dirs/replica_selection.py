@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.values import TopicDescription
@@ -40,15 +41,18 @@ class ReplicaSelection:
     def __init__(self, admin: KafkaAdmin) -> None:
         self._admin = admin
 
-    def topics(self, topics: Collection[str]) -> dict[str, TopicDescription]:
-        """The topics, sorted."""
+    def topics(
+        self, topics: Collection[str], partitions: Collection[int] = ()
+    ) -> dict[str, TopicDescription]:
+        """The topics, sorted; with those of ``partitions`` that exist in each."""
         for topic in topics:
             if not is_topic_name(topic):
                 raise RequestError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
                     f"topic has the value {topic[:250]!r}: no topic can have that name",
                 )
-        found = self._admin.describe_topics(list(topics) or None)
+        places = [(topic, partition) for topic in topics for partition in partitions]
+        found = describe(self._admin, topics, places) if topics else self._admin.describe_topics()
         for topic in topics:
             if topic not in found:
                 raise RequestError(
@@ -89,7 +93,7 @@ class ReplicaSelection:
                 ErrorCode.INVALID_REQUEST,
                 f"partition has the value {next(iter(partitions))}: name its topic, too",
             )
-        found = self.topics(topics)
+        found = self.topics(topics, partitions)
         if brokers:
             self.brokers(brokers)
         for topic, description in found.items():

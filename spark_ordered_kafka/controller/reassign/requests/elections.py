@@ -35,7 +35,7 @@ class LeaderElections:
         else:
             places = [(row.topic, row.partition) for row in request.partitions]
             _check_distinct(places)
-            topics = describe(self._admin, {topic for topic, _ in places})
+            topics = describe(self._admin, {topic for topic, _ in places}, places)
         refused = {place: error for place in places if (error := _refusal(place, topics)) is not None}
         asked = [place for place in places if place not in refused]
         if asked and not request.validate_only:

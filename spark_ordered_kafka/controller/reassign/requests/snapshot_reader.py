@@ -32,18 +32,33 @@ _POLL = 0.1
 Rows = Sequence[PartitionReassignment]
 
 
-def describe(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, TopicDescription]:
-    """Those of ``topics`` that exist; the names may be invalid. Raises UnavailableError without an answer."""
-    missing = {topic for topic in topics if is_topic_name(topic)}
+def describe(
+    admin: KafkaAdmin, topics: Iterable[str], places: Iterable[PartitionId] = ()
+) -> dict[str, TopicDescription]:
+    """Those of ``topics`` that exist; the names may be invalid. Raises UnavailableError without an answer.
+
+    All brokers are asked before one of ``places`` counts as missing: not every broker knows a new partition yet.
+    """
+    counts = {topic: 0 for topic in topics if is_topic_name(topic)}
+    for topic, partition in places:
+        if topic in counts:
+            counts[topic] = max(counts[topic], partition + 1)
     found: dict[str, TopicDescription] = {}
+    missing = counts.keys()
     deadline = time.monotonic() + USUAL_PROPAGATION
     while True:
         described = admin.describe_topics(sorted(missing) if len(missing) <= MAX_NAMED else None)
         found |= {topic: described[topic] for topic in missing if topic in described}
-        missing -= described.keys()
+        missing = {topic for topic in missing if _has_less(found.get(topic), counts[topic])}
+        found |= admin.newest_of_all(sorted(missing.intersection(found)))
+        missing = {topic for topic in missing if _has_less(found.get(topic), counts[topic])}
         if not missing or time.monotonic() >= deadline:
             return found
         time.sleep(_POLL)  # not every broker knows a new topic yet
+
+
+def _has_less(found: TopicDescription | None, partitions: int) -> bool:
+    return found is None or len(found.partitions) < partitions
 
 
 class SnapshotReader:

@@ -42,7 +42,7 @@ def verify(
     _check(rows)
     # Before the topics: a reassignment that ends in between is shown with its final replicas.
     ongoing = reassignments.all_ongoing()
-    topics = describe(admin, (row.topic for row in rows))
+    topics = describe(admin, (row.topic for row in rows), places=((row.topic, row.partition) for row in rows))
     placed: dict[int, list[PartitionId]] = {}
     for row in rows:
         for broker, path in zip(row.replicas, row.log_dirs or (), strict=False):
