@@ -26,6 +26,8 @@ class World:
     def __init__(self, record: HealingRecord) -> None:
         self.record = record
         self.now = 10_000.0
+        self.answers = True
+        self.figures = HealingFigures()
         self.told: list[tuple[str, Any]] = []
 
     def read(self) -> HealingRecord:
@@ -35,6 +37,8 @@ class World:
         self.record = record
 
     def sample(self, _: Sample | None) -> Sample:
+        if not self.answers:
+            raise UnavailableError("Kafka does not answer")
         return Sample(self.now, (BrokerSeen(1, hosted=1), BrokerSeen(3, alive=False, hosted=5)), 0, 0)
 
     def plan(self, *_: Any) -> Any:
@@ -57,7 +61,7 @@ def healer(world: World) -> Healer:
         cast(Any, None),
         audit,
         cast(Any, world),
-        HealingFigures(),
+        world.figures,
         clock=lambda: world.now,
         changing=list,
         send=lambda: cast(Any, lambda _: None),
@@ -88,3 +92,31 @@ def test_what_was_told_is_not_told_again_when_a_plan_fails() -> None:
         world.now += STEP
     assert world.told == [("outcome", "done"), ("outcome", "withdrawn")]
     assert steps.view().findings[0].kind == "broker_away"
+
+
+def findings(world: World) -> dict[str, float]:
+    """The gauge of findings, without zeros."""
+    gauge = next(iter(world.figures.collect()))
+    return {sample.labels["kind"]: sample.value for sample in gauge.samples if sample.value}
+
+
+def test_what_is_found_is_counted_though_a_plan_fails() -> None:
+    away = ConditionEntry(kind="broker_away", subject="3", since=0.0)
+    world = World(HealingRecord(conditions=(away,), observed_at=10_000.0 - STEP))
+    with pytest.raises(UnavailableError):
+        healing_step(healer(world))
+    assert findings(world) == {"broker_away": 1}
+
+
+def test_what_nobody_has_seen_for_long_is_not_shown() -> None:
+    away = ConditionEntry(kind="broker_away", subject="3", since=0.0)
+    world = World(HealingRecord(conditions=(away,), observed_at=10_000.0 - STEP))
+    steps = healer(world)
+    shown = []
+    for _ in range(15):
+        with pytest.raises(UnavailableError):
+            healing_step(steps)
+        shown.append(bool(findings(world)))
+        world.answers = False
+        world.now += STEP
+    assert shown == [True] * 11 + [False] * 4, "five minutes"

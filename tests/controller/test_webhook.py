@@ -24,14 +24,14 @@ def outcomes(webhook: Webhook) -> dict[str, float]:
 
 
 @contextmanager
-def endless() -> Iterator[str]:
-    """The URL of a receiver whose answers, after status 200, do not end."""
+def endless(head: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> Iterator[str]:
+    """The URL of a receiver whose answers do not end after ``head``."""
     done = threading.Event()
 
     def answer(taken: socket.socket) -> None:
         with closing(taken):
             taken.recv(65536)
-            taken.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            taken.sendall(head)
             try:
                 while not done.wait(0.05):
                     taken.sendall(b": still here\n")
@@ -63,6 +63,22 @@ def test_an_answer_that_does_not_end_holds_no_document_back() -> None:
             await_true(lambda: outcomes(webhook) == {"sent": 3}, "three documents are sent")
         finally:
             webhook.stop(TIMEOUT)
+
+
+def test_an_answer_that_comes_byte_by_byte_holds_no_document_back(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_ordered_kafka.controller.monitoring.webhook._FIRST_PAUSE", 0.0)
+    with endless(b"HTTP/1.1 200 OK\r\nX-Header: ") as url, caplog.at_level(logging.INFO):
+        webhook = Webhook(WebhookSettings(url, timeout=0.3), "http://c", lambda: 0.0)
+        webhook.start()
+        for number in range(2):
+            webhook.send("healing", "finding", {"number": number})
+        try:
+            await_true(lambda: outcomes(webhook) == {"failed": 2}, "both documents are given up")
+        finally:
+            webhook.stop(TIMEOUT)
+    assert "no answer within 0.3 s" in caplog.text
 
 
 @pytest.mark.parametrize("token", ["hidden1\nhidden2", "hidden\x00", "hidden-é", " \n"])

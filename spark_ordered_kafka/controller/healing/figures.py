@@ -22,13 +22,16 @@ class HealingFigures(Collector):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._found_at = float("-inf")
         self._findings: Counter[str] | None = None
         self._proposals: Counter[tuple[str, str]] = Counter()
         self._decisions: Counter[tuple[str, str]] = Counter()
 
-    def found(self, kinds: Iterable[str], proposals: Iterable[tuple[str, str]]) -> None:
-        """The kinds of all findings there are now, and action and outcome of the proposals that stand."""
+    def found(self, at: float, kinds: Iterable[str], proposals: Iterable[tuple[str, str]]) -> None:
+        """The kinds of all findings there are at a time (seconds since the epoch), and action and outcome of the proposals
+        that stand."""
         with self._lock:
+            self._found_at = at
             self._findings = Counter(kinds)
             self._proposals = Counter(proposals)
 
@@ -37,11 +40,12 @@ class HealingFigures(Collector):
         with self._lock:
             self._decisions[action, outcome] += 1
 
-    def clear(self) -> None:
-        """This process does not lead any more; counters stay."""
+    def clear(self, before: float = float("inf")) -> None:
+        """Forget what was found ``before`` a time: nobody knows whether it is still so. Counters stay."""
         with self._lock:
-            self._findings = None
-            self._proposals = Counter()
+            if self._found_at < before:
+                self._findings = None
+                self._proposals = Counter()
 
     def collect(self) -> Iterator[Metric]:
         """Called at each scrape."""

@@ -24,7 +24,7 @@ from spark_ordered_kafka.controller.background import Background, every
 from spark_ordered_kafka.controller.healing.figures import HealingFigures
 from spark_ordered_kafka.controller.healing.observation import Observation
 from spark_ordered_kafka.controller.healing.planning import HealingPlans, Planned
-from spark_ordered_kafka.controller.healing.policy import Finding, Proposal, State, decide
+from spark_ordered_kafka.controller.healing.policy import Finding, Proposal, State, decide, longest_gap
 from spark_ordered_kafka.controller.healing.records import (
     broker_view,
     finding_view,
@@ -151,6 +151,12 @@ class Healer:
     # -- the thread ---------------------------------------------------------------------------------------------
 
     def _step(self, stop: threading.Event) -> None:
+        try:
+            self._look(stop)
+        finally:
+            self._figures.clear(before=self._clock() - longest_gap(self._rules))
+
+    def _look(self, stop: threading.Event) -> None:
         if self._record is None:
             self._record = self._store.read()
             self._state = remembered(self._record)
@@ -166,11 +172,13 @@ class Healer:
         self._state = state
         with self._lock:
             self._newest = _View(now, seen, findings, proposals)
-        record = self._write(self._withdraw(record, proposals, now))
-        for proposal in proposals:
-            record = self._write(self._handle(record, proposal, sample, now))
-        standing = ((one.action, one.held_by or one.outcome) for one in record.standing)
-        self._figures.found((one.kind for one in findings), standing)
+        try:
+            record = self._write(self._withdraw(record, proposals, now))
+            for proposal in proposals:
+                record = self._write(self._handle(record, proposal, sample, now))
+        finally:
+            standing = ((one.action, one.held_by or one.outcome) for one in record.standing)
+            self._figures.found(now, (one.kind for one in findings), standing)
 
     def _follow(self, record: HealingRecord) -> HealingRecord:
         """``record`` with what became of the last request."""

@@ -24,7 +24,7 @@ _FIRST: tuple[HealingAction, ...] = (
 _REPAIRS = ("drain", "replace_replicas")
 _MOST_INTERVALS = 4
 _LEAST_GAP = 300.0
-"""Seconds, at least, without an observation, after which nobody knows what was meanwhile; a change of leader takes less."""
+"""More than a change of leader takes."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,11 @@ class State:
         return replace(self, tried={**self.tried, action: now})
 
 
+def longest_gap(rules: Rules) -> float:
+    """Seconds without an observation, after which nobody knows what was meanwhile."""
+    return max(_MOST_INTERVALS * rules.interval, _LEAST_GAP)
+
+
 def decide(
     rules: Rules, seen: Observation, state: State, now: float
 ) -> tuple[tuple[Finding, ...], tuple[Proposal, ...], State]:
@@ -97,7 +102,7 @@ def decide(
 
     At most one of the proposals is due. A proposal of before that is missing is withdrawn: its reason is gone.
     """
-    gap = max(_MOST_INTERVALS * rules.interval, _LEAST_GAP)
+    gap = longest_gap(rules)
     if now - state.observed_at > gap:
         state = replace(state, since={})  # what was away may have returned, and be restarting now (D-369)
     found, since = _timed(rules, seen, state, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
@@ -86,15 +87,17 @@ class Webhook(Collector):
         yield found
 
     def _run(self) -> None:
-        with httpx2.Client(timeout=self._settings.timeout) as client:
+        with asyncio.Runner() as runner:
+            client = httpx2.AsyncClient(timeout=self._settings.timeout)
             while not self._stop.is_set():
                 try:
                     document = self._queue.get(timeout=0.5)
                 except queue.Empty:
                     continue
-                self._deliver(client, document)
+                self._deliver(lambda found: runner.run(self._status(client, found)), document)
+            runner.run(client.aclose())
 
-    def _deliver(self, client: httpx2.Client, document: Mapping[str, Any]) -> None:
+    def _deliver(self, post: Callable[[Mapping[str, Any]], int], document: Mapping[str, Any]) -> None:
         pause, why = _FIRST_PAUSE, ""
         for attempt in range(_ATTEMPTS):
             if attempt > 0:
@@ -102,25 +105,33 @@ class Webhook(Collector):
                     return
                 pause *= 2
             try:
-                # What follows the status is not read: it might not end.
-                with client.stream(
-                    "POST", str(self._settings.url), json=document, headers=self._headers()
-                ) as answer:
-                    pass
+                status = post(document)
+            except TimeoutError:
+                why = f"no answer within {self._settings.timeout:g} s"
+                continue
             except (httpx2.HTTPError, ConfigError, OSError) as error:
                 why = f"{type(error).__name__}: {error}"
                 continue
             except Exception:  # noqa: BLE001 - a bug, and the documents that wait must not suffer from it
                 _log.exception("webhook: a document was not sent")
                 break
-            if answer.is_success:
+            if httpx2.codes.is_success(status):
                 self._count("sent")
                 return
-            why = f"status {answer.status_code}"
+            why = f"status {status}"
         self._count("failed")
         _log.warning(
             "webhook: a document was not sent in %d attempts (%s): %s", _ATTEMPTS, why, dict(document)
         )
+
+    async def _status(self, client: httpx2.AsyncClient, document: Mapping[str, Any]) -> int:
+        """The status of the answer to a document. Raises TimeoutError."""
+        # The client's own timeout is for each read, and a byte may come again and again.
+        async with asyncio.timeout(self._settings.timeout):
+            # What follows the status is not read: it might not end.
+            request = client.stream("POST", str(self._settings.url), json=document, headers=self._headers())
+            async with request as answer:
+                return answer.status_code
 
     def _headers(self) -> dict[str, str]:
         """Read each time, so that a token may be replaced."""
