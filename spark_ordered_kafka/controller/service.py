@@ -317,6 +317,7 @@ class ControllerService:
                 observer=self.observer,
                 brokers=Sampled(hosted),
                 moves=Sampled(moving),
+                clock=self._clock,
             )
         )
 

@@ -69,6 +69,7 @@ def collector(observer: ChangeObserver, *, leads: bool = True, brokers: Any = la
         observer=observer,
         brokers=Sampled(SharedQuery("brokers", brokers, lambda: 0.0)),
         moves=Sampled(SharedQuery("moves", lambda: Moves(2, 30, 100), lambda: 0.0)),
+        clock=lambda: 110.0,
     )
 
 
@@ -124,14 +125,21 @@ def test_a_change_is_followed_from_step_to_step() -> None:
     observer.reached(change("creating"), 100.5)
     observer.reached(change("creating", fenced=3), 101.0)
     assert value(metrics, "changes_running", kind="expand", step="creating") == 1
-    observer.reached(change("fencing"), 102.5)
+    observer.reached(change("fencing", closing_at=102.25), 102.5)
+    assert value(metrics, "change_age_seconds", kind="expand") == 10.0
+    assert value(metrics, "writers_held_seconds", kind="expand") == 7.75
     assert value(metrics, "changes_running", kind="expand", step="creating") is None
     done: Future[FinishedChange] = Future()
     done.set_result(finished())
     observer.left(change("fencing"), done, 103.0)
     for step, seconds in (("planned", 0.5), ("creating", 2.0), ("fencing", 0.5)):
         assert value(metrics, "change_step_duration_seconds_sum", kind="expand", step=step) == seconds
-    assert value(metrics, "changes_running", kind="expand", step="fencing") is None
+    for gauge, labels in (
+        ("changes_running", {"step": "fencing"}),
+        ("change_age_seconds", {}),
+        ("writers_held_seconds", {}),
+    ):
+        assert value(metrics, gauge, kind="expand", **labels) is None
     assert value(metrics, "changes_total", kind="expand", outcome="done") == 1
     assert value(metrics, "change_duration_seconds_sum", kind="expand", outcome="done") == 3.0
     assert value(metrics, "writer_pause_seconds_sum", kind="expand") == 0.2

@@ -29,6 +29,18 @@ class ChangeObserver:
         with self._lock:
             return Counter((change.kind, change.step) for change, _ in self._steps.values())
 
+    def ages(self, now: float) -> tuple[dict[str, float], dict[str, float]]:
+        """By kind the seconds for which the oldest running change runs, and those for which one has held writers by now."""
+        running: dict[str, float] = {}
+        holding: dict[str, float] = {}
+        with self._lock:
+            changes = [change for change, _ in self._steps.values()]
+        for one in changes:
+            running[one.kind] = max(running.get(one.kind, 0.0), now - one.started_at)
+            if one.closing_at is not None:
+                holding[one.kind] = max(holding.get(one.kind, 0.0), now - one.closing_at)
+        return running, holding
+
     def reached(self, change: Change, now: float) -> None:
         """``change`` is as it is at ``now`` (seconds)."""
         with self._lock:

@@ -52,7 +52,10 @@ class Sampled(Generic[_SampleT]):
 
 @dataclass(frozen=True)
 class ControllerCollector(Collector):
-    """Gauges. Only the leader shows those of the whole cluster, so that sums over all controllers are right."""
+    """Gauges. Only the leader shows those of the whole cluster, so that sums over all controllers are right.
+
+    ``clock`` gives seconds since the epoch.
+    """
 
     leads: Callable[[], bool]
     leader: Callable[[], LeaderRecord | None]
@@ -60,6 +63,7 @@ class ControllerCollector(Collector):
     observer: ChangeObserver
     brokers: Sampled[schemas.BrokerList]
     moves: Sampled[Moves]
+    clock: Callable[[], float]
 
     def collect(self) -> Iterator[Metric]:
         """Called at each scrape."""
@@ -76,6 +80,12 @@ class ControllerCollector(Collector):
         for (kind, step), count in sorted(self.observer.running().items()):
             running.add_metric([kind, step], count)
         yield running
+        ages = _family("change_age_seconds", "How long the oldest running change has been running.", "kind")
+        held = _family("writers_held_seconds", "How long a running change has held writers by now.", "kind")
+        for family, seconds in zip((ages, held), self.observer.ages(self.clock()), strict=True):
+            for kind, longest in sorted(seconds.items()):
+                family.add_metric([kind], longest)
+            yield family
         if leads:
             yield from self._cluster()
 
