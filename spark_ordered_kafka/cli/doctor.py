@@ -16,7 +16,7 @@ from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.findings import EXIT_CODES, Finding
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, KafkaConfigOption, client_conf
-from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
 from spark_ordered_kafka.version import __version__
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _CONNECT = 5.0
 _MOST_GROUPS = 200
 # Seconds for all topics, and for all groups: servers that answer slowly must not keep the rest from being told.
 _PATIENCE = 60.0
+_SERVERS = "see the errors of controllers and brokers"
 T = TypeVar("T")
 
 
@@ -117,12 +118,25 @@ def _findings(client: ControllerClient, connection: Connection) -> Iterator[Find
         yield from _groups(client, connection)
 
 
-def _asked(check: str, ask: Callable[[], T], advice: str) -> tuple[T | None, list[Finding]]:
-    """An answer, or the finding that there is none."""
+def _asked(
+    check: str,
+    ask: Callable[[], T],
+    advice: str,
+    is_over: Callable[[OrderedKafkaError], bool] = lambda _: False,
+) -> tuple[T | None, list[Finding]]:
+    """An answer, or the finding that there is none. ``is_over``: what was asked about is gone since it was listed."""
     try:
         return ask(), []
     except OrderedKafkaError as error:
-        return None, [Finding(check, "error", str(error), advice)]
+        return None, [] if is_over(error) else [Finding(check, "error", str(error), advice)]
+
+
+def _is_not_managed(client: ControllerClient, topic: str) -> bool:
+    """Whether a topic has been deleted, or released; False where nobody says so."""
+    try:
+        return all(row.topic != topic for row in client.topics().topics)
+    except OrderedKafkaError:
+        return False
 
 
 def _controllers(
@@ -190,7 +204,12 @@ def _reachable(connection: Connection, client: ControllerClient) -> Iterator[Fin
     managed, failure = _asked("topics", client.topics, "see the errors of controllers")
     yield from failure
     for row in [] if managed is None else managed.topics[:1]:
-        view, failure = _asked("topics", partial(client.topic, row.topic), "see the errors of controllers")
+        view, failure = _asked(
+            "topics",
+            partial(client.topic, row.topic),
+            "see the errors of controllers",
+            lambda _, topic=row.topic: _is_not_managed(client, topic),
+        )
         yield from failure
         if view is not None and view.cluster_id != found.cluster_id:
             yield Finding(
@@ -202,10 +221,9 @@ def _reachable(connection: Connection, client: ControllerClient) -> Iterator[Fin
 
 
 def _topics(client: ControllerClient, connection: Connection) -> Iterator[Finding]:
-    from spark_ordered_kafka.cli.findings import of_hanging, of_partitions, of_topic
+    from spark_ordered_kafka.cli.findings import of_partitions
 
-    advice = "see the errors of controllers and brokers"
-    everything, failure = _asked("partitions", lambda: client.kafka_topics(configs=True), advice)
+    everything, failure = _asked("partitions", lambda: client.kafka_topics(configs=True), _SERVERS)
     yield from failure
     if everything is None:
         return
@@ -217,14 +235,7 @@ def _topics(client: ControllerClient, connection: Connection) -> Iterator[Findin
         if time.monotonic() >= deadline:
             findings.append(_unseen("topics", len(managed) - index, len(managed)))
             break
-        view, failure = _asked("topics", partial(client.topic, topic, details=True), advice)
-        findings += failure
-        foreign, failure = _asked("writers", partial(client.foreign_producers, topic), advice)
-        findings += failure
-        findings += [] if view is None else of_topic(view, foreign)
-        hanging, failure = _asked("transactions", partial(client.hanging_transactions, topic), advice)
-        findings += failure
-        findings += [] if hanging is None else of_hanging(hanging, connection.bootstrap_servers)
+        findings += _of_topic(client, connection, topic)
     yield from findings
     if not findings:
         yield Finding(
@@ -232,6 +243,22 @@ def _topics(client: ControllerClient, connection: Connection) -> Iterator[Findin
             "ok",
             f"{len(managed)} under management: no foreign writers, no strays, nothing hangs or is held up",
         )
+
+
+def _of_topic(client: ControllerClient, connection: Connection, topic: str) -> Iterator[Finding]:
+    from spark_ordered_kafka.cli.findings import of_hanging, of_topic
+
+    def is_over(_: OrderedKafkaError) -> bool:
+        return _is_not_managed(client, topic)
+
+    view, failure = _asked("topics", partial(client.topic, topic, details=True), _SERVERS, is_over)
+    yield from failure
+    foreign, failure = _asked("writers", partial(client.foreign_producers, topic), _SERVERS, is_over)
+    yield from failure
+    yield from [] if view is None else of_topic(view, foreign)
+    hanging, failure = _asked("transactions", partial(client.hanging_transactions, topic), _SERVERS, is_over)
+    yield from failure
+    yield from [] if hanging is None else of_hanging(hanging, connection.bootstrap_servers)
 
 
 def _unseen(what: str, missing: int, count: int) -> Finding:
@@ -258,7 +285,12 @@ def _groups(client: ControllerClient, connection: Connection) -> Iterator[Findin
         if time.monotonic() >= deadline:
             findings.append(_unseen("groups", len(asked) - index, len(asked)))
             break
-        positions, failure = _asked("groups", partial(client.group_positions, group), "see above")
+        positions, failure = _asked(
+            "groups",
+            partial(client.group_positions, group),
+            "see above",
+            lambda error: error.code == ErrorCode.GROUP_ID_NOT_FOUND,
+        )
         findings += failure
         findings += [] if positions is None else of_group(positions)
     yield from findings

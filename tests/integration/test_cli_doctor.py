@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from benchmarks.kafka_tools import kafka_tool
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.cli.findings import EXIT_CODES
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.client.group_admin import GroupAdmin
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.hanging import hang
@@ -78,6 +80,33 @@ def test_slow_servers_do_not_keep_it(
     monkeypatch.setattr("spark_ordered_kafka.cli.doctor._PATIENCE", 0.0)
     unseen = [one["check"] for one in about(doctor(), "were not looked at within 0 s")]
     assert unseen == ["topics", "groups"]
+
+
+def test_what_is_deleted_meanwhile_is_no_error(
+    doctor: Doctor, cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, topic_name, 1)
+    group = f"of-{topic_name}"
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    commit_offsets(consumer, [TopicPartition(topic_name, 0, 0)])
+    consumer.close()
+    topics, groups = ControllerClient.kafka_topics, GroupAdmin.groups
+
+    def listed_topics(self: ControllerClient, **asked: Any) -> Any:
+        found = topics(self, **asked)
+        done = doctor.runner.invoke(app, ["topics", "delete", "--topic", topic_name, "--yes"])
+        assert done.exit_code == 0, done.stderr
+        return found
+
+    def listed_groups(self: GroupAdmin) -> Any:
+        found = groups(self)
+        done = doctor.runner.invoke(app, ["groups", "delete", "--group", group, "--yes"])
+        assert done.exit_code == 0, done.stderr
+        return found
+
+    monkeypatch.setattr(ControllerClient, "kafka_topics", listed_topics)
+    monkeypatch.setattr(GroupAdmin, "groups", listed_groups)
+    assert about(doctor(), topic_name) == []
 
 
 def test_it_fits_80_columns(doctor: Doctor) -> None:
