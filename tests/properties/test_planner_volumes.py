@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -174,3 +175,34 @@ def test_a_small_log_directory_gets_its_share() -> None:
     assert max(shares) <= min(shares) * (1 + TOLERANCE) / (1 - TOLERANCE), held
     # Not a byte more than it takes.
     assert len(found.changes) <= 15
+
+
+def test_a_partition_larger_than_all_others_stays_and_the_others_are_evened_out() -> None:
+    """Copied, it would make another broker as uneven; and the mean with it is one that no other broker can have (D-396)."""
+    chance = random.Random(1)
+    rows = []
+    for number in range(600):
+        replicas = tuple(chance.sample(range(20), 2))
+        size = 10_000 * GB if number == 0 else chance.randrange(1, 1000) * GB // 100
+        rows.append(Partition("t", number, replicas, replicas[0], replicas, (size, size)))
+    found = plan(Snapshot(tuple(map(Broker, range(20))), tuple(rows)), Goal("balance"))
+    assert copied(found).total() < 1000 * GB
+    left = [load.size for broker, load in found.after.items() if broker not in rows[0].replicas]
+    mean = sum(left) / len(left)
+    assert max(left) <= 1.2 * mean
+    assert min(left) >= 0.8 * mean
+    assert max(load.replicas for load in found.after.values()) == 60
+
+
+def test_a_replica_larger_than_all_others_stays_in_its_log_directory() -> None:
+    dirs = tuple(LogDir(path, 0, (), 9000 * GB, 5000 * GB) for path in ("/a", "/b", "/c"))
+    rows = partitions(*[1] * 28, path=["/a"] * 5 + ["/b"] * 21 + ["/c"] * 2)
+    rows = (replace(rows[0], sizes=(2000 * GB,)), *rows[1:])
+    found = plan(Snapshot((Broker(1, log_dirs=dirs),), rows), Goal("balance_log_dirs", brokers=(1,)))
+    held = Counter(one.log_dirs[0] for one in rows)
+    for change in found.changes:
+        assert change.partition.partition != 0
+        held.subtract([change.partition.log_dirs[0]])
+        held.update([change.placed[1]])
+    assert held["/a"] == 1
+    assert {held["/b"], held["/c"]} <= {13, 14}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection
 
-from spark_ordered_kafka.controller.placement.planner.swaps import BELOW, TOLERANCE
+from spark_ordered_kafka.controller.placement.planner.swaps import TOLERANCE, WORTHWHILE
 from spark_ordered_kafka.controller.placement.planner.values import Broker, Partition, Snapshot
-from spark_ordered_kafka.controller.placement.planner.volumes import shares
+from spark_ordered_kafka.controller.placement.planner.volumes import attainable_mean, shares
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
 Placements = dict[tuple[str, int], dict[int, str]]
@@ -56,7 +56,8 @@ def balance(snapshot: Snapshot, broker: Broker) -> Placements:
         load = {path: size for path, (size, _) in _loads(pool, broker).items()}
         where = {replica: path for path, replicas in dirs.items() for replica in replicas}
         now = dict(where)
-        while (step := _step(dirs, load, share, free)) is not None:
+        mean = attainable_mean(sum(load.values()), (replica[0] for replica in where), len(load))
+        while (step := _step(dirs, load, share, mean, free)) is not None:
             replica, source, target = step
             dirs[source].remove(replica)
             insort(dirs[target], replica)
@@ -69,10 +70,13 @@ def balance(snapshot: Snapshot, broker: Broker) -> Placements:
 
 
 def _step(
-    dirs: dict[str, list[_Replica]], load: dict[str, int], share: dict[str, float], free: _Free
+    dirs: dict[str, list[_Replica]],
+    load: dict[str, int],
+    share: dict[str, float],
+    mean: float,
+    free: _Free,
 ) -> tuple[_Replica, str, str] | None:
     """The next replica, its source and target: between the fullest and the emptiest directory that allow it."""
-    mean = sum(load.values()) / max(1, len(load))
     filled = {path: load[path] / share[path] for path in load}
     order = sorted(load, key=lambda path: (filled[path], path))
     for source in reversed(order):
@@ -91,7 +95,7 @@ def _step(
                 candidates[max(0, above - 1) : above + 1], key=lambda one: (abs(one[0] - even), one)
             )
             for replica in near:
-                if 0 < replica[0] < 2 * even * BELOW and free.fits(target, replica[0]):
+                if 0 < replica[0] < 2 * even * WORTHWHILE and free.fits(target, replica[0]):
                     return replica, source, target
     return None
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from spark_ordered_kafka.controller.placement.planner.flow import Layer
 from spark_ordered_kafka.controller.placement.planner.table import Table
 from spark_ordered_kafka.controller.placement.planner.target_queue import TargetQueue
+from spark_ordered_kafka.controller.placement.planner.volumes import attainable_mean
 
 
 class ReplicaMoves:
@@ -59,7 +60,8 @@ class ReplicaMoves:
         """Move replicas from brokers in ``excess`` directly to the emptiest of those in ``deficit``; counts both down."""
         targets = TargetQueue([b for b in deficit if deficit[b] > 0 and self.open(b)], self.rack, self.load)
         involved = [*excess, *deficit]
-        mean = sum(self.bytes[b] for b in involved) // max(1, len(involved))
+        sizes = (self.table.size[partition] for b in involved for partition in self._held[b])
+        mean = int(attainable_mean(sum(self.bytes[b] for b in involved), sizes, len(involved)))
         for source in sorted(excess, key=lambda broker: (-excess[broker], broker)):
             if not targets:
                 break
@@ -79,10 +81,12 @@ class ReplicaMoves:
 
     def _by_preference(self, broker: int, moves: int, mean: int) -> list[int]:
         """Partitions of a broker that it should give up: of the topics of which it has most, and such that its bytes come near
-        the ``mean``, or the smallest."""
+        the ``mean``, or the smallest. One that is larger than that comes last: it makes any other uneven."""
         wanted = max(0, self.bytes[broker] - mean) // max(1, moves)
         size, partitions = self.table.size, self.table.partitions
-        by_size = sorted(self._held[broker], key=lambda item: (abs(size[item] - wanted), item))
+        by_size = sorted(
+            self._held[broker], key=lambda item: (size[item] > mean, abs(size[item] - wanted), item)
+        )
         left = Counter(partitions[item].topic for item in by_size)
         ranked = []
         for item in by_size:

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
 from spark_ordered_kafka.controller.placement.planner.replicas import ReplicaMoves
-from spark_ordered_kafka.controller.placement.planner.volumes import shares
+from spark_ordered_kafka.controller.placement.planner.volumes import attainable_mean, shares
 
 TOLERANCE = 0.1
 """Tolerated difference of a broker's, or log directory's, bytes from its part, as a fraction: moving data costs time."""
 
-BELOW = 1 - 1e-9
-"""Part of the greatest useful exchange that is made, so that rounding errors undo none."""
+WORTHWHILE = 1 - TOLERANCE
+"""Part of the greatest exchange that brings two closer together, up to which one is made: what it gains is then at least a
+tenth of what it moves, and rounding errors undo none."""
 
 _CANDIDATES = 12
 _PARTNERS = 4
@@ -30,8 +31,8 @@ def even_out_bytes(moves: ReplicaMoves, brokers: Collection[int]) -> None:
     if len(group) < 2:
         return
     share = shares({b: moves.table.volume[b] for b in group})
-    mean = sum(moves.bytes[b] for b in group) / len(group)
-    parts = {b: mean * share[b] for b in group}
+    sizes = (moves.table.size[partition] for b in group for partition in moves.items(b))
+    mean = attainable_mean(sum(moves.bytes[b] for b in group), sizes, len(group))
 
     def filled(broker: int) -> float:
         return moves.bytes[broker] / share[broker]
@@ -43,35 +44,45 @@ def even_out_bytes(moves: ReplicaMoves, brokers: Collection[int]) -> None:
         for source in sorted(group, key=lambda b: (-filled(b), b)):
             while filled(source) > mean * (1 + TOLERANCE):
                 partners = sorted((b for b in group if b != source), key=lambda b: (filled(b), b))
-                if not any(_swap(moves, by_size, source, target, parts) for target in partners[:_PARTNERS]):
+                if not any(
+                    _swap(moves, by_size, source, target, share, mean) for target in partners[:_PARTNERS]
+                ):
                     break
                 improved = True
         for target in sorted(group, key=lambda b: (filled(b), b)):
             while filled(target) < mean * (1 - TOLERANCE):
                 partners = sorted((b for b in group if b != target), key=lambda b: (-filled(b), b))
-                if not any(_swap(moves, by_size, source, target, parts) for source in partners[:_PARTNERS]):
+                if not any(
+                    _swap(moves, by_size, source, target, share, mean) for source in partners[:_PARTNERS]
+                ):
                     break
                 improved = True
 
 
 def _swap(
-    moves: ReplicaMoves, by_size: _BySize, source: int, target: int, parts: Mapping[int, float]
+    moves: ReplicaMoves,
+    by_size: _BySize,
+    source: int,
+    target: int,
+    share: Mapping[int, float],
+    mean: float,
 ) -> bool:
     """Exchange two of their replicas so that both come closer to their parts; False if no exchange does."""
     size = moves.table.size
     # What source must give for both to be filled alike, to target's part of the sum.
-    even = (moves.bytes[source] * parts[target] - moves.bytes[target] * parts[source]) / (
-        parts[source] + parts[target]
+    even = (moves.bytes[source] * share[target] - moves.bytes[target] * share[source]) / (
+        share[source] + share[target]
     )
     if not (moves.open(source) and moves.open(target)) or even <= 0:
         return False
-    goal = min(even, max(moves.bytes[source] - parts[source], parts[target] - moves.bytes[target]))
+    above, below = moves.bytes[source] - mean * share[source], mean * share[target] - moves.bytes[target]
+    goal = min(even, max(above, below))
     best = None
     for small in islice(by_size.ascending(target), _CANDIDATES):
         for large in islice(by_size.nearest(source, size[small] + goal), _CANDIDATES):
             difference = size[large] - size[small]
             cost = (abs(difference - goal), size[large] + size[small], large, small)
-            better = 0 < difference < 2 * even * BELOW and (best is None or cost < best)
+            better = 0 < difference < 2 * even * WORTHWHILE and (best is None or cost < best)
             if better and _allowed(moves, large, source, target) and _allowed(moves, small, target, source):
                 best = cost
     if best is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from heapq import nlargest
 from typing import TypeVar
 
 from spark_ordered_kafka.controller.placement.planner.table import Table
@@ -19,6 +20,18 @@ def shares(volumes: Mapping[_KeyT, int | None]) -> dict[_KeyT, float]:
     if len(known) < len(volumes):
         return dict.fromkeys(volumes, 1.0)
     return {key: (volume or 0) * len(known) / sum(known) for key, volume in volumes.items()}
+
+
+def attainable_mean(total: int, sizes: Iterable[int], places: int) -> float:
+    """What each of so many brokers or log directories can have of ``total`` bytes: the mean, without replicas of such ``sizes``
+    that are larger than it, and as many places. Nobody can have a part of them (D-396)."""
+    left = places
+    for size in nlargest(places - 1, sizes):
+        if size * left <= total:
+            break
+        total -= size
+        left -= 1
+    return total / max(1, left)
 
 
 def make_fit(table: Table, targets: Collection[int]) -> None:
