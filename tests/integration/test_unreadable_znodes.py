@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from spark_ordered_kafka.controller.reassign.throttle.policy import LEADER_RATE
 from spark_ordered_kafka.controller.state.paths import (
     CREATIONS,
     DELETIONS,
@@ -17,9 +18,9 @@ from spark_ordered_kafka.controller.state.reassignments import STATUS
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import session_of, znodes_of
 from tests.integration.controllers import in_process
-from tests.integration.reassigning import Mover, Row, outcomes
+from tests.integration.reassigning import PACE, SIZE, Judge, Mover, Row, outcomes
 from tests.integration.test_covering import add_partitions
-from tests.servers import await_true, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 
 
 def test_one_topic_that_cannot_be_read_holds_up_no_other(kafka_cluster: LocalCluster) -> None:
@@ -77,6 +78,37 @@ def test_a_reassignment_that_cannot_be_read_holds_up_no_other(
         answer = second.http.get(f"/v1/reassignments/{planted}")
         assert f"znode {STATUS}/{planted}{child} does not hold" in answer.json()["error_message"]
         assert second.alter(topic, 2).error == "NONE"
+
+
+@pytest.mark.parametrize("child", ["", "/moves"])
+def test_throttles_of_a_request_that_cannot_be_read_stay_until_its_moves_have_ended(
+    three_brokers: LocalCluster, child: str
+) -> None:
+    chroot = unique_name("requests")
+    judge = Judge(three_brokers)
+    free = judge.throttles()
+    try:
+        with in_process(three_brokers, chroot=chroot) as first:
+            slow, quick = judge.create([1], size=SIZE), judge.create([1, 2], size=50_000)
+            mover = Mover(first)
+            planted = mover.submit(Row(slow, 0, [2]), throttle=PACE)
+            mover.moving(planted)
+            throttled = judge.throttles(slow)
+            assert f"1 {LEADER_RATE}" in throttled
+            first.service.reassigner.stop_all(TIMEOUT)  # or it writes what it knows
+            session_of(first.service).client.set(f"{STATUS}/{planted}{child}", b"")
+        with in_process(three_brokers, chroot=chroot) as second:
+            mover = Mover(second)
+            # Another request has begun and ended beside it: nothing was taken back.
+            assert set(
+                outcomes(mover.ended(mover.submit(Row(quick, 0, [2, 1]), throttle=PACE))).values()
+            ) == {"NONE"}
+            assert judge.ongoing(slow) == {0: (2,)}
+            assert judge.throttles(slow) == throttled
+            assert judge.reassignments.alter({(slow, 0): None}) == {}
+            await_true(lambda: judge.throttles(slow, quick) == free, "the throttles are taken back")
+    finally:
+        judge.close()
 
 
 def moved(mover: Mover, topic: str, broker: int) -> int:

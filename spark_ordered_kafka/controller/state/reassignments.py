@@ -78,6 +78,14 @@ class ReassignmentStore:
         # Members of the records of moves that a newer controller has written.
         self._unknown: dict[int, dict[str, Any]] = {}
         self._left_alone: set[str] = set()
+        # Requests whose record, or whose moves, could not be read the last time.
+        self._unread_records: frozenset[int] = frozenset()
+        self._unread_moves: set[int] = set()
+
+    @property
+    def has_unreadable(self) -> bool:
+        """Whether there are requests that could not be read the last time, and may not have ended."""
+        return bool(self._unread_records or self._unread_moves)
 
     def create(self, fields: Callable[[int], RequestRecord], moves: Sequence[Move]) -> RequestRecord:
         """Store a request under the next id, which ``fields`` is given to make its record; may run it again.
@@ -123,6 +131,7 @@ class ReassignmentStore:
         get = self._session.client.get_async
         reads = {request_id: get(_path(request_id)) for request_id in ids if request_id not in ended}
         found: dict[int, RequestRecord] = {}
+        unread = set()
         for request_id in ids:
             path = _path(request_id)
             try:
@@ -135,6 +144,11 @@ class ReassignmentStore:
                 continue  # deleted by the sweep meanwhile
             except UnreadableRecordError as error:
                 self._leave_alone(path, error)
+                unread.add(request_id)
+        self._unread_records = frozenset(unread)
+        for request_id in tuple(self._unread_moves):
+            if request_id not in found or found[request_id].ended:
+                self._unread_moves.discard(request_id)
         self._ended = {request_id: record for request_id, record in found.items() if record.ended}
         return found
 
@@ -155,10 +169,13 @@ class ReassignmentStore:
     def find(self, request_id: int) -> tuple[RequestRecord, MovesRecord] | None:
         """As :meth:`read`; None, and a line in the log, also for what cannot be read, as after a repair by hand."""
         try:
-            return self.read(request_id)
+            found = self.read(request_id)
         except UnreadableRecordError as error:
             self._leave_alone(_path(request_id), error)
+            self._unread_moves.add(request_id)
             return None
+        self._unread_moves.discard(request_id)
+        return found
 
     def _leave_alone(self, path: str, error: UnreadableRecordError) -> None:
         if path not in self._left_alone:

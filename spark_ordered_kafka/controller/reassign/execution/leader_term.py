@@ -211,7 +211,7 @@ class LeaderTerm:
             self._news.set()
             raise
         for request_id in self._jobs.keys() - records.keys():
-            _log.error("request %d is not in ZooKeeper any more, and is given up", request_id)
+            _log.error("request %d is not in ZooKeeper any more, or not readable: it is given up", request_id)
             del self._jobs[request_id]
         self._tasks = tuple(
             replace(task, cancelling=self._jobs[task.request_id].record.state == "cancelling")
@@ -264,7 +264,7 @@ class LeaderTerm:
         if self._limited != needs.keys():
             self._before("throttle" if needs else "release")
         try:
-            reported = self._throttles.reconcile(needs, self.stop)
+            reported = self._throttles.reconcile(needs, self.stop, unread=self._store.has_unreadable)
         except OrderedKafkaError as error:
             if isinstance(error, DeposedError) or not self._tasks:
                 raise

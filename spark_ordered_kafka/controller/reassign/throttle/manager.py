@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from spark_ordered_kafka.controller.reassign.throttle.policy import (
+    LOG_DIRS_RATE,
     RATES,
     REPLICAS,
     Found,
@@ -26,6 +27,7 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
     unlisted,
     wanted,
 )
+from spark_ordered_kafka.controller.reassign.throttle.unread import both, kept
 from spark_ordered_kafka.controller.state.reassignments import MAX_BYTES
 from spark_ordered_kafka.controller.zk.records import dump, owned, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
@@ -33,6 +35,8 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
+from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
+from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.values import PartitionId
 
 THROTTLES = f"{ROOT}/admin/reassign_partitions_throttles"
@@ -99,6 +103,8 @@ class Throttles:
         self._session = session
         self._topics = TopicConfigs(admin.requests, timeout)
         self._brokers = BrokerConfigs(admin.requests, min(timeout, _BROKER_TIMEOUT))
+        self._reassignments = Reassignments(admin.requests, timeout=timeout)
+        self._log_dirs = LogDirs(admin.requests, timeout=min(timeout, _BROKER_TIMEOUT))
         self._clock = clock
         self._seen: _Seen | None = None
         # Recently replaced values, and when: brokers may still show them for a moment.
@@ -108,7 +114,7 @@ class Throttles:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a change could not be made yet (a broker is down, Kafka refused).
+        """Whether a change could not be made yet (a broker is down, Kafka refused, a request cannot be read).
 
         Then call :meth:`reconcile` again about every second, also without active requests.
         """
@@ -119,8 +125,12 @@ class Throttles:
         """Requests of which Kafka has refused a throttle, as of the last :meth:`reconcile` that returned."""
         return self._refused
 
-    def reconcile(self, needs: Mapping[int, Need], stop: threading.Event) -> list[str]:
+    def reconcile(
+        self, needs: Mapping[int, Need], stop: threading.Event, *, unread: bool = False
+    ) -> list[str]:
         """Set the throttles that active requests (by id) need, and restore all others.
+
+        ``unread``: there are requests that cannot be read. What they may have set stays as long as Kafka moves such partitions.
 
         Idempotent. Call it often, and before Kafka is asked to begin moves, with these as begun and all others of a request
         that have not ended. It asks Kafka when requests or rates have changed or a move has begun that is in no list yet
@@ -146,7 +156,7 @@ class Throttles:
         self._unfinished = True
         self._seen = None
         started = self._clock()
-        step, warnings, lacking = self._carry_out(wanted(needs), stop)
+        step, warnings, lacking = self._carry_out(wanted(needs), stop, unread=unread)
         self._refused = frozenset(
             request for request, need in needs.items() if lacking and lacking & wanted({request: need}).keys()
         )
@@ -155,7 +165,8 @@ class Throttles:
             interval = max(_LOOK_INTERVAL, min((now - started) / _LOOK_SHARE, _MAX_LOOK_INTERVAL))
             late = {request: unlisted(need) for request, need in needs.items()}
             self._seen = _Seen(epoch, asked, late, step, warnings, now + interval)
-            self._unfinished = bool(step.changes or step.absent)
+            # What a request that cannot be read may need is restored once Kafka has done it.
+            self._unfinished = bool(step.changes or step.absent or (unread and step.record.held()))
         return list(warnings)
 
     def _holds(self, seen: _Seen, asked: Mapping[int, _Asked]) -> bool:
@@ -170,7 +181,7 @@ class Throttles:
         )
 
     def _carry_out(
-        self, wishes: Wanted, stop: threading.Event
+        self, wishes: Wanted, stop: threading.Event, *, unread: bool
     ) -> tuple[Step, tuple[str, ...], frozenset[Key]]:
         """The last step, the warnings, and the values that Kafka has refused."""
         read = self._session.read(THROTTLES)
@@ -178,6 +189,8 @@ class Throttles:
         if read is not None:
             record = owned(parse(ThrottlesRecord, read[0], THROTTLES), THROTTLES)
         version = None if read is None else read[1]
+        if unread and record.held():
+            wishes = both(wishes, self._kept(record))
         refused: dict[Key, RequestError] = {}
         for _ in range(_ROUNDS):
             found, errors = self._look(record.held().keys() | wishes.keys(), stop)
@@ -225,6 +238,18 @@ class Throttles:
             transaction.set_data(THROTTLES, data, version=version)
         self._session.commit(transaction, THROTTLES)
         return 0 if version is None else version + 1
+
+    def _kept(self, record: ThrottlesRecord) -> Wanted:
+        held = record.held()
+        limited = [int(key.resource) for key in held if key.name == LOG_DIRS_RATE]
+        answers = self._log_dirs.describe(limited) if limited else {}
+        copying = [
+            str(broker)
+            for broker, answer in answers.items()
+            if isinstance(answer, OrderedKafkaError)
+            or any(row.is_future for directory in answer for row in directory.replicas)
+        ]
+        return kept(held, self._reassignments.all_ongoing(), copying)
 
     # -- Kafka --------------------------------------------------------------------------------------------------
 
