@@ -10,7 +10,10 @@ import pytest
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.requests.planning import ReassignmentPlans
 from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
+from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.values import (
+    DirReplica,
+    LogDir,
     LogDirAnswers,
     PartitionDescription,
     PartitionId,
@@ -48,7 +51,7 @@ class Cluster:
         ]
         return schemas.BrokerList(brokers=rows)
 
-    def describe(self, _brokers: Collection[int], _places: object) -> LogDirAnswers:
+    def describe(self, _brokers: Collection[int]) -> LogDirAnswers:
         return {}
 
     def topic(self, _name: str) -> None:
@@ -75,3 +78,44 @@ def test_a_move_that_ends_or_begins_while_the_cluster_is_read_is_left_out(moving
     found = plans.propose(schemas.ReassignmentPlanRequest(goal="drain", brokers=[2]))
     assert found.partitions == []
     assert found.warnings == ["left out, since being reassigned already: t-0"]
+
+
+class Filling(Cluster):
+    """The move to broker 3 waits, and would leave it half of what partition 1 needs; nothing else is full."""
+
+    def __init__(self) -> None:
+        super().__init__(moving=True, ours=True)
+
+    def describe_topics(self, names: Collection[str] | None = None) -> Mapping[str, TopicDescription]:
+        assert names in (None, ["t"])
+        rows = (
+            PartitionDescription(0, 1, 0, (1, 2), (1, 2)),
+            PartitionDescription(1, 1, 0, (1, 2), (1, 2)),
+        )
+        return {"t": TopicDescription("t", "id", False, rows)}
+
+    def describe(self, brokers: Collection[int]) -> LogDirAnswers:
+        logs = tuple(DirReplica("t", partition, 100, 0, is_future=False) for partition in (0, 1))
+        free = {3: 150, 4: 90}
+        return {
+            broker: [
+                LogDir(
+                    "/a",
+                    replicas=logs if broker < 3 else (),
+                    total_bytes=1000,
+                    usable_bytes=free.get(broker, 9000),
+                )
+            ]
+            for broker in brokers
+        }
+
+
+def test_what_waits_for_a_broker_is_taken_off_its_space() -> None:
+    cluster = cast("Any", Filling())
+    plans = ReassignmentPlans(
+        cluster, cluster, cluster, cluster, lambda: 0.0, retired_factor=None, timeout=1.0
+    )
+    plans._log_dirs = plans._reassignments = cluster
+    with pytest.raises(RequestError, match="broker 3 would get 100 bytes and has 50 left") as caught:
+        plans.propose(schemas.ReassignmentPlanRequest(goal="drain", brokers=[2], topics=["t"]))
+    assert caught.value.code is ErrorCode.GUARD_RAILS

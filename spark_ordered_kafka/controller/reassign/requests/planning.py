@@ -9,13 +9,14 @@ from functools import partial
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.placement import planner
 from spark_ordered_kafka.controller.placement.planner.checks import check_fields, unknown_topics
+from spark_ordered_kafka.controller.reassign.requests.arriving import Arriving, arriving, less
 from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
     MetadataAgreement,
     StaleMetadata,
     all_replicas,
 )
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
-from spark_ordered_kafka.controller.state.reassignment_records import ANY
+from spark_ordered_kafka.controller.state.reassignment_records import ANY, Move
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
@@ -28,6 +29,7 @@ from spark_ordered_kafka.kafka.values import (
     LocalReplica,
     LogDir,
     PartitionId,
+    Reassignment,
     Replica,
     TopicDescription,
     local_replicas,
@@ -98,27 +100,30 @@ class ReassignmentPlans:
         self, topics: Collection[str] | None, rates: Mapping[PartitionId, float]
     ) -> tuple[planner.Snapshot, list[str]]:
         # Before and after the topics: of a reassignment that ends in between, they have the replicas of both its sides.
-        moving = self._moving()
+        pending, ongoing = self._moving()
         described = StaleMetadata(self._agreement).read_current(
             partial(self._described, topics), all_replicas
         )
         unknown_topics(topics or (), described)
         views = self._capacities.brokers().brokers
         alive = [view.id for view in views if view.alive]
-        asked = None if topics is None else {name: _numbers(described[name]) for name in described}
-        answers = self._log_dirs.describe(alive, asked)
+        # Of other topics, too: what is on its way needs space.
+        answers = self._log_dirs.describe(alive)
         held = local_replicas(answers)
+        later = self._moving()
+        pending, ongoing = pending | later[0], ongoing | later[1]
+        due = arriving(pending.values(), ongoing, held)
         brokers = tuple(
             planner.Broker(
                 view.id,
                 rack=view.rack,
                 alive=view.alive,
                 capacity=view.capacity,
-                log_dirs=_log_dirs(answers.get(view.id)),
+                log_dirs=_log_dirs(view.id, answers.get(view.id), due),
             )
             for view in views
         )
-        moving |= self._moving()
+        moving = pending.keys() | ongoing.keys()
         partitions = [
             one
             for name in sorted(described)
@@ -131,9 +136,10 @@ class ReassignmentPlans:
         ]
         return planner.Snapshot(brokers, tuple(partitions), self._retired_factor), warnings
 
-    def _moving(self) -> set[PartitionId]:
-        """The partitions whose reassignment waits or is in progress."""
-        return self._store.pending().keys() | self._reassignments.all_ongoing().keys()
+    def _moving(self) -> tuple[dict[PartitionId, Move], dict[PartitionId, Reassignment]]:
+        """The moves of requests that wait or are in progress, and all of Kafka's reassignments."""
+        pending = {place: move for place, (_, move) in self._store.pending().items()}
+        return pending, dict(self._reassignments.all_ongoing())
 
     def _described(self, topics: Collection[str] | None) -> Mapping[str, TopicDescription]:
         return self._admin.describe_topics() if topics is None else describe(self._admin, topics)
@@ -180,12 +186,10 @@ def _partitions(
     return rows
 
 
-def _log_dirs(answer: list[LogDir] | OrderedKafkaError | None) -> tuple[LogDir, ...] | None:
-    return None if answer is None or isinstance(answer, OrderedKafkaError) else tuple(answer)
-
-
-def _numbers(described: TopicDescription) -> list[int]:
-    return [row.partition for row in described.partitions]
+def _log_dirs(
+    broker: int, answer: list[LogDir] | OrderedKafkaError | None, due: Arriving
+) -> tuple[LogDir, ...] | None:
+    return None if answer is None or isinstance(answer, OrderedKafkaError) else less(answer, broker, due)
 
 
 def _answer(plan: planner.Plan, warnings: list[str]) -> schemas.ReassignmentPlan:

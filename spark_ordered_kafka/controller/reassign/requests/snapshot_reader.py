@@ -50,8 +50,9 @@ def describe(
         described = admin.describe_topics(sorted(missing) if len(missing) <= MAX_NAMED else None)
         found |= {topic: described[topic] for topic in missing if topic in described}
         missing = {topic for topic in missing if _has_less(found.get(topic), counts[topic])}
-        found |= admin.newest_of_all(sorted(missing.intersection(found)))
-        missing = {topic for topic in missing if _has_less(found.get(topic), counts[topic])}
+        if behind := missing.intersection(found):
+            found |= admin.newest_of_all(sorted(behind))
+            missing = {topic for topic in missing if _has_less(found.get(topic), counts[topic])}
         if not missing or time.monotonic() >= deadline:
             return found
         time.sleep(_POLL)  # not every broker knows a new topic yet
