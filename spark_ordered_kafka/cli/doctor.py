@@ -30,6 +30,7 @@ _MOST_GROUPS = 200
 # Seconds for all topics, and for all groups: servers that answer slowly must not keep the rest from being told.
 _PATIENCE = 60.0
 _SERVERS = "see the errors of controllers and brokers"
+_RIGHTS = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 T = TypeVar("T")
 
 
@@ -128,15 +129,23 @@ def _asked(
     try:
         return ask(), []
     except OrderedKafkaError as error:
-        return None, [] if is_over(error) else [Finding(check, "error", str(error), advice)]
+        if is_over(error):
+            return None, []
+        if error.code in _RIGHTS:
+            advice = "give the user that right, or run this as a user who has it"
+        return None, [Finding(check, "error", str(error), advice)]
 
 
-def _is_not_managed(client: ControllerClient, topic: str) -> bool:
-    """Whether a topic has been deleted, or released; False where nobody says so."""
-    try:
-        return all(row.topic != topic for row in client.topics().topics)
-    except OrderedKafkaError:
-        return False
+def _has_left(client: ControllerClient, topic: str) -> Callable[[OrderedKafkaError], bool]:
+    """Says whether a topic has been deleted, or released; not where nobody answers."""
+
+    def is_over(_: OrderedKafkaError) -> bool:
+        try:
+            return all(row.topic != topic for row in client.topics().topics)
+        except OrderedKafkaError:
+            return False
+
+    return is_over
 
 
 def _controllers(
@@ -208,7 +217,7 @@ def _reachable(connection: Connection, client: ControllerClient) -> Iterator[Fin
             "topics",
             partial(client.topic, row.topic),
             "see the errors of controllers",
-            lambda _, topic=row.topic: _is_not_managed(client, topic),
+            _has_left(client, row.topic),
         )
         yield from failure
         if view is not None and view.cluster_id != found.cluster_id:
@@ -248,9 +257,7 @@ def _topics(client: ControllerClient, connection: Connection) -> Iterator[Findin
 def _of_topic(client: ControllerClient, connection: Connection, topic: str) -> Iterator[Finding]:
     from spark_ordered_kafka.cli.findings import of_hanging, of_topic
 
-    def is_over(_: OrderedKafkaError) -> bool:
-        return _is_not_managed(client, topic)
-
+    is_over = _has_left(client, topic)
     view, failure = _asked("topics", partial(client.topic, topic, details=True), _SERVERS, is_over)
     yield from failure
     foreign, failure = _asked("writers", partial(client.foreign_producers, topic), _SERVERS, is_over)

@@ -220,6 +220,17 @@ def test_servers_that_are_away_are_errors_with_advice(cluster: LocalCluster) -> 
     assert (done.exit_code, "--bootstrap-server is missing" in done.stderr) == (2, True)
 
 
+def test_a_user_without_rights_is_told_so(secure_cluster: LocalCluster, tmp_path: Any) -> None:
+    file = tmp_path / "client.properties"
+    conf = {**secure_cluster.kafka_properties("alice"), **secure_cluster.controller_options("alice")}
+    file.write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
+    lacking = about(Doctor("", "", "--command-config", str(file))(), "User:alice has no right to")
+    assert {one["check"] for one in lacking} == {"controllers", "brokers"}
+    assert {one["advice"] for one in lacking} == {
+        "give the user that right, or run this as a user who has it"
+    }
+
+
 def test_on_secured_servers(secure_cluster: LocalCluster, tmp_path: Any) -> None:
     kafka = secure_cluster.kafka_properties("admin")
     file = tmp_path / "client.properties"

@@ -12,6 +12,7 @@ from spark_ordered_kafka.controller.reassign.throttle.policy import (
     Key,
     Rate,
     Replicas,
+    Wanted,
 )
 from spark_ordered_kafka.controller.reassign.throttle.unread import both, kept
 from spark_ordered_kafka.kafka.values import Reassignment
@@ -59,7 +60,7 @@ def test_copies_between_log_directories_stay_limited() -> None:
 
 def test_a_request_that_can_be_read_has_its_own_beside_it() -> None:
     rate = Key("broker", "1", LEADER_RATE)
-    wishes = {LEADERS: Replicas(frozenset({(5, 1)}), (4,)), rate: Rate(900)}
+    wishes: Wanted = {LEADERS: Replicas(frozenset({(5, 1)}), (4,)), rate: Rate(900)}
     assert both(wishes, kept(LISTED | RATES, ONGOING, ())) == {
         **kept(LISTED | RATES, ONGOING, ()),
         LEADERS: Replicas(frozenset({(0, 1), (5, 1)}), (3, 4)),

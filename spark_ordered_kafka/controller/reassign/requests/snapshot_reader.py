@@ -44,7 +44,7 @@ def describe(
         if topic in counts:
             counts[topic] = max(counts[topic], partition + 1)
     found: dict[str, TopicDescription] = {}
-    missing = counts.keys()
+    missing = set(counts)
     deadline = time.monotonic() + USUAL_PROPAGATION
     while True:
         described = admin.describe_topics(sorted(missing) if len(missing) <= MAX_NAMED else None)
