@@ -105,11 +105,11 @@ def migrate_checkpoint(
 
 
 def _write(files: Files, checkpoint: Checkpoint, target: str, plan: Plan) -> None:
-    from spark_ordered_kafka.spark.checkpoint import write_checkpoint
+    from spark_ordered_kafka.spark.checkpoint import SOURCE, write_checkpoint
 
     note = {
         "version": 1,
-        "from": checkpoint.directory,
+        SOURCE: checkpoint.directory,
         "batch": checkpoint.last.number,
         "to_format": plan.to_format,
         "sources": list(plan.sources),
@@ -140,16 +140,18 @@ def _source_options(
 
 def _is_done(files: Files, checkpoint: Checkpoint, target: str, to_format: str) -> bool:
     """Whether the new checkpoint is there, which is said. Raises ConfigError for a directory that has something else."""
-    from spark_ordered_kafka.spark.checkpoint import is_free, last_batch, read_note
+    from spark_ordered_kafka.spark.checkpoint import SOURCE, foreign, is_free, last_batch, read_note
 
     mine, its = (f"{one.rstrip('/')}/" for one in (checkpoint.directory, target))
     if mine.startswith(its) or its.startswith(mine):
         raise ConfigError(_TO, target, f"it must be neither {_FROM} nor a part of it, nor have it as a part")
     try:
         if is_free(files, target):
+            if (why := foreign(files, target, checkpoint.directory)) is not None:
+                raise ConfigError(_TO, target, why)
             return False
         note: dict[str, Any] = read_note(files, target) or {}
-        same = (note.get("from"), note.get("batch"), note.get("to_format"))
+        same = (note.get(SOURCE), note.get("batch"), note.get("to_format"))
         if same != (checkpoint.directory, checkpoint.last.number, to_format):
             raise ConfigError(_TO, target, "it is not empty: an absent or empty directory is needed")
         reached = last_batch(files, target)

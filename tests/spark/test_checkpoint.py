@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +22,7 @@ from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering.migration import read_kafka_offset, read_ordered_offset
 from spark_ordered_kafka.spark.checkpoint import (
     NOTE,
+    SOURCE,
     Checkpoint,
     is_free,
     last_batch,
@@ -56,9 +62,10 @@ def at(files: Files, path: Path) -> str:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """By path, without checksums."""
+    """By path, without checksums, and without what only tells one attempt from another."""
     found = (path for path in directory.rglob("*") if path.is_file() and path.suffix != ".crc")
-    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
+    attempt = re.compile(rb'"attempt": "[0-9a-f]{32}"')
+    return {str(path.relative_to(directory)): attempt.sub(b"", path.read_bytes()) for path in found}
 
 
 def read(directory: Path) -> Checkpoint:
@@ -107,7 +114,7 @@ def test_a_new_checkpoint_has_all_but_what_was_replaced(files: Files, old: Path,
         read_note(files, at(files, old)),
         last_batch(files, at(files, new)),
     )
-    assert told == ({"batch": 1}, None, 1)
+    assert told == ({"batch": 1, "attempt": ANY}, None, 1)
     with pytest.raises(OSError, match="is not empty any more"):
         write_checkpoint("--from", files, checkpoint, at(files, new), batches, (0,), {"batch": 1})
     assert contents(new) == made
@@ -202,6 +209,73 @@ def test_what_is_cut_off_is_no_checkpoint_and_is_made_again(old: Path, tmp_path:
     assert writes > len(contents(complete)), "each of them, and what stands in for metadata"
 
 
+class Meeting(LocalFiles):
+    """Another process begins on the same directory just before one of the copies, which are counted from 0."""
+
+    def __init__(self, at: int, other: Callable[[], object]) -> None:
+        self._left = at
+        self._other = other
+        self._lock = threading.Lock()
+
+    def copy(self, source: str, target: str) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left == -1:
+                self._other()
+        super().copy(source, target)
+
+
+@pytest.mark.parametrize("writes", [0, 3, 1_000], ids=["cut off at once", "cut off", "complete"])
+def test_of_two_migrations_to_one_directory_at_most_one_makes_it(
+    old: Path, tmp_path: Path, writes: int
+) -> None:
+    whole, new = tmp_path / "whole", tmp_path / "new"
+    assert not cut_off(old, whole, 1_000)
+    checkpoint, copies = read(old), 0
+    while not new.exists():
+        meeting = Meeting(copies, lambda: cut_off(old, new, writes))
+        with suppress(OSError):
+            write_checkpoint("--from", meeting, checkpoint, str(new), checkpoint.batches, (0,), {"batch": 1})
+            break
+        if is_free(LOCAL, str(new)):
+            assert "it is no" in refusal(new)
+            assert not cut_off(old, new, 1_000), "the next one makes it"
+        assert contents(new) == contents(whole)
+        shutil.rmtree(new)
+        copies += 1
+    assert copies > sum(path.is_file() for path in (old / "state").rglob("*")), "it begins at each of them"
+
+
+def test_two_migrations_of_different_checkpoints_do_not_mix(old: Path, tmp_path: Path) -> None:
+    """The other one had found the directory absent, and begins, and ends, while the first copies."""
+    other, new = Path(shutil.copytree(old, tmp_path / "other")), tmp_path / "new"
+    (other / "state" / "more").write_text("of another query")
+
+    def begin() -> None:
+        shutil.rmtree(new)
+        assert not cut_off(other, new, 1_000)
+        (new / "metadata").write_text("cut off just before its end")
+
+    checkpoint = read(old)
+    with pytest.raises(FileExistsError, match="another migration writes to"):
+        write_checkpoint(
+            "--from", Meeting(0, begin), checkpoint, str(new), checkpoint.batches, (0,), {SOURCE: str(old)}
+        )
+    assert (new / "state" / "more").exists(), "it is left to the other one"
+
+
+def test_what_another_migration_has_left_is_left_alone(old: Path, tmp_path: Path) -> None:
+    new, checkpoint = tmp_path / "new", read(old)
+    with pytest.raises(Killed):
+        write_checkpoint(
+            "--from", Killing(4), checkpoint, str(new), checkpoint.batches, (0,), {SOURCE: "/data/other"}
+        )
+    left = contents(new)
+    with pytest.raises(FileExistsError, match="a migration of /data/other has begun there"):
+        write_checkpoint("--from", LOCAL, checkpoint, str(new), checkpoint.batches, (0,), {SOURCE: str(old)})
+    assert contents(new) == left
+
+
 @pytest.mark.long
 def test_spark_refuses_what_is_cut_off(old: Path, tmp_path: Path, spark: SparkSession) -> None:
     new = tmp_path / "new"
@@ -238,11 +312,51 @@ def test_what_cannot_be_read_is_refused(old: Path, tmp_path: Path) -> None:
     (old / "offsets" / "1").unlink()
     assert len(read(old).batches) == 1, "the first batch is enough"
     text = (old / "offsets" / "0").read_text()
-    for wrong in (text.replace("v1", "v2", 1), "v1\n{}", ""):
-        (old / "offsets" / "0").write_text(wrong)
-        assert "v1, a line of JSON and a line per source are needed" in refusal(old)
+    (old / "offsets" / "0").write_text(text.replace("v1", "v2", 1))
+    assert "offsets/0 begins with 'v2': v1, a line of JSON and a line per source are needed" in refusal(old)
     (old / "offsets" / "0").unlink()
     assert "the query has planned no batch" in refusal(old)
+
+
+def test_a_batch_that_was_cut_off_anywhere_is_refused_with_what_to_do(old: Path) -> None:
+    file = old / "offsets" / "1"
+    whole = file.read_bytes()
+    for length in (*range(0, len(whole), 29), len(whole) - 1):
+        file.write_bytes(whole[:length])
+        assert "offsets/1 is empty or cut off" in refusal(old)
+        assert "Restore the checkpoint" in refusal(old), "the batch is committed, and its end is lost"
+    (old / "commits" / "1").unlink()
+    file.write_bytes(b"")
+    assert "delete offsets/1 and offsets/.1.crc, and run the query once more" in refusal(old)
+    file.write_bytes(whole + b"\n-")
+    shutil.copy(OF_SPARK / "commits" / "1", old / "commits" / "1")
+    assert "of the sources offsets/0 has 1, offsets/1 has 2" in refusal(old)
+    file.write_bytes(whole)
+    (old / "offsets" / "0").write_bytes(b"")
+    assert "offsets/0 is empty or cut off" in refusal(old)
+
+
+def test_a_commit_that_was_cut_off_at_any_byte_is_refused_with_what_to_do(old: Path) -> None:
+    """Not left out: without it the new query would run the batch again, with none of its rows."""
+    file = old / "commits" / "1"
+    whole = file.read_bytes()
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        assert "commits/1 is empty or cut off" in refusal(old)
+        assert "Delete commits/1 and commits/.1.crc, and run the query once more" in refusal(old)
+    file.write_bytes(whole)
+    (old / "commits" / "0").write_bytes(b"")
+    assert read(old).batches[0].commit == b"", "of the batch before it is not needed"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("torn", ["commits/1", "offsets/1"])
+def test_spark_does_not_read_what_was_cut_off_either(old: Path, spark: SparkSession, torn: str) -> None:
+    (old / torn).write_bytes(b"")
+    shutil.rmtree(old / "sources")
+    rows = spark.readStream.format("rate").load()
+    with pytest.raises(Exception, match=f"Failed to read log file .*/{torn}"):
+        rows.writeStream.format("noop").option("checkpointLocation", str(old)).start().awaitTermination(60)
 
 
 def test_a_batch_whose_predecessor_is_gone_is_refused(old: Path) -> None:
