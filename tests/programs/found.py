@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.programs import spark_steps
-from tests.programs.spark_steps import Job, Run, SparkProgram, Tamper
+from tests.programs.spark_steps import Delete, Job, Run, SparkProgram, Tamper
 from tests.programs.steps import Act, Consume, Member, Program, Write
 
 _WRITE = Write("w0", "a", ("k0", "k1", "k2"), 4)
@@ -40,6 +40,11 @@ FOUND_SPARK = {
             Tamper("rename writer"),
             Run("repartition 5"),
         ),
+    ),
+    # The judge took a driver that had found nothing to read, and so ended alone, for one that ran beside another.
+    "another driver with nothing to read": SparkProgram(
+        Job("sink", named=False),
+        (spark_steps.Write(_KEYS), Run(), Delete(100), Run(fail=False, event="another driver", at=1)),
     ),
 }
 """The same of Spark."""

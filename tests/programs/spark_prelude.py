@@ -260,7 +260,10 @@ class SparkUse(Use):
         (self.home / "go").touch()
 
     def _run_elsewhere(self, settings: dict[str, Any]) -> None:
-        """A driver process that is killed with all it has started, or that runs beside this one with one checkpoint."""
+        """A driver process that is killed with all it has started, or that runs beside this one with one checkpoint.
+
+        One that comes to its end before a task of it stands at its place has run alone.
+        """
         self._prepare("")
         processes = multiprocessing.get_context("spawn")
         ours, theirs = processes.Pipe()
@@ -268,16 +271,21 @@ class SparkUse(Use):
         driver = processes.Process(target=drive, args=arguments, daemon=False)
         driver.start()
         theirs.close()
+        beside, ended = settings["event"] == "another driver", ""
         try:
             is_there = self._reached(lambda: driver.is_alive() and not ours.poll())
-            if settings["event"] == "another driver" and is_there:
+            if beside and is_there:
                 self._run_beside(settings, ours)
         finally:
             kill_tree(driver.pid or 0)
             driver.join()
-        if ours.poll():
+        if beside and ours.poll():
             with suppress(EOFError):
-                self.tell("elsewhere", "ended", ours.recv())
+                ended = ours.recv()
+                if is_there:
+                    self.tell("elsewhere", "ended", ended)
+        if ended and not is_there:
+            raise PySparkException(ended)
 
     def _run_beside(self, settings: dict[str, Any], other: Connection[Any, Any]) -> None:
         # Not prepared again: the other one's task waits for "go".
