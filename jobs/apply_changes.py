@@ -14,23 +14,26 @@ readers see all of a batch or nothing. The last few versions stay, for readers t
 Conf: ``spark.ordered-kafka.*`` are the options of the source, and of the job itself:
 
 * ``spark.apply_changes.checkpoint`` (required): checkpoint directory,
-* ``spark.apply_changes.table`` (required): the table's directory, on a file system that driver and executors have mounted,
+* ``spark.apply_changes.table`` (required): the table's directory, on a file system that driver and all executors have mounted,
 * ``spark.apply_changes.columns`` (required): the row's columns in SQL, such as ``name STRING, age INT``,
 * ``spark.apply_changes.format`` (default ``row``): ``row`` or ``debezium``,
 * ``spark.apply_changes.trigger`` (default ``1 minute``): ``availableNow`` or a processing-time interval.
 """
 
 import os
+import platform
 import re
 import shutil
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from job_settings import CHECKPOINT, Setting, literally, run, settings, start, trigger
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -40,6 +43,8 @@ from spark_ordered_kafka.spark.options import TopicNames, stream_options
 from spark_ordered_kafka.spark.schema import source_schema
 
 KEPT_VERSIONS = 3
+TABLE = "spark.apply_changes.table"
+SHARED = "driver and executors need one directory that all have mounted under this path"
 _VERSION = re.compile(r"[0-9a-f-]{36}-\d+")
 _CORRUPT = "_not_json_of_the_columns"
 
@@ -146,22 +151,77 @@ def apply(found: Mapping[str, Any], records: DataFrame, batch: int) -> None:
     current = pointer.read_text().strip() if pointer.exists() else None
     if current == version:
         return
+    check_continued(table, current, version)
     rows = changes(records, schema, found["format"] == "debezium")
     if current is not None:
         # Columns that the table did not have yet are null.
         with_key = StructType(list(schema)).add("key", "string")
-        before = spark.read.schema(with_key).parquet(literally(uri(table / current)))
+        # Whatever the conf says: what is missing would be lost.
+        strict = spark.read.option("ignoreMissingFiles", False).option("ignoreCorruptFiles", False)
+        before = strict.schema(with_key).parquet(literally(uri(table / current)))
         row = fn.struct(*map(quoted, schema.names)).alias("row")
         rows = before.select(
             "key", row, fn.lit(-1).alias("layout_epoch"), fn.lit(-1).alias("offset")
         ).unionByName(rows)
     newest = rows.groupBy("key").agg(fn.max_by("row", fn.struct("layout_epoch", "offset")).alias("row"))
-    newest.where("row IS NOT NULL").select("key", "row.*").write.mode("overwrite").parquet(
-        uri(table / version)
+    counted = Observation()
+    rows = (
+        newest.where("row IS NOT NULL").select("key", "row.*").observe(counted, fn.count("*").alias("rows"))
     )
+    rows.write.mode("overwrite").parquet(uri(table / version))
+    check_all_there(table, version, counted.get["rows"])
     replace(pointer, version)
     for old in outdated(table, version, current):
         shutil.rmtree(old)
+
+
+def check_shared(spark: SparkSession, table: Path) -> None:
+    """Make the table's directory; raises ConfigError where executors do not see it, by those that there are now."""
+    try:
+        table.mkdir(parents=True, exist_ok=True)
+        probe = table / f"seen-by-executors-{uuid.uuid4()}"
+        probe.touch()
+    except OSError as error:
+        raise ConfigError(TABLE, str(table), f"the driver cannot write there: {error}") from error
+    path = str(probe)
+
+    def blind(_: Iterator[int]) -> Iterator[str]:
+        if not os.path.exists(path):
+            yield platform.node()
+
+    context = spark.sparkContext
+    tasks = 4 * context.defaultParallelism
+    try:
+        hosts = sorted(set(context.parallelize(range(tasks), tasks).mapPartitions(blind).collect()))
+    finally:
+        probe.unlink()
+    if hosts:
+        raise ConfigError(TABLE, str(table), f"executors on {', '.join(hosts)} do not see it: {SHARED}")
+
+
+def check_continued(table: Path, current: str | None, version: str) -> None:
+    """Raises ConfigError for a table that lacks batches before this version: it is not the one of the batches before, as
+    that on the disk of another machine, on which the driver was started before."""
+    query, _, batch = version.rpartition("-")
+    its_query, _, its_batch = (current or "").rpartition("-")
+    if int(batch) > 0 and (its_query != query or int(its_batch) < int(batch) - 1):
+        raise ConfigError(
+            TABLE,
+            str(table),
+            f"on {platform.node()} its newest version is {current}, and batch {batch} of query {query} comes now: {SHARED}, as"
+            " it was left by the batch before. To begin anew, delete table and checkpoint",
+        )
+
+
+def check_all_there(table: Path, version: str, rows: int) -> None:
+    """Raises ConfigError unless the driver finds all rows of a version: an executor may have written to a disk of its own."""
+    found = sum(pq.read_metadata(path).num_rows for path in (table / version).glob("*.parquet"))
+    if found != rows:
+        raise ConfigError(
+            TABLE,
+            str(table),
+            f"executors have written {rows} rows, of which the driver finds {found}: {SHARED}",
+        )
 
 
 def uri(path: Path) -> str:
@@ -197,6 +257,7 @@ def main() -> None:
     """Start the query and wait for its end."""
     spark = SparkSession.builder.appName("apply-changes").getOrCreate()
     found = settings(spark, "apply_changes", SETTINGS, one_topic)
+    check_shared(spark, found["table"])
     records = spark.readStream.format("ordered-kafka").load()
     start(records.writeStream.foreachBatch(partial(apply, found)), found)
 

@@ -13,7 +13,7 @@ import sys
 import tarfile
 import time
 import venv
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +26,10 @@ from tests.packaging.requirements import ROOT, required, with_dependencies
 SPARK_HOME = Path(pyspark.__file__).parent
 ARCHIVED = "packages"
 """The directory that an executor unpacks the archive to."""
+
+UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount"]
+"""A process that is started by it has mounts of its own."""
+_WITH_A_DISK = 'mount -t tmpfs apart "$1" && shift && exec "$@"'
 
 _IN_IMAGES = ("pyarrow", "pandas")
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -129,25 +133,28 @@ class Standalone:
             self._stack = stack.pop_all()
         return self
 
-    def add_worker(self) -> Worker:
-        """One more worker, with one core, in a directory of its own."""
+    def add_worker(self, hidden: Path | None = None) -> Worker:
+        """One more worker, with one core, in a directory of its own; in place of ``hidden`` it has an empty disk of its own."""
         name = f"worker-{len(self.workers)}"
         directory = self._directory / name
         resources = ["--cores", "1", "--memory", "700m", "--work-dir", str(directory)]
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *resources, self.url]
-        process = self._start(name, "org.apache.spark.deploy.worker.Worker", options)
+        apart = () if hidden is None else [*UNSHARE, "sh", "-c", _WITH_A_DISK, "sh", str(hidden)]
+        process = self._start(name, "org.apache.spark.deploy.worker.Worker", options, apart)
         await_line(directory / "log", "(Successfully registered) with master", process)
         worker = Worker(directory, process)
         self.workers.append(worker)
         return worker
 
-    def _start(self, name: str, main: str, options: list[str]) -> subprocess.Popen[bytes]:
+    def _start(
+        self, name: str, main: str, options: list[str], apart: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
         directory = self._directory / name
         directory.mkdir()
         local = {"SPARK_LOCAL_DIRS": str(directory / "local"), "SPARK_DAEMON_MEMORY": "256m"}
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                [SPARK_HOME / "bin" / "spark-class", main, *options],
+                [*apart, SPARK_HOME / "bin" / "spark-class", main, *options],
                 cwd=directory,
                 env=environment(**local),
                 stdout=log,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from apply_changes import KEPT_VERSIONS, apply, changes, columns, outdated
+from apply_changes import KEPT_VERSIONS, apply, changes, check_all_there, check_shared, columns, outdated
 from pyspark.errors import SparkRuntimeException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -243,21 +243,51 @@ def elsewhere(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset("fs.defaultFS")
 
 
+@pytest.fixture
+def query(spark: SparkSession) -> Iterator[str]:
+    """The id of a query that this thread is of."""
+    name = "11111111-2222-3333-4444-555555555555"
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", name)
+    yield name
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
+
+
 @pytest.mark.usefixtures("elsewhere")
 def test_a_table_is_on_this_machine_whatever_the_default_file_system(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, query: str, tmp_path: Path
 ) -> None:
     table = tmp_path / "a%20b #1 [x]{y,z}\\w"
-    table.mkdir()
+    check_shared(spark, table)
     found = {"table": table, "columns": COLUMNS, "format": "row"}
-    query = "11111111-2222-3333-4444-555555555555"
-    spark.sparkContext.setLocalProperty("sql.streaming.queryId", query)
-    try:
-        for batch in range(2):
-            row = json.dumps({"name": f"name {batch}", "age": batch})
-            apply(found, record(spark, f"k{batch}".encode(), row.encode(), batch), batch)
-    finally:
-        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
+    for batch in range(2):
+        row = json.dumps({"name": f"name {batch}", "age": batch})
+        apply(found, record(spark, f"k{batch}".encode(), row.encode(), batch), batch)
     assert (table / "current").read_text() == f"{query}-1"
     rows = pq.read_table(table / f"{query}-1").sort_by("key").to_pylist()
     assert [row["name"] for row in rows] == ["name 0", "name 1"]
+
+
+def test_a_table_that_lacks_batches_is_not_gone_on_with(
+    spark: SparkSession, query: str, tmp_path: Path
+) -> None:
+    """As on the disk of another machine, on which the driver is started again."""
+    found, change = {"table": tmp_path, "columns": COLUMNS, "format": "row"}, record(spark, b"k", b"{}")
+    apply(found, change, 0)
+    with pytest.raises(ConfigError, match=f"newest version is {query}-0, and batch 2 of query {query} comes"):
+        apply(found, change, 2)
+    (tmp_path / "current").rename(tmp_path / "aside")
+    with pytest.raises(ConfigError, match=f"newest version is None, and batch 1 of query {query} comes"):
+        apply(found, change, 1)
+    (tmp_path / "aside").rename(tmp_path / "current")
+    apply(found, change, 1)
+    assert (tmp_path / "current").read_text() == f"{query}-1"
+
+
+def test_rows_that_the_driver_does_not_find_are_not_left_out(
+    spark: SparkSession, query: str, tmp_path: Path
+) -> None:
+    version = f"{query}-0"
+    spark.range(7).coalesce(1).write.parquet(f"file://{tmp_path / version}")
+    check_all_there(tmp_path, version, 7)
+    with pytest.raises(ConfigError, match="executors have written 8 rows, of which the driver finds 7"):
+        check_all_there(tmp_path, version, 8)
