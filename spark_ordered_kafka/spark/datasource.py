@@ -35,6 +35,9 @@ CONF_PREFIX = "spark.ordered-kafka."
 # Before each option of a table, which Spark gives once without it, too.
 _TABLE_OPTION = "option."
 _ADVICE = "call spark_ordered_kafka.register(spark) before the first read or write"
+_NO_TABLE = (
+    f"Spark forgets the options of a table of this format: use CREATE TEMPORARY VIEW ... USING `{FORMAT}` OPTIONS (...)"
+)
 _Options = TypeVar("_Options", SourceOptions, SinkOptions)
 
 
@@ -123,6 +126,8 @@ class OrderedKafkaDataSource(SameVersion, DataSource):
                 error.add_note(
                     f"Options set in Spark conf ({CONF_PREFIX}<option>) are not read yet: {_ADVICE}."
                 )
+            if not self.options:
+                error.add_note(_NO_TABLE)
             raise
 
 
@@ -142,14 +147,11 @@ class RefusedStreamReader(DataSourceStreamReader):
 def _check_table(options: Mapping[str, str]) -> None:
     """Raises ConfigError for the definition of a table: Spark 4 keeps no options of one whose format is written in Python,
     so that it could never be read."""
+    if not {"owner", "provider"} <= options.keys():
+        return
     doubled = sorted(name for name in options if name.lower().startswith(_TABLE_OPTION))
-    if doubled and "provider" in options:
-        raise ConfigError(
-            "CREATE TABLE",
-            ", ".join(name[len(_TABLE_OPTION) :] for name in doubled),
-            f"Spark forgets the options of a table of this format: use CREATE TEMPORARY VIEW ... USING `{FORMAT}` OPTIONS"
-            " (...)",
-        )
+    given = ", ".join(name[len(_TABLE_OPTION) :] for name in doubled)
+    raise ConfigError("CREATE TABLE", given or "no options", _NO_TABLE)
 
 
 def _check_unread(options: Mapping[str, str]) -> None:

@@ -66,3 +66,20 @@ def test_a_table_is_refused_when_it_is_created(spark: SparkSession, cluster: Loc
     with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
         spark.catalog.createTable("orders", source="ordered-kafka", **given)
     assert not spark.catalog.tableExists("orders")
+
+
+def test_a_table_without_options_is_refused_when_it_is_created_or_used(
+    spark: SparkSession, cluster: LocalCluster
+) -> None:
+    """With columns Spark asks nobody whether there may be such a table."""
+    said = "CREATE TABLE has the value 'no options': Spark forgets the options"
+    with pytest.raises(AnalysisException, match=said):
+        spark.sql("CREATE TABLE orders USING `ordered-kafka`")
+    given = in_sql(options(cluster, topic="orders"))
+    spark.sql(f"CREATE TABLE orders (key BINARY, value BINARY) USING `ordered-kafka` OPTIONS ({given})")
+    try:
+        for statement in ("INSERT INTO orders SELECT key, value FROM orders", "SELECT * FROM orders"):
+            with pytest.raises(AnalysisException, match="(?s)options are wrong.*CREATE TEMPORARY VIEW"):
+                spark.sql(statement).collect()
+    finally:
+        spark.sql("DROP TABLE orders")

@@ -38,12 +38,6 @@ found = {"table": Path(sys.argv[1]), "columns": columns("columns", "name STRING"
 apply(found, spark.createDataFrame(rows, schema), 0)
 """
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not APART, reason="processes with mounts of their own are not allowed here"),
-]
-
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
@@ -70,6 +64,9 @@ def packages(tmp_path: Path) -> Path:
     return directory
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not APART, reason="processes with mounts of their own are not allowed here")
 def test_a_table_that_executors_do_not_see_is_refused_and_never_empty(
     cluster: LocalCluster,
     standalone: Standalone,

@@ -79,17 +79,24 @@ def test_of_an_assignment_only_its_partitions_count() -> None:
 
 def test_times() -> None:
     bound = Bound("startingTimestamp", 50, by_time=True)
+
+    def at_none(_: str, times: Mapping[int, int]) -> dict[int, int | None]:
+        return dict.fromkeys(times)
+
     with pytest.raises(
-        ConfigError, match="option startingTimestamp has the value 't-2: 50': no record is as late"
+        ConfigError, match="option startingTimestamp has the value 't-0: 50': no record is as late"
     ):
-        resolve(bound, SNAPSHOT, ["t"], at, "error")
+        resolve(bound, SNAPSHOT, ["t"], at_none, "error")
+    assert resolve(bound, SNAPSHOT, ["t"], at_none, "latest") == {0: 30, 1: 20, 2: 7, 3: 9}
     assert resolve(bound, SNAPSHOT, ["t"], at, "latest") == {0: 3, 1: 19, 2: 7, 3: 9}
     per_partition = Bound("startingOffsetsByTimestamp", {"t": {0: 50, 1: 50, 2: 51}}, by_time=True)
     assert resolve(per_partition, SNAPSHOT, ["t"], at, "latest") == {0: 3, 1: 19, 2: 7, 3: 9}
 
 
 def test_a_time_without_a_match_is_no_error_where_there_will_never_be_one() -> None:
+    """In what a shrink has removed, whether its records are still there or not."""
     bound = Bound("startingTimestamp", 50, by_time=True)
+    assert resolve(bound, SNAPSHOT, ["t"], at, "error") == {0: 3, 1: 19, 2: 7, 3: 9}
     retired = replace(SNAPSHOT, log_starts={0: 0, 1: 4, 3: 9}, ends={0: 30, 1: 20, 3: 9})
     assert resolve(bound, retired, ["t"], at, "error") == {0: 3, 1: 19, 3: 9}
 
