@@ -35,9 +35,7 @@ CONF_PREFIX = "spark.ordered-kafka."
 # Before each option of a table, which Spark gives once without it, too.
 _TABLE_OPTION = "option."
 _ADVICE = "call spark_ordered_kafka.register(spark) before the first read or write"
-_NO_TABLE = (
-    f"Spark forgets the options of a table of this format: use CREATE TEMPORARY VIEW ... USING `{FORMAT}` OPTIONS (...)"
-)
+_NO_TABLE = f"Spark forgets the options of a table of this format: use CREATE TEMPORARY VIEW ... USING `{FORMAT}` OPTIONS (...)"
 _Options = TypeVar("_Options", SourceOptions, SinkOptions)
 
 

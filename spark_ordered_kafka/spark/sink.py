@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,8 +38,12 @@ from spark_ordered_kafka.spark.versions import SameVersion
 _MOST_HELD = 1.5
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
-# Spark runs the jobs of a query in a group named like the query's run.
+# Spark runs the jobs of a query in a group named like the query's run, and with a tag of the session that each run has of its
+# own. A job may set another group; the tag is of the micro-batch, and what a job adds stands beside it (D-391).
 _RUN_ID = "spark.jobGroup.id"
+_TAGS = "spark.job.tags"
+_OF_SESSION = re.compile(r"spark-session-([0-9a-f-]{36})-execution-root-id-([0-9]+)")
+_ROOT_ID = "spark.sql.execution.root.id"
 
 
 class OrderedStreamWriter(SameVersion, DataSourceStreamArrowWriter):
@@ -256,15 +261,24 @@ def _local_directory() -> str | None:
 
 
 def _claim(options: SinkOptions, writer: str, batch: int, execution: str) -> Claim:
-    query, run = (_identity(name) for name in (_QUERY_ID, _RUN_ID))
-    origin = Origin(query, run, execution, by_column=options.topic is None)
+    query = _identity(_task().getLocalProperty(_QUERY_ID))
+    origin = Origin(query, _run(), execution, by_column=options.topic is None)
     return Claim(writer, batch, origin, accepted=options.accepted_mismatch == (writer, batch))
 
 
-def _identity(name: str) -> str:
-    """A local property of the task as a plain UUID; empty where it is none, as where a job sets a group of its own."""
+def _run() -> str:
+    """What the tasks of a run of the query, and no others, have in common; empty where it is not known."""
+    tags, root = (_task().getLocalProperty(name) or "" for name in (_TAGS, _ROOT_ID))
+    for session, execution in _OF_SESSION.findall(tags):
+        if execution == root:
+            return _identity(session)
+    return _identity(_task().getLocalProperty(_RUN_ID))
+
+
+def _identity(name: str | None) -> str:
+    """A plain UUID; empty where it is none, as where a job sets a group of its own."""
     try:
-        return uuid.UUID(_task().getLocalProperty(name) or "").hex
+        return uuid.UUID(name or "").hex
     except ValueError:
         return ""
 

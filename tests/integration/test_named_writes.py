@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -18,15 +19,21 @@ from tests.streams import FORMAT, create, options
 
 @dataclass(frozen=True)
 class Write:
-    """A write of each micro-batch: options of the sink, and SQL for what becomes of the rows."""
+    """A write of each micro-batch: options of the sink, and SQL for what becomes of the rows.
+
+    ``group``: a job group of its own.
+    """
 
     sink: dict[str, str]
     tasks: int = 2
     task: str = "value % 2"
     header: str = "one"
+    group: str | None = None
 
     def __call__(self, cluster: LocalCluster, rows: DataFrame) -> None:
         """Write."""
+        if self.group is not None:
+            rows.sparkSession.sparkContext.setJobGroup(self.group, "of the user's own")
         made = f"array(named_struct('key', 'h', 'value', CAST('{self.header}' AS BINARY)))"
         placed = rows.repartitionById(self.tasks, expr(f"CAST({self.task} AS INT)"))
         sink = options(cluster, **self.sink)
@@ -62,6 +69,39 @@ def test_a_second_write_under_a_name_is_refused(
     own = sink | {"writer": f"{topic_name}-2"}
     run(query, Write(sink), Write(own, **second))  # type: ignore[arg-type]
     assert query.written(topic_name) == once(range(20)) + once(range(20))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        (None, "mine"),
+        pytest.param(("mine", "mine"), marks=pytest.mark.long),
+        pytest.param((f"{UUID(int=1)}", f"{UUID(int=2)}"), marks=pytest.mark.long),
+    ],
+    ids=["one write", "both writes", "ids"],
+)
+def test_a_second_write_is_refused_in_a_job_group_of_its_own(
+    cluster: LocalCluster,
+    spark: SparkSession,
+    topic_name: str,
+    tmp_path: Path,
+    groups: tuple[str | None, str],
+) -> None:
+    """And a replay by the next run is none, whatever the group."""
+    create(cluster, topic_name, 2)
+    query = Replayed(cluster, spark, tmp_path)
+    sink = {"topic": topic_name, "writer": topic_name}
+    first, second = (Write(sink, group=group) for group in groups)
+    query.give(0, range(20))
+    run(query, first)
+    query.give(1, range(20, 40))
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"(?s)another write of this batch.*option writer"):
+            run(query, first, second)
+    assert query.written(topic_name) == once(range(40))
+    query.give(2, range(40, 60))
+    run(query, second)
+    assert query.written(topic_name) == once(range(60))
 
 
 def test_a_second_write_by_other_tasks_writes_nothing(

@@ -79,7 +79,7 @@ def test_a_table_without_options_is_refused_when_it_is_created_or_used(
     spark.sql(f"CREATE TABLE orders (key BINARY, value BINARY) USING `ordered-kafka` OPTIONS ({given})")
     try:
         for statement in ("INSERT INTO orders SELECT key, value FROM orders", "SELECT * FROM orders"):
-            with pytest.raises(AnalysisException, match="(?s)options are wrong.*CREATE TEMPORARY VIEW"):
+            with pytest.raises(AnalysisException, match=r"(?s)options are wrong.*CREATE TEMPORARY VIEW"):
                 spark.sql(statement).collect()
     finally:
         spark.sql("DROP TABLE orders")
