@@ -57,6 +57,25 @@ def test_the_statements_of_the_page(spark: SparkSession, cluster: LocalCluster) 
     assert copied.select("key", "value").exceptAll(wanted).isEmpty()
 
 
+def test_a_view_shows_what_there_was_when_it_was_first_read(
+    spark: SparkSession, cluster: LocalCluster
+) -> None:
+    """Spark plans a read of a format that is written in Python once for each load(), not for each action."""
+    source = unique_name("sql")
+    writer = written_through(cluster, source, 2)
+    await_stable(cluster, source)
+    given = in_sql(options(cluster, subscribe=source))
+    view = f"CREATE OR REPLACE TEMPORARY VIEW orders USING `ordered-kafka` OPTIONS ({given})"
+    spark.sql(view)
+    assert spark.table("orders").count() == writer.written
+    before = writer.written
+    writer.write()
+    await_stable(cluster, source)
+    assert spark.table("orders").count() == before
+    spark.sql(view)
+    assert spark.table("orders").count() == writer.written > before
+
+
 def test_a_table_is_refused_when_it_is_created(spark: SparkSession, cluster: LocalCluster) -> None:
     given: dict[str, Any] = options(cluster, subscribe="orders")
     with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW") as caught:
