@@ -48,9 +48,9 @@ def refusal(entry: LedgerEntry, name: str, claim: Claim) -> str | None:
     if entry.sequence > claim.sequence:
         return (
             f"{name!r} was given batch {claim.sequence} but has committed batch {entry.sequence} before: the checkpoint is"
-            " older than what was written, or was deleted; restore the newer checkpoint, or, to write those batches"
-            " again, start with a new checkpoint and give the option writer, if it is set, a name that was not used"
-            " before"
+            " older than what was written, or was deleted, or another driver runs the query, too; restore the newer"
+            " checkpoint, or, to write those batches again, start with a new checkpoint and give the option writer, if it"
+            " is set, a name that was not used before"
         )
     if theirs.run and theirs.run == ours.run and theirs.execution != ours.execution:
         return (

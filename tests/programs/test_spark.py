@@ -15,7 +15,7 @@ from tests.programs.books import Record
 from tests.programs.found import FOUND_SPARK
 from tests.programs.search import search
 from tests.programs.spark_drawing import spark_programs
-from tests.programs.spark_judge import INJECTED, LOSS, SparkJudge, Standing
+from tests.programs.spark_judge import INJECTED, LOSS, OLDER, TWO_DRIVERS, SparkJudge, Standing
 from tests.programs.spark_running import check_spark, code_of
 from tests.programs.spark_steps import Job, Run, SparkProgram, Write
 from tests.seeds import examples
@@ -81,6 +81,14 @@ def test_only_what_a_query_says_of_a_batch_excuses_its_records() -> None:
     assert judged(first, said) == []
     silent = (Run("repartition 2"), None, COMMITTED, "020213")
     assert any("more than once" in text for text in judged(first, silent))
+
+
+def test_a_driver_that_another_one_has_overtaken_is_refused_for_a_reason() -> None:
+    run = Run(event="another driver")
+    for other, broken in ((OLDER, 0), (TWO_DRIVERS.partition("|")[0], 0), (MISMATCH, 1)):
+        judge = SparkJudge(SINK)
+        judge.judge_beside(run, None, other)
+        assert len(judge.violations) == broken, judge.violations
 
 
 def test_two_writes_under_one_name_are_to_be_refused() -> None:
