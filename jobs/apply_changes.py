@@ -25,7 +25,7 @@ import platform
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -185,7 +185,7 @@ def check_shared(spark: SparkSession, table: Path) -> None:
         raise ConfigError(TABLE, str(table), f"the driver cannot write there: {error}") from error
     path = str(probe)
 
-    def blind(_: Iterator[int]) -> Iterator[str]:
+    def blind(_: Iterable[int]) -> Iterator[str]:
         if not os.path.exists(path):
             yield platform.node()
 

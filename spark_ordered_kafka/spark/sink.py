@@ -98,7 +98,8 @@ class OrderedBatchWriter(SameVersion, DataSourceArrowWriter):
             raise ConfigError(
                 "option writer",
                 self._options.writer,
-                "only a write inside foreachBatch has a batch id; leave it out",
+                "only a write inside foreachBatch has a batch id, and another thread only by"
+                " pyspark.inheritable_thread_target(batch.sparkSession); elsewhere leave it out",
             )
         claim = _claim(self._options, self._options.writer, int(batch), self._execution)
         return write_task(self._options, claim, task.partitionId(), iterator)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 import pytest
+from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
@@ -133,6 +136,45 @@ def test_a_write_that_failed_is_made_up_for_by_the_next_run(
     assert [query.written(topic) for topic in topics] == [once(range(40))] * 2, (
         "a name may serve several topics"
     )
+
+
+@pytest.mark.long
+def test_writes_of_a_batch_in_threads_of_their_own(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
+) -> None:
+    """As docs/spark.md has it; without what it says there, nothing is written and the error says why."""
+    topics = [create(cluster, f"{topic_name}-{i}", 2) for i in range(2)]
+    query = Replayed(cluster, spark, tmp_path)
+    query.give(0, range(20))
+
+    def write(rows: DataFrame, is_active: bool, inherits: bool) -> None:
+        session = rows.sparkSession
+        inherit = inheritable_thread_target(session) if inherits else partial
+
+        def to(topic: str) -> None:
+            if is_active:
+                session.createDataFrame([], "a INT")
+            Write({"topic": topic, "writer": topic})(cluster, rows)
+
+        with ThreadPoolExecutor() as pool:
+            for done in [pool.submit(inherit(partial(to, topic))) for topic in topics]:
+                done.result()
+
+    def runs(is_active: bool, inherits: bool) -> None:
+        function = query.rows(2, "n % 2").writeStream.foreachBatch(
+            lambda rows, _: write(rows, is_active, inherits)
+        )
+        query.run_with(function)
+
+    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+        runs(is_active=False, inherits=True)
+    with pytest.raises(Exception, match=r"another thread only by pyspark\.inheritable_thread_target"):
+        runs(is_active=True, inherits=False)
+    assert [query.written(topic) for topic in topics] == [Counter()] * 2
+    runs(is_active=True, inherits=True)
+    query.forget(0)
+    runs(is_active=True, inherits=True)
+    assert [query.written(topic) for topic in topics] == [once(range(20))] * 2
 
 
 def test_after_a_deleted_checkpoint_a_writer_needs_a_new_name(
