@@ -26,7 +26,7 @@ MODULES: Final[Mapping[Extra, tuple[str, ...]]] = {
     ),
     "zookeeper-sasl": ("puresasl",),
     "metrics": ("prometheus_client",),
-    "local": ("pyspark", "filelock", "psutil", "trustme", "kazoo", "httpx2", "cryptography"),
+    "local": ("pyspark", "psutil", "trustme", "kazoo", "httpx2", "cryptography"),
 }
 """What each extra's code cannot be imported or started without."""
 

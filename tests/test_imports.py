@@ -20,6 +20,7 @@ LAYERS = (
     "json_options",
     "parsing",
     "updates",
+    "locking",
     "listed",
     "credentials",
     "config",

@@ -6,7 +6,6 @@ beside it, so with another address the profile's is not used.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import inspect
 import json
@@ -29,6 +28,8 @@ COMMAND_CONFIG: Final = "command.config"
 
 _OPTION = "--profile"
 _CURRENT, _PROFILES = "current", "profiles"
+_LOCK_TIMEOUT = 30.0
+"""Seconds for another command to change the file."""
 _CONNECTING = frozenset({"controller", "bootstrap_server"})
 # TOML knows no \x7f in strings, and JSON writes it as it is.
 _DELETE = {0x7F: "\\u007f"}
@@ -145,18 +146,20 @@ def write_profiles(profiles: Profiles) -> Path:
 
 @contextmanager
 def changing() -> Iterator[Profiles]:
-    """What the file has, for as long as no other command may change it. Raises ConfigError."""
-    directory = profiles_file().resolve().parent
+    """What the file has, for as long as no other command may change it.
+
+    Raises ConfigError for a file that cannot be used, and OrderedKafkaError where another command does not end.
+    """
+    from spark_ordered_kafka.locking import file_lock
+
+    path = profiles_file().resolve()
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        held = os.open(directory, os.O_RDONLY)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(str(directory), None, f"it cannot be used: {error.strerror}") from error
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        raise ConfigError(str(path.parent), None, f"it cannot be used: {error.strerror}") from error
+    # Of its own: the file is replaced.
+    with file_lock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_TIMEOUT, what=str(path)):
         yield read_profiles()
-    finally:
-        os.close(held)
 
 
 # -- in commands ------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from spark_ordered_kafka.errors import LocalClusterError
 from spark_ordered_kafka.local import readiness, servers
-from spark_ordered_kafka.local.locking import file_lock
 from spark_ordered_kafka.local.plan import Parameters, new_state
 from spark_ordered_kafka.local.ports import free_ports
+from spark_ordered_kafka.locking import file_lock
 
 _SCRATCH = ".classes."
 _TIMEOUT = 120.0
@@ -37,8 +37,8 @@ def sharing(
     if not archive.exists():
         if not os.access(directory, os.W_OK):
             return ()
-        lock = directory.parent / f"{directory.name}.lock"
-        with file_lock(lock, timeout=3 * _TIMEOUT, what=f"the cache {directory.parent}"):
+        lock, what = directory.parent / f"{directory.name}.lock", f"the cache {directory.parent}"
+        with file_lock(lock, timeout=3 * _TIMEOUT, what=what, error=LocalClusterError):
             if not archive.exists():
                 progress("Preparing quick starts of Kafka (once)")
                 try:

@@ -16,12 +16,12 @@ from spark_ordered_kafka.errors import ConfigError, LocalClusterError
 from spark_ordered_kafka.extras import require
 from spark_ordered_kafka.local import processes, secured
 from spark_ordered_kafka.local.launcher import START_TIMEOUT, Launcher, stop_servers
-from spark_ordered_kafka.local.locking import file_lock
 from spark_ordered_kafka.local.plan import Parameters, check_agreement, new_state, resize_controllers
 from spark_ordered_kafka.local.ports import free_ports
 from spark_ordered_kafka.local.secrets import MECHANISM, Secrets
 from spark_ordered_kafka.local.servers import log_dirs, secrets_of, server_directory, server_log
 from spark_ordered_kafka.local.state import FILE_NAME, ClusterState, Kind, Server, load, save
+from spark_ordered_kafka.locking import file_lock
 
 
 @dataclass(frozen=True)
@@ -281,9 +281,8 @@ class LocalCluster:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with file_lock(
-            self.directory / ".lock", timeout=START_TIMEOUT, what=f"the cluster in {self.directory}"
-        ):
+        what = f"the cluster in {self.directory}"
+        with file_lock(self.directory / ".lock", timeout=START_TIMEOUT, what=what, error=LocalClusterError):
             yield
 
     def _state(self) -> ClusterState:

@@ -15,7 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
 from spark_ordered_kafka.local.java import classpath, pyspark_jars
-from spark_ordered_kafka.local.locking import file_lock
+from spark_ordered_kafka.locking import file_lock
 
 KAFKA_VERSIONS = ("4.3.1", "3.9.2")
 """Versions of Apache Kafka that can be started; the first is the default."""
@@ -110,7 +110,8 @@ def cached_jars(wanted: Download, *, java: str, progress: Callable[[str], None])
     cache = cache_directory()
     target = cache / wanted.name
     if not target.is_dir():
-        with file_lock(cache / f"{wanted.name}.lock", timeout=_DOWNLOAD_TIMEOUT, what=f"the cache {cache}"):
+        lock, what = cache / f"{wanted.name}.lock", f"the cache {cache}"
+        with file_lock(lock, timeout=_DOWNLOAD_TIMEOUT, what=what, error=LocalClusterError):
             if not target.is_dir():
                 progress(f"Downloading {wanted.title} to {target} (once)")
                 _download(wanted, target, java, progress)

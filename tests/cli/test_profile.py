@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from spark_ordered_kafka.cli import app
+from spark_ordered_kafka.cli import app, profile_store
 from spark_ordered_kafka.cli.command_config import connection, given_properties
 from spark_ordered_kafka.cli.kafka_connection import client_conf
 from spark_ordered_kafka.cli.profile_store import (
@@ -234,7 +234,10 @@ def test_a_text_that_is_no_utf8_is_refused_and_leaves_nothing(home: Path) -> Non
     assert "what was given is no UTF-8" in done.stderr
     assert "hush" not in done.output
     assert profiles_file().read_bytes() == before
-    assert list(profiles_file().parent.iterdir()) == [profiles_file()]
+    assert {path.name for path in profiles_file().parent.iterdir()} == {
+        "profiles.toml",
+        ".profiles.toml.lock",
+    }
 
 
 def test_a_file_that_cannot_be_replaced_leaves_no_secrets_beside_it(home: Path) -> None:
@@ -263,6 +266,22 @@ def test_profiles_that_are_made_at_once_are_all_kept(home: Path) -> None:
         one.stdin.close()
     assert [one.wait(TIMEOUT) for one in started] == [0] * len(names)
     assert sorted(read_profiles().profiles) == names
+
+
+def test_a_command_that_does_not_end_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    create("test", "--controller", "http://127.0.0.1:1")
+    monkeypatch.setattr(profile_store, "_LOCK_TIMEOUT", 0.1)
+    with profile_store.changing():
+        done = run("use", "test", code=1)
+    assert f"{profiles_file()} is in use by another process, which did not finish" in done.stderr
+    run("use", "test")
+
+
+def test_commands_do_without_what_only_unix_has(home: Path) -> None:
+    code = "import sys; sys.modules['fcntl'] = None; from spark_ordered_kafka.cli import app; app()"
+    words = ("profile", "create", "test", "--controller", "http://127.0.0.1:1")
+    subprocess.run([sys.executable, "-c", code, *words], check=True, timeout=TIMEOUT)
+    assert set(read_profiles().profiles) == {"test"}
 
 
 def test_a_user_without_a_home_has_no_profiles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,10 @@
-"""State file, lock file, ports, cache directory and configuration files."""
+"""State file, ports, cache directory and configuration files."""
 
 from __future__ import annotations
 
 import itertools
 import random
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,12 +12,10 @@ import pytest
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
 from spark_ordered_kafka.local import ports, servers
 from spark_ordered_kafka.local.jars import cache_directory
-from spark_ordered_kafka.local.locking import file_lock
 from spark_ordered_kafka.local.plan import Parameters, new_state
 from spark_ordered_kafka.local.ports import free_ports, is_free
 from spark_ordered_kafka.local.processes import ProcessIdentity
 from spark_ordered_kafka.local.state import load, save
-from tests.servers import TIMEOUT
 
 HOST = "127.21.0.1"
 
@@ -40,27 +36,6 @@ def test_a_damaged_state_file_is_named(content: str, tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text(content)
     with pytest.raises(LocalClusterError, match=r"cluster\.json cannot be used"):
         load(tmp_path)
-
-
-def test_a_lock_is_waited_for_and_freed_by_the_death_of_its_holder(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    hold = (
-        "import sys; from pathlib import Path; from spark_ordered_kafka.local.locking import file_lock\n"
-        f"with file_lock(Path({str(path)!r}), timeout=5, what='it'): print('held', flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with (
-            pytest.raises(LocalClusterError, match="the cache is in use by another process"),
-            file_lock(path, timeout=0.3, what="the cache"),
-        ):
-            pytest.fail("two holders")
-        holder.kill()
-        with file_lock(path, timeout=TIMEOUT, what="the cache"):
-            pass
 
 
 def test_free_ports_leave_out_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ print(OrderedProducer.__name__)
     [
         ("import spark_ordered_kafka as k; k.register(None)", "spark", "pyspark, pyarrow"),
         ("import spark_ordered_kafka.spark.datasource", "spark", "pyspark, pyarrow"),
-        ("from spark_ordered_kafka.local import LocalCluster", "local", "filelock, psutil"),
+        ("from spark_ordered_kafka.local import LocalCluster", "local", "pyspark, psutil, trustme"),
     ],
 )
 def test_an_import_says_which_extra_is_missing(plain: Path, code: str, extra: str, missing: str) -> None:
