@@ -27,6 +27,7 @@ from spark_ordered_kafka.client.schemas import (
     TopicPartitionCount,
 )
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, refusal
+from spark_ordered_kafka.local.java import file_names
 from spark_ordered_kafka.spark.datasource import FORMAT, register
 
 INPUT, OUTPUT = "demo-input", "demo-output"
@@ -101,6 +102,7 @@ def spark_session(
     log4j.write_text(_LOG4J.format(path=path), encoding="ascii")
     # Python workers must run with this interpreter, also outside an activated environment.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.update(file_names())
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("ordered-kafka-demo")

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.grouping import command_group
+from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.extras import require
 
 if TYPE_CHECKING:
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 
 app = command_group("demo")
 
+_SPARK = "spark"
+"""Directory of the checkpoints: queries that find some would continue with topics that are not new."""
+
 
 @app.command()
 def demo(
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", help="Where servers and checkpoints live; kept. Default: temporary."),
+        typer.Option("--dir", help="A new directory for servers and checkpoints; kept. Default: temporary."),
     ] = None,
     brokers: Annotated[int, typer.Option(min=1, max=3, help="Kafka brokers to start.")] = 1,
     kafka_version: Annotated[str, typer.Option(help="Apache Kafka version: 4.3.1 or 3.9.2.")] = "4.3.1",
@@ -42,6 +46,8 @@ def demo(
     console = Console()
     with common.exit_on_error():
         require("local", "ordered-kafka demo")
+        if directory is not None and (directory / _SPARK).exists():
+            raise ConfigError("--dir", str(directory), "a demo has run there; name another directory")
         if directory is None:
             with tempfile.TemporaryDirectory(prefix="ordered-kafka-demo-") as temporary:
                 violations = _run(console, Path(temporary), brokers, kafka_version, secure)
@@ -82,10 +88,10 @@ def _run(console: Console, directory: Path, brokers: int, kafka_version: str, se
                 console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {progress.change}")
 
         with (
-            spark_session(directory / "spark", options) as spark,
+            spark_session(directory / _SPARK, options) as spark,
             ControllerClient(url, credentials=controller_credentials(given, url)) as controller,
         ):
-            report = Demo(spark, controller, directory / "spark", plan, show).run()
+            report = Demo(spark, controller, directory / _SPARK, plan, show).run()
     _print_report(console, report, time.monotonic() - began)
     return report.violations
 

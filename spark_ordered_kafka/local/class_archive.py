@@ -13,6 +13,7 @@ from pathlib import Path
 
 from spark_ordered_kafka.errors import LocalClusterError
 from spark_ordered_kafka.local import readiness, servers
+from spark_ordered_kafka.local.java import file_names
 from spark_ordered_kafka.local.plan import Parameters, new_state
 from spark_ordered_kafka.local.ports import free_ports
 from spark_ordered_kafka.locking import file_lock
@@ -68,12 +69,15 @@ def _make(java: str, jars: Sequence[Path], version: str, archive: Path) -> None:
         (broker,) = state.of("broker")
         config = servers.write_kafka_config(directory, state, broker)
         tool = servers.storage_tool_command(java, jars, config, state.cluster_id)
-        subprocess.run(tool, check=True, capture_output=True, timeout=_TIMEOUT)
+        environment = os.environ | file_names()
+        subprocess.run(tool, env=environment, check=True, capture_output=True, timeout=_TIMEOUT)
         jvm = ("-XX:+IgnoreUnrecognizedVMOptions", f"-XX:ArchiveClassesAtExit={dumped}")
         command = servers.kafka_command(java, jars, config, jvm)
         with (
             servers.server_log(directory, broker).open("wb") as log,
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process,
+            subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            ) as process,
         ):
             try:
                 _await_start(process, broker.address, broker.id)

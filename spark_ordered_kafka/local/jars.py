@@ -14,7 +14,7 @@ from pathlib import Path
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
-from spark_ordered_kafka.local.java import classpath, pyspark_jars
+from spark_ordered_kafka.local.java import classpath, file_names, pyspark_jars
 from spark_ordered_kafka.locking import file_lock
 
 KAFKA_VERSIONS = ("4.3.1", "3.9.2")
@@ -145,7 +145,14 @@ def _retrieve(wanted: Download, retrieved: Path, scratch: Path, java: str) -> No
     command += ["-warn", "-ivy", str(ivy_file), "-cache", str(scratch / "ivy"), "-confs", "default"]
     command += ["-retrieve", f"{retrieved}/[artifact]-[revision](-[classifier]).[ext]"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_DOWNLOAD_TIMEOUT, check=False)
+        done = subprocess.run(
+            command,
+            env=os.environ | file_names(),
+            capture_output=True,
+            text=True,
+            timeout=_DOWNLOAD_TIMEOUT,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise LocalClusterError(
             f"{wanted.title} was not downloaded from Maven Central within {_DOWNLOAD_TIMEOUT:g} s"

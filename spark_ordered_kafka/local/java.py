@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import locale
 import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from spark_ordered_kafka.errors import LocalClusterError
@@ -42,6 +44,15 @@ def find_java() -> str:
         version = found.group(1) if found else repr(shown)
         raise LocalClusterError(f"{needed}, but {java} (from {origin}) is version {version}")
     return java
+
+
+def file_names() -> dict[str, str]:
+    """Environment variables with which Java takes the names of files for what they are in this Python.
+
+    Where the locale is that of C, Python takes them for UTF-8 (PEP 540), and Java for ASCII, which cannot name others.
+    """
+    differ = sys.getfilesystemencoding() == "utf-8" and locale.getencoding().lower() != "utf-8"
+    return {"LC_ALL": "C.UTF-8"} if differ else {}
 
 
 def pyspark_jars(*patterns: str) -> list[Path]:

@@ -13,6 +13,7 @@ import psutil
 from pydantic import BaseModel
 
 from spark_ordered_kafka.errors import LocalClusterError
+from spark_ordered_kafka.local.java import file_names
 
 MARKER = "ORDERED_KAFKA_LOCAL_DIR"
 """Environment variable of every process of a local cluster: the cluster's directory. It identifies processes whose
@@ -39,7 +40,7 @@ def spawn(command: Sequence[str], *, directory: Path, log: Path, env: Mapping[st
     """Start ``command`` in a session of its own, marked as belonging to the cluster in ``directory``.
 
     A session of its own: ctrl-C at the terminal does not reach it. Its output is appended to ``log``; ``env`` is added
-    to this process's environment.
+    to this process's environment, and what Java needs for the names of files.
 
     Raises:
         LocalClusterError: the program cannot be executed.
@@ -53,7 +54,7 @@ def spawn(command: Sequence[str], *, directory: Path, log: Path, env: Mapping[st
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, **env, MARKER: str(directory)},
+                env={**os.environ, **file_names(), **env, MARKER: str(directory)},
             )
         except OSError as error:
             raise LocalClusterError(f"{command[0]} cannot be executed: {error}") from error

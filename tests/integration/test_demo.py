@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,8 +46,10 @@ def test_both_topics_change_under_load(cluster: LocalCluster, spark: SparkSessio
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["two words", "jürgen"])
-def test_a_session_logs_in_any_directory(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "locale"), [("two words", "C.UTF-8"), ("jürgen", "C.UTF-8"), ("jürgen", "C")]
+)
+def test_a_session_logs_in_any_directory(tmp_path: Path, name: str, locale: str) -> None:
     # A JVM of its own: it takes its options when it starts.
     code = (
         "import sys; from pathlib import Path; from spark_ordered_kafka.demo import spark_session\n"
@@ -54,6 +57,7 @@ def test_a_session_logs_in_any_directory(tmp_path: Path, name: str) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / name)],
+        env=os.environ | {"LC_ALL": locale},
         capture_output=True,
         text=True,
         timeout=8 * TIMEOUT,

@@ -306,6 +306,19 @@ def test_the_command_line(tmp_path: Path) -> None:
         LocalCluster(home).down()
 
 
+@pytest.mark.long
+def test_a_directory_has_any_name_in_the_locale_of_c(tmp_path: Path) -> None:
+    home = tmp_path / "größe"
+    try:
+        up = run_cli(
+            "up", "--controllers", "0", "--secure", "--dir", str(home), env=os.environ | {"LC_ALL": "C"}
+        )
+        assert up.returncode == 0, up.stderr
+        assert (home / "broker-1" / "data-1" / "meta.properties").exists()
+    finally:
+        LocalCluster(home).down()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [

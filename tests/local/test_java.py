@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,15 @@ def test_missing_and_broken_javas_are_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     with pytest.raises(LocalClusterError, match="no java was found on PATH and JAVA_HOME is not set"):
         find_java()
+
+
+@pytest.mark.parametrize(("locale", "found"), [("C", "C.UTF-8"), ("C.UTF-8", "None")])
+def test_java_names_files_as_python_does(locale: str, found: str) -> None:
+    code = "from spark_ordered_kafka.local.java import file_names; print(file_names().get('LC_ALL'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"LC_ALL": locale}, capture_output=True, text=True
+    )
+    assert done.stdout == f"{found}\n", done.stderr
 
 
 def test_every_pattern_must_match_a_jar() -> None:
