@@ -19,6 +19,7 @@ from benchmarks.parts import PARTS, Part
 from benchmarks.scale import FULL, QUICK, TINY
 from spark_ordered_kafka.cli.common import exit_on_error, print_table
 from spark_ordered_kafka.errors import ConfigError
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 
 app = typer.Typer(
     help="How fast this is, beside Spark's own Kafka connector and others.",
@@ -139,4 +140,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    app()
+    with ended_by_sigterm():
+        app()

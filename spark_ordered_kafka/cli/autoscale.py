@@ -161,7 +161,7 @@ def simulate(
 def demo(
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", help="Where the servers live; kept. Default: temporary."),
+        typer.Option("--dir", help="A new directory for the servers; kept. Default: temporary."),
     ] = None,
     kafka_version: Annotated[str, typer.Option(help="Apache Kafka version: 4.3.1 or 3.9.2.")] = "4.3.1",
 ) -> None:

@@ -18,9 +18,10 @@ from spark_ordered_kafka.client.consumer import OrderedConsumer
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.client.schemas import AutoscaleTopic, CreateTopicRequest
-from spark_ordered_kafka.errors import LocalClusterError
+from spark_ordered_kafka.errors import ConfigError, LocalClusterError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.ports import free_ports
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 
 TOPIC = "demo-load"
 _KEYS = 200
@@ -55,9 +56,13 @@ Show = Callable[[float, int, int, AutoscaleTopic], None]
 def run(directory: Path, kafka_version: str, show: Show) -> tuple[Report, int]:
     """Run the demo in ``directory``; what the check found, and how many changes were made.
 
-    Raises LocalClusterError when a server does not start, and the error of a client that fails.
+    Raises ConfigError where it has run before, LocalClusterError when a server does not start, and the error of a client that
+    fails.
     """
+    if _config(directory).exists():
+        raise ConfigError("--dir", str(directory), "a demo has run there; name another directory")
     with (
+        ended_by_sigterm(),
         LocalCluster(directory / "servers", controllers=0, kafka_version=kafka_version) as cluster,
         _controller(directory, cluster) as client,
     ):
@@ -94,11 +99,15 @@ def _drive(client: ControllerClient, writer: _Writer, reader: _Reader, show: Sho
     return report, changes
 
 
+def _config(directory: Path) -> Path:
+    return directory / "controller.toml"
+
+
 @contextmanager
 def _controller(directory: Path, cluster: LocalCluster) -> Iterator[ControllerClient]:
     """A controller process that changes partition counts by itself."""
     port = next(free_ports((), random.Random()))
-    config, log = directory / "controller.toml", directory / "controller.log"
+    config, log = _config(directory), directory / "controller.log"
     zookeeper = cluster.zookeeper
     config.write_text(_CONFIG.format(port=port, kafka=cluster.bootstrap_servers, zookeeper=zookeeper))
     command = [sys.executable, "-m", "spark_ordered_kafka.cli", "controller", "run", "--config", str(config)]

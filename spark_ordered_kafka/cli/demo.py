@@ -62,10 +62,12 @@ def _run(console: Console, directory: Path, brokers: int, kafka_version: str, se
     from spark_ordered_kafka.credentials import controller_credentials
     from spark_ordered_kafka.demo import Demo, DemoPlan, spark_session
     from spark_ordered_kafka.local import LocalCluster
+    from spark_ordered_kafka.local.processes import ended_by_sigterm
 
     began = time.monotonic()
     plan = DemoPlan(replication_factor=brokers)
     with (
+        ended_by_sigterm(),
         _bars(console) as bars,
         LocalCluster(
             directory / "servers", brokers=brokers, kafka_version=kafka_version, secure=secure

@@ -15,6 +15,7 @@ from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.jars import KAFKA_VERSIONS
 from spark_ordered_kafka.local.plan import MAX_BROKERS, MAX_CONTROLLERS, MAX_ZOOKEEPERS
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 
 app = command_group("local")
 
@@ -81,7 +82,8 @@ def up(
             secure=secure,
             progress=lambda message: typer.echo(message, err=True),
         )
-        description = cluster.up()
+        with ended_by_sigterm():
+            description = cluster.up()
         exports = _exports(description)
         environment = cluster.directory / _ENVIRONMENT
         environment.write_text("".join(f"{line}\n" for line in exports))

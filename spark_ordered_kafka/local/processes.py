@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import psutil
 from pydantic import BaseModel
@@ -27,6 +29,25 @@ _PAUSE_TIMEOUT, _POLL_INTERVAL = 10.0, 0.005
 
 # Kept because a discarded Popen never collects a child that still runs.
 _started: list[subprocess.Popen[bytes]] = []
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block by SystemExit, as ctrl-C does by KeyboardInterrupt: what it has started is ended first.
+
+    For the main thread. A further SIGTERM does not interrupt the end.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        # No SIG_IGN, which child processes would inherit.
+        signal.signal(number, lambda *_: None)
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class ProcessIdentity(BaseModel, frozen=True):

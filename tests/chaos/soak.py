@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.chaos.history import history
 from tests.chaos.outcome import ChaosError, Summary
 from tests.chaos.run import run
@@ -47,4 +48,5 @@ def _total(done: list[Summary]) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(soak)
+    with ended_by_sigterm():
+        typer.run(soak)

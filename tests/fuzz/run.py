@@ -77,8 +77,16 @@ def main() -> int:
             by_atheris(module, name, int(seconds))
         print(f"{by_chance(module, name, float(seconds))} tried")
         return 0
+    # Not before: atheris takes what it imports itself.
+    from spark_ordered_kafka.local.processes import ended_by_sigterm
+
+    with ended_by_sigterm():
+        return _fuzz_all(given.minutes, has_atheris)
+
+
+def _fuzz_all(minutes: float, has_atheris: bool) -> int:
     found = list(properties())
-    seconds = max(1, round(60 * given.minutes / len(found)))
+    seconds = max(1, round(60 * minutes / len(found)))
     way = "atheris" if has_atheris else "random bytes: pip install atheris for fuzzing led by coverage"
     print(f"{len(found)} properties, {seconds} s each, by {way}", flush=True)
     failed = []

@@ -65,3 +65,20 @@ def test_a_session_logs_in_any_directory(tmp_path: Path, name: str, locale: str)
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
     assert (tmp_path / name / "spark.log").exists()
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("words", [["demo"], ["autoscale", "demo"]], ids=" ".join)
+def test_a_demo_that_has_run_in_the_directory_is_told(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "controller.toml").touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_ordered_kafka.cli", *words, "--dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"error: --dir has the value '{tmp_path}': a demo has run there; name another directory\n"
+    )
+    assert not (tmp_path / "servers").exists()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,3 +100,21 @@ def test_marked_processes_are_found_by_directory(
 def test_a_program_that_does_not_exist_is_told(home: Path) -> None:
     with pytest.raises(LocalClusterError, match="/no/such/java cannot be executed"):
         processes.spawn(["/no/such/java"], directory=home, log=home / "log", env={})
+
+
+def test_sigterm_ends_a_block_once() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    ended = []
+
+    def block() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            pytest.fail("it goes on")
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            ended.append("all")
+
+    with pytest.raises(SystemExit) as raised, processes.ended_by_sigterm():
+        block()
+    assert (raised.value.code, ended) == (143, ["all"])
+    assert signal.getsignal(signal.SIGTERM) == before

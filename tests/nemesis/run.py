@@ -19,6 +19,7 @@ import typer
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.nemesis import judge
 from tests.nemesis.cluster import Cluster, plan_servers
 from tests.nemesis.journal import Event, Journal, parse
@@ -330,4 +331,5 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    with ended_by_sigterm():
+        typer.run(main)

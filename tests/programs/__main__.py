@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.programs.running import BrokenPromiseError, Run
 from tests.programs.search import find, search
 from tests.seeds import fresh_seeds
@@ -100,4 +101,5 @@ def summary(done: list[Run]) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    with ended_by_sigterm():
+        typer.run(main)

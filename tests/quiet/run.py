@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +22,7 @@ import typer
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.nemesis import judge
 from tests.nemesis.journal import Event, Journal, parse
 from tests.nemesis.reading import TopicReader
@@ -131,15 +132,14 @@ class Run:
             "query": [SOURCE, QUERIED, str(checkpoint), json.dumps(options(self._cluster)), "10 seconds"],
         }
         clients: dict[str, psutil.Popen] = {}
-        try:
+        # Each is ended, also when another one does not end in time.
+        with ExitStack() as stack:
             for name, arguments in commands.items():
                 command = [sys.executable, "-m", f"tests.nemesis.{name}", str(self.history), name, *arguments]
                 with self._log(name).open("ab") as log:
                     clients[name] = psutil.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                stack.callback(_end, clients[name])
             yield clients
-        finally:
-            for client in clients.values():
-                _end(client)
 
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"
@@ -183,4 +183,5 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    with ended_by_sigterm():
+        typer.run(main)

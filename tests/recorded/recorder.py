@@ -31,6 +31,7 @@ from spark_ordered_kafka.controller.healing.rules import Rules as HealingRules
 from spark_ordered_kafka.controller.settings import AuthenticationSettings, AuthorizationSettings
 from spark_ordered_kafka.controller.zk.session import ROOT
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.inside import before_fencing
 from tests.integration.controllers import InProcess, in_process
 from tests.servers import TIMEOUT, await_true, commit_offsets, create_topic, unique_name
@@ -386,4 +387,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_by_sigterm():
+        main()

@@ -10,6 +10,7 @@ from playwright.sync_api import FloatRect
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.streams import NumberedWriter, change
 from tests.web.browsing import Browsing, chromium
 
@@ -57,4 +58,5 @@ def _take(browsing: Browsing, url: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_by_sigterm():
+        main()
