@@ -9,11 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
-
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import (
@@ -23,20 +18,14 @@ from spark_ordered_kafka.client.schemas import (
     TopicPartitionCount,
 )
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.clients import wait_for
 from tests.chaos.history import Break, Change, Delete, Die, History, Poll, Start, Write
 from tests.chaos.outcome import ChaosError, Summary, sorted_ids, stacks
 from tests.chaos.readers import ReaderDiedError, Row, StreamDriver, batch_read, verdict
-from tests.chaos.servers import ChaosCluster, paused
+from tests.chaos.servers import PATIENCE, ChaosCluster, paused
+from tests.chaos.topic_log import TopicLog
 from tests.chaos.writers import ChaosWriter, RecordId
-from tests.servers import TIMEOUT, unique_name
-from tests.streams import misrouted, options, raw_records
-
-_PATIENCE = 90.0
-"""Seconds after which something that must happen by itself counts as never happening."""
-
-_Place = tuple[int, int]
-_AnyT = TypeVar("_AnyT")
+from tests.servers import unique_name
+from tests.streams import options
 
 
 @dataclass
@@ -74,7 +63,6 @@ class _Run:
         self._started = time.monotonic()
         self._rng = random.Random(f"run/{history.seed}")
         self._client = ControllerClient(cluster.controller_url)
-        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
         self._writers = [
             # What waits for a controller that comes back waits for as long as anything may take here.
             ChaosWriter(
@@ -83,7 +71,7 @@ class _Run:
                 keys=history.keys,
                 name=f"w{number}",
                 seed=str(history.seed),
-                timeout=_PATIENCE,
+                timeout=PATIENCE,
             )
             for number in range(history.writers)
         ]
@@ -96,8 +84,7 @@ class _Run:
         self._change: Change | None = None
         self._outcomes: Counter[str] = Counter()
         self._faults: list[str] = []
-        self._where: dict[RecordId, _Place] = {}
-        self._gone: dict[int, int] = {}
+        self._log = TopicLog(cluster, self.topic)
 
     def run(self) -> Summary:
         """The actions, then what must come of them."""
@@ -106,7 +93,7 @@ class _Run:
         request = CreateTopicRequest(
             topic=self.topic, partitions=self._history.partitions, **self._cluster.replication
         )
-        self._retried(lambda: self._client.create_topic(request))
+        self._cluster.retried(lambda: self._client.create_topic(request))
         for action in self._history.actions:
             self._do(action)
         self._await_change()
@@ -116,8 +103,8 @@ class _Run:
         self._cluster.ensure_controllers()
         self._cluster.await_controller()
         written = [record for writer in self._writers for record in writer.committed]
-        self._look()
-        self._judge_log(written)
+        self._log.look()
+        self._log.check(written)
         for number, reader in enumerate(self._readers):
             self._judge_stream(number, reader)
         self._judge_batch()
@@ -169,7 +156,7 @@ class _Run:
 
     def _result(self, writer: int, future: Future[None]) -> None:
         # A writer's own error says more than that it does not end.
-        seconds = 3 * _PATIENCE
+        seconds = 3 * PATIENCE
         try:
             future.result(seconds)
         except FutureTimeoutError:
@@ -229,7 +216,7 @@ class _Run:
 
     def _begin_change(self, action: Change) -> None:
         self._await_change()
-        count = self._retried(lambda: self._client.topic(self.topic)).undeleted_partition_count
+        count = self._cluster.retried(lambda: self._client.topic(self.topic)).undeleted_partition_count
         if count == action.target:
             self._note(f"no change: {count} partitions already")
             return
@@ -237,7 +224,7 @@ class _Run:
             self._faults.append(f"controller dies before {action.crash}")
             self._cluster.await_controller().armed.write_text(action.crash)
         self._change = action
-        self._retried(lambda: self._request(action.target))
+        self._cluster.retried(lambda: self._request(action.target))
         self._note(f"change {count} -> {action.target} begins, {action}")
         if action.cancel:
             self._cancel()
@@ -253,7 +240,7 @@ class _Run:
 
     def _cancel(self) -> None:
         try:
-            self._retried(lambda: self._client.cancel_change(self.topic))
+            self._cluster.retried(lambda: self._client.cancel_change(self.topic))
         except RequestError as error:
             self._note(f"cancelled too late: {error}")
 
@@ -261,10 +248,10 @@ class _Run:
         if self._change is None:
             return
         action, self._change = self._change, None
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             self._cluster.ensure_controllers()
-            answer = self._retried(lambda: self._client.change(self.topic))
+            answer = self._cluster.retried(lambda: self._client.change(self.topic))
             if answer.change is None and answer.last_change is not None:
                 break
             assert time.monotonic() < deadline, f"the change does not end: {answer}"
@@ -274,7 +261,7 @@ class _Run:
         self._check_outcome(action, answer.last_change)
 
     def _check_outcome(self, action: Change, ended: FinishedChangeView) -> None:
-        starts = self._retried(lambda: self._client.layout(self.topic)).layouts[-1].starts
+        starts = self._cluster.retried(lambda: self._client.layout(self.topic)).layouts[-1].starts
         self._note(
             f"change {ended.source} -> {ended.target} {ended.outcome}, {ended.fenced} fenced: {starts}"
         )
@@ -287,17 +274,6 @@ class _Run:
         assert ended.outcome in allowed, ended
         self._outcomes[ended.outcome] += 1
 
-    def _retried(self, call: Callable[[], _AnyT]) -> _AnyT:
-        """The call's result, as soon as a controller answers."""
-        retrying = Retrying(
-            stop=stop_after_delay(_PATIENCE),
-            wait=wait_fixed(0.05),
-            retry=retry_if_exception(lambda error: isinstance(error, OrderedKafkaError) and error.retriable),
-            before_sleep=lambda _: self._cluster.ensure_controllers(),
-            reraise=True,
-        )
-        return retrying(call)
-
     # -- readers ------------------------------------------------------------------------------------------------
 
     def _start_reader(self, starting: str, limit: int | None) -> None:
@@ -309,9 +285,7 @@ class _Run:
             failOnDataLoss=str(not self._history.lossy).lower(),
             **more,
         )
-        driver = self._retried(
-            lambda: StreamDriver(settings, self._rng, lambda partition: self._gone.get(partition, 0))
-        )
+        driver = self._cluster.retried(lambda: StreamDriver(settings, self._rng, self._log.begin))
         self._readers.append(_Reader(driver))
         self._note(
             f"reader {len(self._readers) - 1} starts at {starting} {driver.initial}, limit {limit or 'none'}"
@@ -342,32 +316,25 @@ class _Run:
 
     def _delete(self, share: float, beyond: bool) -> None:
         self._await_change()
-        ends = self._look()
+        ends = self._log.look()
         targets = {}
         for partition, end in ends.items():
             until = end
             if not beyond:
                 until = min(_at(reader.driver.positions, partition) for reader in self._readers)
-            gone = self._gone.get(partition, 0)
+            gone = self._log.begin(partition)
             if until > gone:
                 targets[partition] = gone + max(1, int(share * (until - gone)))
         self._account(targets)
-        wanted = [TopicPartition(self.topic, partition, target) for partition, target in targets.items()]
-        if wanted:
-            self._retried(lambda: self._delete_records(wanted))
-        self._gone |= targets
+        self._log.delete(targets)
         self._note(f"deleted {'beyond the readers ' if beyond else ''}up to {targets}")
-
-    def _delete_records(self, wanted: list[TopicPartition]) -> None:
-        for future in self._admin.delete_records(wanted).values():
-            wait_for(future, TIMEOUT, f"deleting records of {self.topic}")
 
     def _account(self, targets: dict[int, int]) -> None:
         """What every reader has not delivered and will not find any more."""
         doomed = {
             record: (partition, offset)
-            for record, (partition, offset) in self._where.items()
-            if self._gone.get(partition, 0) <= offset < targets.get(partition, 0)
+            for record, (partition, offset) in self._log.where.items()
+            if self._log.begin(partition) <= offset < targets.get(partition, 0)
         }
         for reader in self._readers:
             positions, in_flight = reader.driver.positions, reader.driver.in_flight
@@ -375,45 +342,14 @@ class _Run:
             reader.either |= ahead & in_flight
             reader.lost |= ahead - in_flight
 
-    def _look(self) -> dict[int, int]:
-        """Note where every committed record lies, and return the last stable offsets from before that."""
-        ends = self._retried(self._ends)
-        for message in raw_records(self._cluster, self.topic, len(ends)):
-            record = RecordId.parse(cast(bytes, message.value()))
-            place = (cast(int, message.partition()), cast(int, message.offset()))
-            assert self._where.setdefault(record, place) == place, (
-                f"{record} was written twice: {place} and {self._where[record]}"
-            )
-        return ends
-
-    def _ends(self) -> dict[int, int]:
-        count = len(self._admin.list_topics(self.topic, TIMEOUT).topics[self.topic].partitions)
-        futures = self._admin.list_offsets(
-            {TopicPartition(self.topic, partition): OffsetSpec.latest() for partition in range(count)},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=TIMEOUT,
-        )
-        doing = f"asking for the ends of {self.topic}"
-        return {tp.partition: wait_for(future, TIMEOUT, doing).offset for tp, future in futures.items()}
-
     # -- judgement ----------------------------------------------------------------------------------------------
-
-    def _judge_log(self, written: list[RecordId]) -> None:
-        """Every record was written once, to its key's partition."""
-        missing, unknown = set(written) - set(self._where), set(self._where) - set(written)
-        assert not missing, f"{len(missing)} committed records are not in the log, as {sorted_ids(missing)}"
-        assert not unknown, (
-            f"{len(unknown)} records are in the log but not committed, as {sorted_ids(unknown)}"
-        )
-        wrong = self._retried(lambda: misrouted(self._cluster, self.topic))
-        assert wrong == [], wrong[:5]
 
     def _judge_stream(self, number: int, reader: _Reader) -> None:
         """After it has caught up, the reader has delivered all that was not deleted ahead of it, in order."""
         driver = reader.driver
-        promised = {r for r, (p, offset) in self._where.items() if offset >= _at(driver.initial, p)}
+        promised = {r for r, (p, offset) in self._log.where.items() if offset >= _at(driver.initial, p)}
         due = promised - reader.lost - reader.either
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while self._poll(number, None) or not due <= {row.record for row in driver.delivered}:
             assert time.monotonic() < deadline, (
                 f"reader {number} stands still at {driver.positions}:"
@@ -424,9 +360,9 @@ class _Run:
 
     def _judge_batch(self) -> None:
         """A batch read delivers what is left in the log, in order."""
-        left = {record for record, (p, offset) in self._where.items() if offset >= self._gone.get(p, 0)}
+        left = {record for record, (p, offset) in self._log.where.items() if offset >= self._log.begin(p)}
         settings = options(self._cluster, subscribe=self.topic)
-        rows = self._retried(lambda: batch_read(settings, self._rng))
+        rows = self._cluster.retried(lambda: batch_read(settings, self._rng))
         self._judge_rows("the batch read", rows, left, set())
 
     def _judge_rows(self, who: str, rows: list[Row], due: set[RecordId], either: set[RecordId]) -> None:
@@ -438,7 +374,7 @@ class _Run:
         by_offset = verdict(sorted(rows, key=lambda row: (row.epoch, row.offset)), expected)
         assert by_offset.violations == 0, f"{who}, by (layout_epoch, offset): {by_offset}"
         for row in rows:
-            assert self._where[row.record] == (row.partition, row.offset), f"{who}: {row}"
+            assert self._log.where[row.record] == (row.partition, row.offset), f"{who}: {row}"
 
     def _summary(self, written: int) -> Summary:
         drivers = [reader.driver for reader in self._readers]
@@ -451,7 +387,7 @@ class _Run:
             sum(driver.batches for driver in drivers),
             sum(driver.replayed for driver in drivers),
             sum(writer.deaths for writer in self._writers),
-            sum(offset < self._gone.get(p, 0) for p, offset in self._where.values()),
+            sum(offset < self._log.begin(p) for p, offset in self._log.where.values()),
             sum(len(reader.lost) for reader in self._readers),
             tuple(self._faults),
         )

@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import psutil
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
+from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.local import LocalCluster
@@ -23,8 +25,12 @@ from tests.servers import TIMEOUT, transaction_states, unique_name
 SESSION_TIMEOUT = 1.5
 # Several processes start at the same time.
 START_TIMEOUT = 120.0
+PATIENCE = 90.0
+"""Seconds after which something that must happen by itself counts as never happening."""
 DRAIN = 0.5
 """Seconds. Shorter than a controller's defaults, so that a history with a takeover still takes a few seconds."""
+
+_AnyT = TypeVar("_AnyT")
 
 
 class ControllerProcess:
@@ -122,6 +128,17 @@ class ChaosCluster(LocalCluster):
                     return controller
             assert time.monotonic() < deadline, f"no controller became active within {START_TIMEOUT:g} s"
             time.sleep(0.05)
+
+    def retried(self, call: Callable[[], _AnyT]) -> _AnyT:
+        """The call's result, as soon as a controller answers."""
+        retrying = Retrying(
+            stop=stop_after_delay(PATIENCE),
+            wait=wait_fixed(0.05),
+            retry=retry_if_exception(lambda error: isinstance(error, OrderedKafkaError) and error.retriable),
+            before_sleep=lambda _: self.ensure_controllers(),
+            reraise=True,
+        )
+        return retrying(call)
 
     def await_markers(self, prefix: str) -> None:
         """Wait until no transaction of the ids with ``prefix`` is half ended.

@@ -47,6 +47,45 @@ class Fate(Enum):
     UNKNOWN = auto()
 
 
+def read_logs(
+    logs: Mapping[str, Sequence[Record]],
+) -> tuple[dict[str, Record], dict[str, list[str]], list[str]]:
+    """Records by number, those of the same key before each, and what is wrong with the logs."""
+    found, earlier, wrong = dict[str, Record](), dict[str, list[str]](), list[str]()
+    for records in logs.values():
+        before: dict[str, list[str]] = defaultdict(list)
+        for record in records:
+            if record.number in found:
+                wrong.append(f"{record} is there twice: also {found[record.number]}")
+            found[record.number] = record
+            if record.key is not None:
+                earlier[record.number] = list(before[record.key])
+                before[record.key].append(record.number)
+    return found, earlier, wrong
+
+
+class Holders:
+    """Which member that keeps state holds each key, and from which partition: at most one, until it lets go."""
+
+    def __init__(self) -> None:
+        self._claims: dict[tuple[str, str], tuple[str, Place]] = {}
+
+    def take(self, client: str, record: Record) -> tuple[str, Place] | None:
+        """A member gets a record, and holds its key from now on; returns another holder."""
+        if record.key is None:
+            return None
+        key, claim = (record.topic, record.key), (client, record.place)
+        holder = self._claims.get(key, claim)
+        self._claims[key] = claim
+        return None if holder == claim else holder
+
+    def release(self, client: str, places: set[Place] | None = None) -> None:
+        """A member lets go of the keys of these partitions, by default of all."""
+        for key, (holder, place) in list(self._claims.items()):
+            if holder == client and (places is None or place in places):
+                del self._claims[key]
+
+
 @dataclass
 class MemberBook:
     """A consumer.
@@ -100,6 +139,12 @@ class ProducerBook:
     def is_unfinished(self) -> bool:
         """Whether what was produced last is not to be committed by ``flush()`` and ``close()``."""
         return self.state == "open" or (self.manual and not self.sent and bool(self.read))
+
+    def begin_again(self) -> None:
+        """With another transaction."""
+        self.pending.clear()
+        self.sent.clear()
+        self.rewound.clear()
 
     def refusal(self, verb: str, consumer: MemberBook | None) -> type[Exception] | None:
         """The error that a step of the producer is to raise, with the consumer that it names."""

@@ -6,12 +6,21 @@ group's records is committed is known for certain, or not (``MAYBE``): the model
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError
-from tests.programs.books import Fate, MemberBook, Place, ProducerBook, Productions, Record, State
+from tests.programs.books import (
+    Fate,
+    Holders,
+    MemberBook,
+    Place,
+    ProducerBook,
+    Productions,
+    Record,
+    State,
+    read_logs,
+)
 from tests.programs.steps import CLOSING, KILLING, Act, Change, Consume, Program, Seek, Step, Subscribe
 
 
@@ -25,30 +34,18 @@ class Judge:
 
     def __init__(self, program: Program, logs: Mapping[str, Sequence[Record]]) -> None:
         self.violations: list[str] = []
-        self.state: dict[str, State] = {}
         self._program = program
-        self._records: dict[str, Record] = {}
-        self._earlier: dict[str, list[str]] = {}
+        self._records, self._earlier, twice = read_logs(logs)
+        self.state = dict.fromkeys(self._records, State.OPEN)
         self._members: dict[str, MemberBook] = {}
         self._producers: dict[str, ProducerBook] = {}
         self._productions = Productions()
-        self._holders: dict[tuple[str, str | None], tuple[str, Place]] = {}
+        self._holders = Holders()
         self._step: Step | None = None
         self._unrest = sum(isinstance(one, Change | Subscribe) for one in program.steps) > 0
         self._number_of_steps = 0
-        for topic, records in logs.items():
-            self._read_log(topic, records)
-
-    def _read_log(self, topic: str, records: Sequence[Record]) -> None:
-        before: dict[str, list[str]] = defaultdict(list)
-        for record in records:
-            if record.number in self._records:
-                self._break(f"{record} is there twice: also {self._records[record.number]}")
-            self._records[record.number] = record
-            self.state[record.number] = State.OPEN
-            if record.key is not None:
-                self._earlier[record.number] = list(before[record.key])
-                before[record.key].append(record.number)
+        for text in twice:
+            self._break(text)
 
     # -- what happens -------------------------------------------------------------------------------------------
 
@@ -82,7 +79,7 @@ class Judge:
         elif what in ("revoked", "lost"):
             self._leave(client, commits=what == "revoked")
         elif what == "let go":
-            self._release(client, set(about))
+            self._holders.release(client, set(about))
 
     def ended(self, error: Exception | None) -> None:
         """The step has ended."""
@@ -158,26 +155,14 @@ class Judge:
             self.state[other] = State.DONE
         self.state[number] = State.OPEN
         member.delivered[number] = None
-        self._hold(client, member, record)
-
-    def _hold(self, client: str, member: MemberBook, record: Record) -> None:
-        """A member that keeps state holds a key until it lets go: at most one does."""
-        key, claim = (record.topic, record.key), (client, record.place)
-        if not member.keeps_state or record.key is None:
-            return
-        holder = self._holders.setdefault(key, claim)
-        if holder != claim:
-            self._break(f"{client} got {record} while {holder[0]} holds its key's state from {holder[1]}")
-            self._holders[key] = claim
-
-    def _release(self, client: str, places: set[Place] | None = None) -> None:
-        for key, (holder, place) in list(self._holders.items()):
-            if holder == client and (places is None or place in places):
-                del self._holders[key]
+        if member.keeps_state:
+            holder = self._holders.take(client, record)
+            if holder is not None:
+                self._break(f"{client} got {record} while {holder[0]} holds its key's state from {holder[1]}")
 
     def _leave(self, client: str, *, commits: bool) -> None:
         """The member loses all its partitions."""
-        self._release(client)
+        self._holders.release(client)
         member = self._members.get(client)
         if member is None:
             return
@@ -233,17 +218,13 @@ class Judge:
         self._productions.fates.update((number, Fate.THERE) for _, number in producer.pending)
         for sent in producer.sent.values():
             self.state.update((n, sure) for n, sure in sent.items() if self.state[n] is not State.DONE)
-        producer.pending.clear()
-        producer.sent.clear()
-        producer.rewound.clear()
+        producer.begin_again()
 
     def _abort(self, producer: ProducerBook) -> None:
         # One with an interval may have committed by itself.
         fate = Fate.NOT_THERE if producer.manual else Fate.UNKNOWN
         self._productions.fates.update((number, fate) for _, number in producer.pending)
-        producer.pending.clear()
-        producer.sent.clear()
-        producer.rewound.clear()
+        producer.begin_again()
         for name in producer.read:
             # One that commits by itself was refused.
             if name in self._members and not self._members[name].auto:
@@ -281,7 +262,7 @@ class Judge:
             return
         getattr(self, f"_{act.verb.replace(' ', '_')}_done")(act)
         if act.verb in CLOSING and act.consumer is not None:
-            self._release(act.consumer)
+            self._holders.release(act.consumer)
             del self._members[act.consumer]
 
     def _kill(self, act: Act) -> None:
@@ -289,7 +270,7 @@ class Judge:
         if client in self._members:
             if act.verb == "kill while it reads":
                 self._count_as_processed(client)
-            self._release(client)
+            self._holders.release(client)
             del self._members[client]
             self._unrest = True
         producer = self._producers.pop(f"p{act.who[1:]}", None)
@@ -312,12 +293,8 @@ class Judge:
         elif pending:
             self._abort(producer)
         else:
-            self.state.update(
-                (n, State.MAYBE)
-                for sent in producer.sent.values()
-                for n in sent
-                if self.state[n] is State.OPEN
-            )
+            sent = (number for numbers in producer.sent.values() for number in numbers)
+            self.state.update((number, State.MAYBE) for number in sent if self.state[number] is State.OPEN)
 
     def _expected(self, act: Act) -> type[Exception] | None:
         """The error that the step is to raise."""
@@ -413,11 +390,9 @@ class Judge:
         self._producers[str(act.producer)].state = "open"
 
     def _commit_transaction_done(self, act: Act) -> None:
-        producer = self._producers[str(act.producer)]
-        self._commit(producer)
-        producer.state = "ready"
+        self._commit_all_done(act)
+        self._producers[str(act.producer)].state = "ready"
 
     def _abort_transaction_done(self, act: Act) -> None:
-        producer = self._producers[str(act.producer)]
-        self._abort(producer)
-        producer.state = "ready"
+        self._abort_done(act)
+        self._producers[str(act.producer)].state = "ready"

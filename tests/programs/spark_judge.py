@@ -297,7 +297,7 @@ class SparkJudge:
 
 def gist(error: str) -> str:
     """What a task's error says, without Spark's traces and plans."""
-    own = re.findall(r"(?:errors|spark_prelude)\.(\w+Error: [^\n]+)", error)
+    own = re.findall(r"(?:errors|spark_faults)\.(\w+Error: [^\n]+)", error)
     words = " ".join((own[-1] if own else error).split())
     return words if len(words) < 900 else f"{words[:500]} … {words[-380:]}"
 

@@ -1,6 +1,6 @@
 """What a Spark program needs beside Spark: a query by its settings, faults in the middle of it, and its checkpoint.
 
-A program that breaks a promise is printed with this text, ``prelude.py`` and ``spark_checkpoint.py`` before it, so that it runs by itself.
+A program that breaks a promise is printed with this text, ``prelude.py``, ``spark_checkpoint.py`` and ``spark_faults.py`` before it, so that it runs by itself.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-import signal
 import sys
 import tempfile
 import time
@@ -18,8 +17,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import psutil
-import pyarrow as pa
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.errors import PySparkException
@@ -28,15 +25,12 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tests.programs.prelude import NUMBER, Use
 from tests.programs.spark_checkpoint import Checkpoint
+from tests.programs.spark_faults import INJECTED, InjectedError, acting, kill_tree
 
 FORMAT = "ordered-kafka"
-INJECTED = "by the program's own fault"
+HALF = "coalesce(crc32(key), 0) % 2"
 _DEADLINE = 300
 _ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
-
-
-class InjectedError(Exception):
-    """The application's own."""
 
 
 class SparkUse(Use):
@@ -317,45 +311,6 @@ class SparkUse(Use):
             self.writer = own.group(1) if own else None
 
 
-HALF = "coalesce(crc32(key), 0) % 2"
-
-
-def acting(event: str, home: str, at: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Hands rows through; in the task that takes the flag away something happens behind ``at`` rows."""
-    fails, dies = event == "task fails", event == "worker dies"
-
-    def takes_flag() -> bool:
-        try:
-            os.unlink(os.path.join(home, "flag"))
-        except FileNotFoundError:
-            return False
-        return True
-
-    def wait() -> None:
-        with open(os.path.join(home, "reached"), "w"):
-            pass
-        while not os.path.exists(os.path.join(home, "go")):
-            time.sleep(0.02)
-
-    def hand_through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen = 0
-        for batch in batches:
-            place, rest = at - seen, batch
-            seen += batch.num_rows
-            if 0 <= place < batch.num_rows and takes_flag():
-                if place:
-                    yield batch.slice(0, place)
-                rest = batch.slice(place)
-                if fails:
-                    raise InjectedError(INJECTED)
-                if dies:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                wait()
-            yield rest
-
-    return hand_through
-
-
 def drive(
     pipe: Connection[Any, Any],
     servers: dict[str, str],
@@ -374,15 +329,6 @@ def drive(
         pipe.send("")
     except PySparkException as error:
         pipe.send(str(error))
-
-
-def kill_tree(pid: int) -> None:
-    """``kill -9`` of a process and all that it has started."""
-    with suppress(psutil.NoSuchProcess):
-        parent = psutil.Process(pid)
-        for process in [*parent.children(recursive=True), parent]:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
 
 
 def local_session(directory: Path) -> SparkSession:
