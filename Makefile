@@ -31,7 +31,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_sink_replays.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-kafka test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites clean planted audit fuzz histories
+.PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-kafka test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites has-lowest clean planted audit fuzz histories
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -98,8 +98,12 @@ test-kafka: kernel
 	TEST_KAFKA=$(KAFKA) ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder \
 	  --ignore=tests/integration/test_openapi.py tests/integration
 
+has-lowest:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || \
+	  { echo "error: the lowest versions of numpy, pandas and PyYAML have no wheels for Python 3.13. Set PYTHON=/path/to/python3.12" >&2; exit 1; }
+
 # The lowest versions of what is depended on; $(VENV) has the highest. Starlette's client for tests needs httpx there.
-test-lowest: kernel
+test-lowest: has-lowest kernel
 	@rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --constraint tests/constraints/lowest.txt --editable '.[all]' \

@@ -41,7 +41,7 @@ def test_all_that_was_started_ends(words: list[str], last: str, tmp_path: Path) 
         program = psutil.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
-    started = [program]
+    started: list[psutil.Process] = [program]
 
     def is_under_way() -> bool:
         assert program.poll() is None, log.read_text()
