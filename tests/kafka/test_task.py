@@ -106,6 +106,9 @@ class Producer:
         if event.error is not None:
             raise event.error
 
+    def abort(self) -> None:
+        pass
+
     def discard(self) -> None:
         pass
 
@@ -127,7 +130,13 @@ def a_task(kafka: Kafka) -> Iterator[TaskTransaction]:
         sleep=sleep,
     )
     with patch.object(task_module, "TransactionalProducer", partial(Producer, kafka)):
-        yield TaskTransaction(context, "t", "ordered:t:q:0", 5, Memory(200))
+        task = TaskTransaction(context, "t", "ordered:t:q:0", 5, Memory(200))
+        try:
+            yield task
+        except BaseException:
+            # As the sink does.
+            task.abort()
+            raise
 
 
 def rows(first: int, count: int) -> pa.RecordBatch:
