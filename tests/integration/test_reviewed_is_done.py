@@ -242,7 +242,7 @@ def test_another_topic_of_the_same_name_is_not_what_was_meant(
     carried_out(reviewed, ask(reviewed, "carol", "DELETE", f"/v1/topics/{topic}"))
     decide(reviewed, "bob", request_creation(reviewed, topic))
     for asked in (delete, several, config):
-        is_outdated(reviewed, asked, "was made anew")
+        is_outdated(reviewed, asked, "was made or adopted anew")
     assert exists(kafka_cluster, topic)
 
 
@@ -255,6 +255,21 @@ def test_a_count_that_has_changed_since_is_not_what_was_looked_at(reviewed: InPr
     is_outdated(reviewed, grow, "changed, after this was asked for")
     # What says nothing about partitions is what it was.
     assert carried_out(reviewed, rest)["status"] == "done"
+
+
+def test_a_topic_that_was_adopted_anew_is_not_what_was_looked_at(reviewed: InProcess) -> None:
+    topic = unique_name("adopted")
+    path = f"/v1/topics/{topic}"
+    decide(reviewed, "bob", request_creation(reviewed, topic))
+    grow = sent(reviewed, "POST", "/v1/partition-counts", counts(topic, 3))
+    release, asked = (ask(reviewed, who, "POST", f"{path}/release", json={}) for who in ("alice", "carol"))
+    carried_out(reviewed, asked)
+    adopted = sent(reviewed, "POST", f"{path}/adopt", json.dumps({"hash": "murmur3"}))
+    carried_out(reviewed, adopted)
+    # Its id and its layout epoch are what they were.
+    for one in (grow, release):
+        is_outdated(reviewed, one, "was made or adopted anew")
+    assert ask(reviewed, "bob", "GET", path).json()["undeleted_partition_count"] == 2
 
 
 def test_replicas_that_have_moved_since_are_not_what_was_looked_at(reviewed: InProcess) -> None:

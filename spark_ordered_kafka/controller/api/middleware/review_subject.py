@@ -27,7 +27,8 @@ def topic_hashes(service: ControllerService, mutation: Mutation) -> dict[str, st
     """A hash for each existing topic that the request names, or that the reassignment has moved which it takes back.
 
     It holds the topic's id. For requests about partition counts and removed partitions it holds the layout's epoch, since an
-    expansion may have become a shrink; for those about the placement of replicas, their brokers.
+    expansion may have become a shrink, and the management, as a new adoption begins at epoch 0 again (D-345); for those about
+    the placement of replicas, their brokers.
 
     Raises UnavailableError when Kafka or ZooKeeper does not answer.
     """
@@ -38,7 +39,7 @@ def topic_hashes(service: ControllerService, mutation: Mutation) -> dict[str, st
         record = service.topics.managed(topic)
         parts: list[object] = [described.topic_id if record is None else record.topic_id]
         if mutation.route.path in _ABOUT_LAYOUTS:
-            parts.append(None if record is None else record.layout_epoch)
+            parts.append(None if record is None else [record.management, record.layout_epoch])
         if mutation.route.path in _ABOUT_REPLICAS:
             parts.append([[one.partition, *sorted(one.replicas)] for one in described.partitions])
         found[topic] = hashlib.sha256(to_json(parts)).hexdigest()[:_LENGTH]
@@ -67,7 +68,7 @@ def check_unchanged(stored: Mapping[str, str], now: Mapping[str, str]) -> None:
         elif topic not in now:
             reason = "does not exist any more"
         else:
-            reason = "was made anew, or its partitions or replicas were changed, after this was asked for"
+            reason = "was made or adopted anew, or its partitions or replicas were changed, after this was asked for"
         raise RequestError(
             ErrorCode.INVALID_REQUEST, f"topic {topic!r} {reason}: discard the review, and ask again"
         )
