@@ -1,14 +1,25 @@
-"""When a topic's sender sends and commits what has gathered. No I/O."""
+"""What a topic's sender may do next, and when it sends and commits what has gathered. No I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from spark_ordered_kafka.client.backlog import Queue
 
 CHUNK_ROWS = 5_000
 """Records that are sent at once."""
 _CHUNK_BYTES = 4 * 1024 * 1024
+
+
+class Task(Enum):
+    """What a sender does next."""
+
+    SEND = auto()
+    COMMIT = auto()
+    ABORT = auto()
+    REST = auto()
+    END = auto()
 
 
 def is_ripe(queue: Queue) -> bool:

@@ -99,7 +99,7 @@ class ConfluentCalls:
         """The sender that offsets are committed with: that of the records since the last commit, else any that has not ended."""
         with self._backlog.lock:
             senders = list(self._senders.values())
-            busy = [sender for sender in senders if sender.pending]
+            busy = [sender for sender in senders if sender.kept]
         if len(busy) > 1:
             topics = ", ".join(sorted(sender.topic for sender in busy))
             raise _state(
@@ -194,9 +194,11 @@ class ConfluentCalls:
                 if self._in_transaction
                 else "call init_transactions() first"
             )
-        if len(self) > 0:
+        with self._backlog.lock:
+            early = sum(sender.kept for sender in self._senders.values())
+        if early > 0:
             raise _state(
-                f"{len(self)} records were produced before begin_transaction(), and would be in the transaction: call"
+                f"{early} records were produced before begin_transaction(), and would be in the transaction: call"
                 " commit() or abort() before"
             )
         self._transactions = _Transactions.OPEN

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -71,9 +72,9 @@ class Outbox:
         """Report what a committed attempt delivered."""
         self._waiting.extend(attempt.reports)
 
-    def given_up(self, topic: str, chunk: Chunk, error: KafkaError) -> None:
+    def given_up(self, topic: str, chunks: Iterable[Chunk], error: KafkaError) -> None:
         """Report records that will never be delivered."""
-        for row in chunk.rows(sorted(chunk.extras)):
+        for row in chain.from_iterable(chunk.rows(sorted(chunk.extras)) for chunk in chunks):
             if (callback := row.get("callback")) is not None:
                 message = Message(topic=topic, key=row["key"], value=row["value"], error=error)
                 self._waiting.append((callback, error, message))

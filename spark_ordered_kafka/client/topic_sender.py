@@ -11,12 +11,11 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from enum import Enum, auto
 
 from confluent_kafka import KafkaError
 
 from spark_ordered_kafka.client.backlog import SMALL_BYTES, Backlog, Chunk, CommitRequest, Extra, Queue
-from spark_ordered_kafka.client.commit_schedule import CHUNK_ROWS, CommitSchedule, is_ripe
+from spark_ordered_kafka.client.commit_schedule import CHUNK_ROWS, CommitSchedule, Task, is_ripe
 from spark_ordered_kafka.client.reports import Outbox, kafka_error
 from spark_ordered_kafka.client.sending import OpenTransaction, SenderSettings
 from spark_ordered_kafka.client.writer_names import LeasedName
@@ -37,14 +36,6 @@ _SERVING, _IDLING = 0.05, 1.0
 """Seconds between looks at what librdkafka reports, while a transaction is open and while none is."""
 _PATIENCE = 0.02
 """Seconds that a long queue is left to the callers when a commit is due."""
-
-
-class _Task(Enum):
-    SEND = auto()
-    COMMIT = auto()
-    ABORT = auto()
-    REST = auto()
-    END = auto()
 
 
 class TopicSender:
@@ -76,7 +67,8 @@ class TopicSender:
         self._asked: list[Chunk] = []
         self._aborts: list[CommitRequest] = []
         # Of what was asked, the chunks and requests from before the last abort: it drops those, and nothing later (D-340).
-        self._chunks_to_drop = self._requests_to_drop = 0
+        # Rows from before it that are still there, whether asked for or not.
+        self._chunks_to_drop = self._requests_to_drop = self._rows_to_drop = 0
         self._hurried = False
         self._closing = False
         # Records in the open transaction and before it, when the first of them was accepted, and when the last one ended.
@@ -183,6 +175,7 @@ class TopicSender:
             self._cut()
         self.has_lost = False
         self._chunks_to_drop, self._requests_to_drop = len(self._asked), len(self._requests)
+        self._rows_to_drop = self._taken
         return self._ask(self._aborts, CommitRequest())
 
     @property
@@ -191,9 +184,17 @@ class TopicSender:
         return self._taken + len(self.queue)
 
     @property
+    def kept(self) -> int:
+        """Those of them that no abort is about to drop; the lock is held."""
+        return self.pending - self._rows_to_drop
+
+    @property
     def oldest(self) -> float | None:
-        """When the first of them was accepted, None without any; the lock is held."""
-        return self._oldest if self.pending else None
+        """When the first of those was accepted, None without any; the lock is held."""
+        if not self._rows_to_drop:
+            return self._oldest if self.pending else None
+        later = [*self._asked[self._chunks_to_drop :], self.queue] if self.kept else []
+        return later[0].since if later else None
 
     def stop(self) -> None:
         """Let the sender commit what is pending, and end; the lock is held."""
@@ -218,7 +219,7 @@ class TopicSender:
     def _run(self) -> None:
         failure: BaseException | None = None
         try:
-            while (task := self._next()) is not _Task.END:
+            while (task := self._next()) is not Task.END:
                 self._do(task)
         except BaseException as error:  # noqa: BLE001 - raised in the callers' threads
             failure = without_frames(error)
@@ -227,7 +228,7 @@ class TopicSender:
         if failure is not None:
             self._fail(failure)
 
-    def _next(self) -> _Task:
+    def _next(self) -> Task:
         """Wait for something to do; what there is to send has been taken into the transaction then."""
         with self._backlog.lock:
             leave_until: float | None = None
@@ -235,13 +236,13 @@ class TopicSender:
                 now = self._clock()
                 due = self._due()
                 if self._aborts:
-                    return _Task.ABORT
+                    return Task.ABORT
                 if self._failure is not None:
-                    return _Task.SEND
+                    return Task.SEND
                 ripe = is_ripe(self.queue)
                 if ripe and not self._transaction.is_open:
                     # Only to begin: the callers send what they queued meanwhile.
-                    return _Task.SEND
+                    return Task.SEND
                 if due <= now and ripe and not self._requests and self._transaction.takes(self.queue):
                     # The next call of produce() sends it, unless there is none for a while.
                     leave_until = now + _PATIENCE if leave_until is None else leave_until
@@ -249,21 +250,21 @@ class TopicSender:
                 if due <= now:
                     self._take()
                     self._committing, self._requests, self._hurried = self._requests, [], False
-                    return _Task.COMMIT
+                    return Task.COMMIT
                 if ripe and not self._transaction.takes(self.queue):
                     self._take()
-                    return _Task.SEND
+                    return Task.SEND
                 if self._closing and self.pending == 0:
                     self.error = ClosedError("the producer is closed; make a new one")
                     self.queue.limit = 0
-                    return _Task.END
+                    return Task.END
                 self._wake_at = self._schedule.worth_waking(self.pending, self._taken)
                 self.queue.limit = min(self.queue.limit, 2 * self._wake_at)
                 longest = _SERVING if self._transaction.is_open else _IDLING
                 woken = self._work.wait(min(longest, due - now))
                 self._wake_at = _NEVER
                 if not woken and self._clock() < due:
-                    return _Task.REST
+                    return Task.REST
 
     def _due(self) -> float:
         """When to commit."""
@@ -291,13 +292,13 @@ class TopicSender:
         self._transaction.chunks += self._asked
         self._asked = []
 
-    def _do(self, task: _Task) -> None:
+    def _do(self, task: Task) -> None:
         with self._sending:
-            if task is _Task.REST:
+            if task is Task.REST:
                 self._with_restarts(self._transaction.serve)
-            elif task is _Task.ABORT:
+            elif task is Task.ABORT:
                 self._abort()
-            elif task is _Task.SEND:
+            elif task is Task.SEND:
                 self._with_restarts(self._transaction.send)
             else:
                 self._with_restarts(self._commit)
@@ -353,6 +354,7 @@ class TopicSender:
             self._transaction.chunks += self._asked[:chunks]
             self._committing += self._requests[:requests]
             del self._asked[:chunks], self._requests[:requests]
+            self._chunks_to_drop = self._requests_to_drop = 0
         reason = f"records to {self.topic!r} were dropped by abort()"
         self._drop(
             RequestError(ErrorCode.INVALID_REQUEST, reason), KafkaError(KafkaError._PURGE_QUEUE, reason)
@@ -366,14 +368,16 @@ class TopicSender:
         """Give up the open transaction; later records are sent as before."""
         chunks, requests = self._transaction.chunks, self._committing
         self._transaction.abort()
-        self._report(chunks, said or kafka_error(reason))
+        self._outbox.given_up(self.topic, chunks, said or kafka_error(reason))
         self._settle(chunks, requests, reason)
 
     def _settle(
         self, chunks: list[Chunk], requests: list[CommitRequest], error: BaseException | None = None
     ) -> None:
         with self._backlog.lock:
-            self._taken -= sum(map(len, chunks))
+            settled = sum(map(len, chunks))
+            self._taken -= settled
+            self._rows_to_drop = max(0, self._rows_to_drop - settled)
             self._settled_at = self._clock()
             if self._asked:
                 self._taken_since = self._asked[0].since
@@ -381,10 +385,6 @@ class TopicSender:
                 request.done, request.error = True, error
             self._committing = []
             self._backlog.settle(chunks)
-
-    def _report(self, chunks: list[Chunk], said: KafkaError) -> None:
-        for chunk in chunks:
-            self._outbox.given_up(self.topic, chunk, said)
 
     def _fail(self, error: BaseException) -> None:
         """The end of the sender: what is pending is reported with the error, which callers get from now on."""
@@ -396,5 +396,5 @@ class TopicSender:
             self.queue.limit = 0
             chunks = self._transaction.chunks
             self.has_lost = bool(chunks)
-        self._report(chunks, kafka_error(error))
+        self._outbox.given_up(self.topic, chunks, kafka_error(error))
         self._settle(chunks, requests, error)

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.acls import Acls
 from tests.integration.controllers import InProcess, in_process
+from tests.integration.desk import Desk
 from tests.integration.members import Room
 from tests.integration.reassigning import Judge
 
@@ -65,3 +66,10 @@ def room(cluster: LocalCluster) -> Iterator[Room]:
     """Opens consumers of one group and closes them at the end."""
     with ExitStack() as stack:
         yield Room(cluster, stack)
+
+
+@pytest.fixture
+def desk(room: Room, topic_name: str) -> Iterator[Desk]:
+    """A source with records, and a target."""
+    with ExitStack() as stack:
+        yield Desk(room, topic_name, stack)

@@ -4,101 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client.sending import OpenTransaction
 from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
-from tests.integration.members import Member, Recorder, Room, committed, exact, read_until, settle
+from tests.integration.desk import MANUAL, Desk
+from tests.integration.members import Recorder, Room, committed, exact, read_until, settle
 from tests.integration.producing import ReportError, failing_reports
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, await_true
-from tests.streams import NumberedWriter, change, create, raw_records
-
-MANUAL: dict[str, Any] = {"enable_auto_commit": False}
-
-
-class Desk:
-    """A source with records, a target, and a producer that commits on request."""
-
-    def __init__(self, room: Room, name: str, stack: ExitStack) -> None:
-        self.room = room
-        self.source = create(room.cluster, name, 2)
-        self.target = create(room.cluster, f"{name}-out", 1)
-        self.writer = NumberedWriter(room.cluster, self.source, keys=8, step=5)
-        self.writer.write()
-        self.stack = stack
-
-    def producer(self) -> OrderedProducer:
-        """Dropped at the end of the test."""
-        conf = {
-            "bootstrap.servers": self.room.cluster.bootstrap_servers,
-            "controller.url": self.room.cluster.controller_url,
-            "commit.interval.ms": 0,
-        }
-        producer = OrderedProducer(conf)
-        # As if the test had raised: dropped, if it is not closed by then.
-        self.stack.callback(producer.__exit__, AssertionError, None, None)
-        return producer
-
-    def member(self, **more: Any) -> Member:
-        return self.room.member(self.source, **(MANUAL | more))
-
-    def copy(self, member: Member, producer: OrderedProducer, count: int = 10) -> list[Message]:
-        """Read and produce ``count`` records, one call at a time."""
-        found: list[Message] = []
-
-        def some() -> list[Message]:
-            taken = member.read(count=count - len(found))
-            for message in taken:
-                producer.produce(self.target, message.value(), message.key())
-            found.extend(taken)
-            return found
-
-        await_true(lambda: len(some()) >= count, f"{count} records")
-        return found
-
-    def copy_rest(self, producer: OrderedProducer, *members: Member) -> None:
-        """Until the copy has everything, or more; where that does not come, what is missing is told."""
-
-        def done() -> bool:
-            found = [self._some(member, producer) for member in members]
-            return not any(found) and self.copied() >= self.writer.written
-
-        try:
-            await_true(done, "everything copied")
-        finally:
-            exact(self.records(), self.writer.written)
-
-    def take(self, member: Member, producer: OrderedProducer) -> bool:
-        """Read and produce what there is."""
-        found = member.read()
-        for message in found:
-            producer.produce(self.target, message.value(), message.key())
-        return bool(found)
-
-    def _some(self, member: Member, producer: OrderedProducer) -> bool:
-        found = self.take(member, producer)
-        producer.send_offsets(member.consumer)
-        producer.commit()
-        return found
-
-    def copied(self) -> int:
-        return len(self.records())
-
-    def records(self) -> list[Message]:
-        await_stable(self.room.cluster, self.target)
-        return list(raw_records(self.room.cluster, self.target, 1))
-
-
-@pytest.fixture
-def desk(room: Room, topic_name: str) -> Iterator[Desk]:
-    with ExitStack() as stack:
-        yield Desk(room, topic_name, stack)
+from tests.streams import change, create, raw_records
 
 
 @pytest.mark.parametrize(
@@ -160,16 +80,16 @@ def test_offsets_that_are_refused_are_not_forgotten(desk: Desk, topic_name: str)
 
 
 @contextmanager
-def held_commits() -> Iterator[None]:
-    """No commit begins before the end of the block, so that one times out however fast the servers are."""
-    commit, released = OpenTransaction.commit, threading.Event()
+def held(name: str) -> Iterator[None]:
+    """No ``commit`` or ``abort`` begins before the end of the block, so that one takes long however fast the servers are."""
+    step, released = getattr(OpenTransaction, name), threading.Event()
 
-    def held(self: OpenTransaction, *arguments: Any) -> Any:
-        assert released.wait(TIMEOUT), "nobody released the commit"
-        return commit(self, *arguments)
+    def hold(self: OpenTransaction, *arguments: Any) -> Any:
+        assert released.wait(TIMEOUT), f"nobody released the {name}"
+        return step(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OpenTransaction, "commit", held)
+        patch.setattr(OpenTransaction, name, hold)
         try:
             yield
         finally:
@@ -181,7 +101,7 @@ def test_a_commit_that_timed_out_takes_nothing_that_came_later(desk: Desk, then:
     producer, member = desk.producer(), desk.member()
     desk.copy(member, producer)
     producer.send_offsets(member.consumer)
-    with held_commits():
+    with held("commit"):
         with pytest.raises(UnavailableError, match="were not committed within 0 s"):
             producer.commit(0)
         # Made of what comes again, and at hand before the first transaction has even begun.
@@ -205,7 +125,7 @@ def test_why_a_commit_that_timed_out_has_failed_is_raised(
     producer.send_offsets(first.consumer)
     second = desk.member()
     settle([first, second], 2)
-    with held_commits(), pytest.raises(UnavailableError, match="were not committed within 0 s"):
+    with held("commit"), pytest.raises(UnavailableError, match="were not committed within 0 s"):
         producer.commit(0)
     with pytest.raises(RebalancedError):
         end(producer)
@@ -226,6 +146,37 @@ def test_a_commit_that_is_dropped_later_is_no_failure_of_the_next_one(desk: Desk
     producer.purge(blocking=False)
     await_true(lambda: len(producer) == 0, "nothing is left of the transaction")
     desk.copy_rest(producer, member)
+
+
+@pytest.mark.parametrize("again", ["", "other topic", "target"])
+def test_what_is_about_to_be_dropped_is_no_part_of_the_next_transaction(
+    desk: Desk, topic_name: str, again: str
+) -> None:
+    other = create(desk.room.cluster, f"{topic_name}-other", 1)
+    producer, member = desk.producer(), desk.member()
+    producer.init_transactions()
+    producer.send_offsets(member.consumer)
+    desk.copy(member, producer)
+    producer.produce(other, b"dropped")
+    with held("abort"):
+        producer.purge(blocking=False)
+        assert len(producer) == 11
+        if again == "target":
+            desk.copy(member, producer)
+        elif again:
+            producer.produce(other, b"kept")
+        else:
+            producer.begin_transaction()
+        producer.send_offsets(member.consumer)
+    if again:
+        producer.commit()
+    else:
+        producer.commit_transaction()
+    await_true(lambda: len(producer) == 0, "nothing is left of what was dropped")
+    desk.copy_rest(producer, member)
+    await_stable(desk.room.cluster, other)
+    kept = [b"kept"] if again == "other topic" else []
+    assert [message.value() for message in raw_records(desk.room.cluster, other, 1)] == kept
 
 
 def test_flush_commits_no_records_without_their_offsets(desk: Desk) -> None:
