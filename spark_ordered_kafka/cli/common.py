@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import Result
 
 REFUSED, USAGE = 1, 2
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""What ends a process beside Ctrl-C: service managers, and a terminal that is closed."""
 
 R = TypeVar("R", bound="Result")
 
@@ -104,6 +108,23 @@ def exit_on_error() -> Iterator[None]:
         named = "" if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else f"{error.name}: "
         typer.echo(f"error: {named}{error}", err=True)
         raise typer.Exit(REFUSED) from error
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let what ends a process end the block as Ctrl-C does, so that nothing is left behind.
+
+    What is ignored, or handled otherwise, stays so.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    ours = [one for one in ENDING if here and signal.getsignal(one) is signal.SIG_DFL]
+    for one in ours:
+        signal.signal(one, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for one in ours:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def raise_if_refused(result: Result) -> None:

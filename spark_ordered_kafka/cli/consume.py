@@ -97,7 +97,7 @@ def consume(
     controller: common.ControllerOption = None,
     command_config: KafkaConfigOption = None,
 ) -> None:
-    """Print the records of topics under management, every key in order, until Ctrl-C.
+    """Print the records of topics under management, every key in order, until Ctrl-C or SIGTERM.
 
     Several of these with one --group share the partitions. Offsets are committed of what is printed.
     """
@@ -108,7 +108,7 @@ def consume(
             raise ConfigError("--consumer-property", f"group.id={more['group.id']}", "give --group instead")
         conf = client_conf(bootstrap_server, controller, command_config) | more
         _set_reset(conf, from_beginning)
-        with _group(group, conf) as name:
+        with common.ended_by_signals(), _group(group, conf) as name:
             from spark_ordered_kafka.client.consumer import OrderedConsumer
 
             with OrderedConsumer(conf | {"group.id": name}) as consumer:
@@ -170,7 +170,10 @@ def _delete(group: str, conf: Mapping[str, str]) -> None:
 
 @contextmanager
 def _interrupted() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed: the batch in hand is printed first, for its records count as delivered. A second one aborts."""
+    """Whether Ctrl-C was pressed: the batch in hand is printed first, for its records count as delivered. A second one aborts.
+
+    What else ends a process does the same.
+    """
     pressed = False
 
     def note(*_: object) -> None:
@@ -181,15 +184,19 @@ def _interrupted() -> Iterator[Callable[[], bool]]:
         pressed = True
 
     # Ignored where a shell has started the command in the background.
-    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not is_ours or threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    signal.signal(signal.SIGINT, note)
+    here = threading.current_thread() is threading.main_thread()
+    handled = [one for one in (signal.SIGINT, *common.ENDING) if here and _is_ours(one)]
+    for one in handled:
+        signal.signal(one, note)
     try:
         yield lambda: pressed
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for one in handled:
+            signal.signal(one, signal.default_int_handler)
+
+
+def _is_ours(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.default_int_handler
 
 
 def _print_all(consumer: OrderedConsumer, write: Writer, most: int | None, timeout_ms: int | None) -> int:

@@ -56,8 +56,8 @@ def produce(
 ) -> None:
     r"""Write each line of stdin as a record to a topic under management, in order.
 
-    Separators may have the escapes \t, \n, \0 and \x1f. Ends with the input; Ctrl-C ends it, too. What was read by then is
-    written.
+    Separators may have the escapes \t, \n, \0 and \x1f. Ends with the input; Ctrl-C and SIGTERM end it, too. What was read by
+    then is written.
     """
     with common.exit_on_error():
         from spark_ordered_kafka.cli.record_lines import line_reader
@@ -77,7 +77,7 @@ def produce(
         conf = client_conf(bootstrap_server, controller, command_config) | more
         from spark_ordered_kafka.client.producer import OrderedProducer
 
-        with OrderedProducer(conf) as producer:
+        with common.ended_by_signals(), OrderedProducer(conf) as producer:
             count = _produce(producer, topic, _records(reader, key, typer.get_binary_stream("stdin")))
     typer.echo(f"wrote {count} records to {topic}", err=True)
 
@@ -139,10 +139,10 @@ def _written_before(producer: OrderedProducer) -> Iterator[None]:
     """Write what was read before the end, before Ctrl-C, and before a line that is wrong."""
     try:
         yield
+        producer.flush()
     except KeyboardInterrupt:
+        # One that comes while the input has ended, too; a second one ends this.
         producer.flush()
     except ConfigError:
         producer.flush()
         raise
-    else:
-        producer.flush()

@@ -1,4 +1,4 @@
-"""``ordered-kafka produce``: what is written where Ctrl-C comes while the queue is full."""
+"""``ordered-kafka produce``: what is written where Ctrl-C comes while the queue is full, or the input has ended."""
 
 from __future__ import annotations
 
@@ -39,3 +39,23 @@ def test_a_record_that_waits_for_room_is_written_and_counted() -> None:
     records = (Line(None, value, []) for value in (b"1", b"2", b"3"))
     assert _produce(cast("Any", producer), "t", records) == 2
     assert (producer.written, producer.flushed) == ([b"1", b"2"], 2)
+
+
+class SlowFlush(FullQueue):
+    """Has room; Ctrl-C comes while it writes."""
+
+    def produce(self, _: str, value: bytes, *__: object, **___: object) -> None:
+        self.written.append(value)
+
+    def flush(self) -> None:
+        if not self._pressed:
+            self._pressed = True
+            raise KeyboardInterrupt
+        super().flush()
+
+
+def test_what_was_read_is_written_where_ctrl_c_comes_behind_the_input() -> None:
+    producer = SlowFlush()
+    records = (Line(None, value, []) for value in (b"1", b"2"))
+    assert _produce(cast("Any", producer), "t", records) == 2
+    assert producer.flushed == 2

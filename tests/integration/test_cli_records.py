@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -77,8 +78,7 @@ def test_headers_nulls_formats_and_no_group_left(cli: Cli, cluster: LocalCluster
     )
     code, out, _ = cli(*read, "--property", "print.key=true", "--property", "print.offset=true")
     assert (code, out) == (0, "Offset:0\tk\tv\nOffset:1\tnull\tnull\nOffset:3\tfix\tlast\n")
-    groups = GroupAdmin({"bootstrap.servers": cluster.bootstrap_servers}).groups()
-    assert [one.group for one in groups if one.group.startswith("ordered-kafka-consume-")] == []
+    assert made_up_groups(cluster) == []
 
 
 def test_what_comes_before_a_wrong_line_is_written(cli: Cli, cluster: LocalCluster, topic_name: str) -> None:
@@ -142,6 +142,46 @@ def test_what_ctrl_c_comes_upon_is_printed_or_comes_again(cluster: LocalCluster,
         timeout=4 * TIMEOUT,
     )
     assert b"".join(found) + rest.stdout == b"\n".join(expected) + b"\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_process_leaves_nothing_behind(
+    cluster: LocalCluster, topic_name: str, number: signal.Signals
+) -> None:
+    create(cluster, topic_name, 1)
+    given = ["--bootstrap-server", cluster.bootstrap_servers, "--controller", cluster.controller_url]
+    command = [sys.executable, "-m", "spark_ordered_kafka.cli"]
+    written, options = lines(0, 100).encode(), ["--topic", topic_name, *given]
+    # As in a shell: what started the tests may ignore them.
+    both: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": default_signals}
+    with (
+        subprocess.Popen([*command, "produce", *options], stdin=subprocess.PIPE, **both) as producer,
+        subprocess.Popen([*command, "consume", *options, "--from-beginning"], **both) as consumer,
+    ):
+        assert producer.stdin is not None
+        producer.stdin.write(written)
+        producer.stdin.flush()
+        assert consumer.stdout is not None
+        begun = [consumer.stdout.readline() for _ in range(100)]
+        for one in (producer, consumer):
+            one.send_signal(number)
+        # The producer's stdin stays open.
+        codes = [one.wait(4 * TIMEOUT) for one in (producer, consumer)]
+        told = [one.stderr.read().decode() for one in (producer, consumer) if one.stderr is not None]
+    assert codes == [0, 0], told
+    assert b"".join(begun) == written
+    assert told == [f"wrote 100 records to {topic_name}\n", "processed a total of 100 messages\n"]
+    assert made_up_groups(cluster) == []
+
+
+def default_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def made_up_groups(cluster: LocalCluster) -> list[str]:
+    groups = GroupAdmin({"bootstrap.servers": cluster.bootstrap_servers}).groups()
+    return [one.group for one in groups if one.group.startswith("ordered-kafka-consume-")]
 
 
 BEGINNING = ("consume", "--topic", "nope", "--from-beginning", "--consumer-property")
