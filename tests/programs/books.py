@@ -91,7 +91,8 @@ class MemberBook:
     """A consumer.
 
     Attributes:
-        delivered: since it began at what is committed; ``processed``: those of them that count as processed.
+        delivered: since it began at what is committed, and not sought back over; ``latest``: the last one that came.
+        processed: those of them that count as processed.
         paused: partitions.
         is_lost: whether something delivered has gone to others before it was committed.
         was_rewound: whether what is being produced was made of what comes again.
@@ -99,6 +100,7 @@ class MemberBook:
 
     auto: bool
     delivered: dict[str, None] = field(default_factory=dict)
+    latest: str | None = None
     processed: set[str] = field(default_factory=set)
     paused: set[Place] = field(default_factory=set)
     is_lost: bool = False

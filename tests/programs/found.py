@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.programs import spark_steps
 from tests.programs.spark_steps import Delete, Job, Run, SparkProgram, Tamper
-from tests.programs.steps import Act, Consume, Member, Program, Write
+from tests.programs.steps import Act, Consume, Member, Program, Seek, Write
 
 _WRITE = Write("w0", "a", ("k0", "k1", "k2"), 4)
 
@@ -13,6 +13,10 @@ FOUND = {
     "a member is closed while another one was about to join": Program(
         (Member(auto=True), Member()),
         (_WRITE, Consume(0, 2, 1.0), Consume(1, 2, 0.0), Act("c1", "close"), Act("c0", "close")),
+    ),
+    # The judge took it for a violation that the record behind which it seeks cannot be committed.
+    "the last record is not committed before it comes again": Program(
+        (Member(), Member()), (_WRITE, Consume(0, 4, 60.0), Seek(0, 3), Act("c0", "commit last"))
     ),
 }
 

@@ -155,6 +155,7 @@ class Judge:
             self.state[other] = State.DONE
         self.state[number] = State.OPEN
         member.delivered[number] = None
+        member.latest = number
         if member.keeps_state:
             holder = self._holders.take(client, record)
             if holder is not None:
@@ -255,7 +256,7 @@ class Judge:
             if act.verb == "end":
                 self._abort(self._producers.pop(str(act.producer)))
             return
-        if act.verb == "commit last" and isinstance(error, ConfigError) and self._unrest:
+        if act.verb == "commit last" and isinstance(error, ConfigError) and self._may_be_gone(act):
             return
         if error is not None:
             self._break(f"raised {type(error).__name__}: {error}")
@@ -306,6 +307,11 @@ class Judge:
         """Whether RebalancedError has a reason."""
         refusing = act.producer is not None and act.consumer in self._producers[act.producer].rewound
         return self._unrest or refusing
+
+    def _may_be_gone(self, act: Act) -> bool:
+        """Whether the last record that came need not be the consumer's any more, or comes again after a seek."""
+        member = self._members[str(act.consumer)]
+        return self._unrest or member.latest not in member.delivered
 
     def _commit_done(self, act: Act) -> None:
         self._done(self._members[str(act.consumer)].delivered)
