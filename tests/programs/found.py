@@ -18,6 +18,10 @@ FOUND = {
     "the last record is not committed before it comes again": Program(
         (Member(), Member()), (_WRITE, Consume(0, 4, 60.0), Seek(0, 3), Act("c0", "commit last"))
     ),
+    # The producer refers to a consumer that is closed until the offsets are committed, which was taken for a leak.
+    "a consumer ends before its offsets are committed": Program(
+        (Member(), Member()), (_WRITE, Consume(0, 2, 1.0), Act("c1", "send offsets"), Act("c1", "close"))
+    ),
 }
 
 _KEYS = ("k0", "k1", "k2", "k3", "k4")

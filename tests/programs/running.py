@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.errors import OrderedKafkaError
@@ -120,6 +121,8 @@ class Run:
             step = replace(step, back=min(step.back, fresh))
         if isinstance(step, Act) and step.verb == "commit last" and not self._fresh.get(step.who):
             return
+        if isinstance(step, Act) and step.verb == "drop" and self._is_awaited(step.who):
+            return
         self._run(step)
 
     def _open_client(self, name: str) -> None:
@@ -173,11 +176,18 @@ class Run:
             self._open.pop(name, None)
             if step.member in self._elsewhere:
                 continue
+            awaited = self._is_awaited(name)
             dropped = weakref.ref(self._use.clients[name]) if name in self._use.clients else lambda: None
             self._names.pop(name, None)
             self._use.drop(name)
             # It would stay a member of its group otherwise.
-            assert dropped() is None, f"something refers to {name} still"
+            assert awaited or dropped() is None, f"something refers to {name} still"
+
+    def _is_awaited(self, name: str) -> bool:
+        """Whether a producer is to tell a consumer of the commit of its offsets, and so refers to it."""
+        clients = self._use.clients
+        producers = [client for client in clients.values() if isinstance(client, OrderedProducer)]
+        return any(clients.get(name) in producer._reads.sent for producer in producers)
 
     def _exec(self, code: str, member: int | None = None) -> Exception | None:
         failure: Exception | None = None
