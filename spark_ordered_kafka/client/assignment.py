@@ -13,7 +13,7 @@ from spark_ordered_kafka.client.committing import Commits
 from spark_ordered_kafka.client.counts import PartitionFigures
 from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.figures import partition_figures
-from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, report_lost
+from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, fetch_position, report_lost
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.losses import Losses
 from spark_ordered_kafka.client.misrouted import MisroutedReports
@@ -234,7 +234,6 @@ class Assignment:
             self._topics[name].add(joined[name])
         self._topics.update({name: topic for name, topic in joined.items() if name not in more})
         self.claims.settled()
-        self._losses.joined((name, p) for name, partitions in self._unsettled.items() for p in partitions)
         self._unsettled = {}
         self._let_go = set()
         self._assign()
@@ -244,7 +243,7 @@ class Assignment:
     def _assign(self) -> None:
         """Let librdkafka fetch from where each partition was received to."""
         places = [
-            TopicPartition(name, p, progress.received)
+            fetch_position(name, p, progress)
             for name, topic in self._topics.items()
             for p, progress in topic.own.items()
         ]
@@ -255,6 +254,7 @@ class Assignment:
             for progress in topic.own.values():
                 progress.paused = False
         self.moves.assigned()
+        self._losses.assigned()
 
     def _receive(self, most: int, wait: float) -> None:
         try:
@@ -391,7 +391,7 @@ class Assignment:
         for p, progress in topic.own.items():
             if progress.paused and progress.limit > progress.received:
                 progress.paused = False
-                self.moves.fetch_again((name, p), progress.received)
+                self.moves.fetch_again((name, p))
         self._sort()
 
     def _on_opened(self, topic: str, partition: int) -> None:

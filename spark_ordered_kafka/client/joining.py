@@ -99,6 +99,13 @@ def committable(topic: str, partition: int, release: Release) -> TopicPartition:
     return TopicPartition(topic, partition, release.offset, metadata=metadata, leader_epoch=epoch)
 
 
+def fetch_position(topic: str, partition: int, progress: Progress) -> TopicPartition:
+    """Where librdkafka is to fetch from. By the leader epoch it sees that the log was truncated meanwhile (D-400)."""
+    if progress.last is None:
+        return TopicPartition(topic, partition, progress.received)
+    return TopicPartition(topic, partition, progress.received, leader_epoch=progress.last.leader_epoch)
+
+
 def release_of(one: TopicPartition) -> Release:
     """The inverse of :func:`committable`."""
     return Release.parse(one.offset, one.metadata, one.leader_epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -60,24 +60,29 @@ class Losses:
         self.look_at = clock() + INTERVAL
         self.out_of_range: set[PartitionId] = set()
         self._range_at = 0.0
-        # Not known to hold what the group has read of them before.
+        # Not known to hold what was read of them before.
         self._unchecked: set[PartitionId] = set()
         # Since when a log ends before what was read of it; what was waited for at the last look.
         self._short_since: dict[PartitionId, float] = {}
         self._waits: dict[str, dict[int, list[tuple[int, int]]]] = {}
 
-    # -- what another member has read ---------------------------------------------------------------------------
+    # -- what was read before -----------------------------------------------------------------------------------
 
-    def joined(self, places: Iterable[PartitionId]) -> None:
-        """Partitions that others may have read before: librdkafka looks for truncations only of what it has fetched."""
-        self._unchecked |= {place for place in places if self._progress(place).last is not None}
+    def assigned(self) -> None:
+        """Librdkafka was given all partitions anew, and looks for truncations only of what it fetches from here on."""
+        self._unchecked = {
+            (name, p)
+            for name, topic in self._topics.items()
+            for p, progress in topic.own.items()
+            if progress.last is not None
+        }
 
     def has_begun(self) -> bool:
         """Whether there is a partition for :meth:`check_begun`."""
         return bool(self._unchecked) and bool(self._begun())
 
     def check_begun(self) -> bool:
-        """Go back to where logs were truncated before this member has joined; whether any was (D-375).
+        """Go back to where logs were truncated before librdkafka was given them; whether any was (D-375).
 
         To be called before anything of a partition is delivered, and once its leader has answered: the other partitions are
         read while one has no leader.

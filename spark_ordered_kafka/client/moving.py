@@ -16,7 +16,7 @@ from confluent_kafka import (
 
 from spark_ordered_kafka.client.committing import Commits
 from spark_ordered_kafka.client.delivery import Delivery
-from spark_ordered_kafka.client.joining import TIMEOUT
+from spark_ordered_kafka.client.joining import TIMEOUT, fetch_position
 from spark_ordered_kafka.client.progress import TopicProgress
 from spark_ordered_kafka.errors import ConfigError, UnavailableError
 from spark_ordered_kafka.kafka.clients import translate
@@ -84,15 +84,15 @@ class Moves:
                 progress = self._topics[place[0]].own[place[1]]
                 progress.stopped = False
                 if not progress.paused:
-                    self.fetch_again(place, progress.received)
+                    self.fetch_again(place)
 
-    def fetch_again(self, place: PartitionId, offset: int) -> None:
-        """Let librdkafka fetch a paused partition from this offset on, unless the application has paused it, too."""
+    def fetch_again(self, place: PartitionId) -> None:
+        """Let librdkafka fetch a paused partition again, unless the application has paused it, too."""
         if place in self.paused:
             return
         try:
             # In this order: otherwise it would first fetch from where it was stopped, and meet the end (D-098).
-            self._consumer.seek(TopicPartition(*place, offset))
+            self._consumer.seek(fetch_position(*place, self._topics[place[0]].own[place[1]]))
             self._consumer.resume([TopicPartition(*place)])
         except KafkaException:
             # Of a partition that is not being fetched, such as one without a leader.

@@ -131,7 +131,7 @@ class Successor(Reader):
         super().__init__(log, reset, begins=10)
         self.own = Progress.starting(100, Release(100, 0, last=LastRead(99, 5)), 0)
         self.topics["t"].own[0] = self.own
-        self.losses.joined([("t", 0)])
+        self.losses.assigned()
 
 
 @pytest.mark.parametrize("end", [60, 99, 100])

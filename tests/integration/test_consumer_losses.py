@@ -24,9 +24,11 @@ from tests.integration.members import (
     all_of,
     committed,
     distinct,
+    idle,
     numbers,
     of_partition,
     read_until,
+    settle,
 )
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, await_true, unique_name
@@ -148,14 +150,7 @@ def test_a_log_that_was_truncated_and_has_grown_beyond_the_position(
     room_of_three: Room, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     room = room_of_three
-    with ControllerClient(room.cluster.controller_url) as controller:
-        controller.create_topic(
-            CreateTopicRequest(topic=topic_name, partitions=1, replication_factor=2, configs=unclean.CONFIG)
-        )
-    unclean.write(room.cluster, topic_name, 0, 5)
-    election = unclean.UncleanElection(room.cluster, topic_name, 0)
-    election.stop_follower()
-    unclean.write(room.cluster, topic_name, 0, 10)
+    election = soon_truncated(room, topic_name)
     begin(room, topic_name, 1)
     strict = room.member(topic_name, auto_offset_reset="error")
     all_of(strict, 15)
@@ -167,9 +162,7 @@ def test_a_log_that_was_truncated_and_has_grown_beyond_the_position(
         gone = room.member(topic_name)
         all_of(gone, 15)
         gone.consumer.close()
-    election.stop_leader()
-    assert election.elect_follower().offset == 5
-    unclean.write(room.cluster, topic_name, 0, 30)
+    lose_and_grow(room, topic_name, election)
     with pytest.raises(DataLossError, match=rf"offsets 5 to 14 of {topic_name}-0"):
         read_until([strict], lambda: False, "the error")
     lenient.messages.clear()
@@ -184,6 +177,78 @@ def test_a_log_that_was_truncated_and_has_grown_beyond_the_position(
     successor = room.member(topic_name)
     all_of(successor, 30)
     assert of_partition(successor.messages, 0) == list(range(5, 35))
+    election.restore()
+
+
+def soon_truncated(room: Room, topic: str) -> unclean.UncleanElection:
+    """A partition with 15 records, of which the follower, which is away, has 5."""
+    with ControllerClient(room.cluster.controller_url) as controller:
+        controller.create_topic(
+            CreateTopicRequest(topic=topic, partitions=1, replication_factor=2, configs=unclean.CONFIG)
+        )
+    unclean.write(room.cluster, topic, 0, 5)
+    election = unclean.UncleanElection(room.cluster, topic, 0)
+    election.stop_follower()
+    unclean.write(room.cluster, topic, 0, 10)
+    return election
+
+
+def lose_and_grow(room: Room, topic: str, election: unclean.UncleanElection) -> None:
+    """The log is truncated, and has grown beyond where it ended before."""
+    election.stop_leader()
+    assert election.elect_follower().offset == 5
+    unclean.write(room.cluster, topic, 0, 30)
+
+
+@pytest.mark.long
+def test_pauses_and_seeks_hide_no_truncation(room_of_three: Room, topic_name: str) -> None:
+    """Of a partition that was paused meanwhile, or is paused or sought before its first record."""
+    room, place = room_of_three, TopicPartition(topic_name, 0)
+    election = soon_truncated(room, topic_name)
+    begin(room, topic_name, 1)
+
+    def in_own_group(**more: Any) -> Member:
+        room.group = unique_name("group")
+        begin(room, topic_name, 1)
+        member = room.member(topic_name, **more)
+        all_of(member, 15)
+        return member
+
+    strict, lenient = in_own_group(auto_offset_reset="error"), in_own_group()
+    for member in (strict, lenient):
+        member.consumer.pause([place])
+        idle(member)
+    groups = []
+    for _ in range(3):
+        in_own_group().consumer.close()
+        groups.append(room.group)
+    lose_and_grow(room, topic_name, election)
+    # One of them serves its group meanwhile.
+    assert idle(lenient) == []
+    for member in (strict, lenient):
+        member.consumer.resume([place])
+    with pytest.raises(DataLossError, match=rf"offsets 5 to 14 of {topic_name}-0"):
+        read_until([strict], lambda: False, "the error")
+    lenient.messages.clear()
+    all_of(lenient, 30)
+    assert of_partition(lenient.messages, 0) == list(range(5, 35))
+
+    for room.group, offset in zip(groups, (None, 10, 20), strict=True):
+        member = room.member()
+
+        def begin_elsewhere(consumer: Any, _: Any, to: int | None = offset) -> None:
+            if to is None:
+                consumer.pause([place])
+            else:
+                consumer.seek(TopicPartition(topic_name, 0, to))
+
+        member.consumer.subscribe([topic_name], on_assign=begin_elsewhere)
+        if offset is None:
+            settle([member], 1)
+            assert idle(member) == []
+            member.consumer.resume([place])
+        all_of(member, 30)
+        assert of_partition(member.messages, 0) == list(range(5, 35))
     election.restore()
 
 
