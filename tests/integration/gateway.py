@@ -22,10 +22,18 @@ class Gateway:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                self._pass_on(None)
+
+            def do_POST(self) -> None:
+                self._pass_on(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def _pass_on(self, body: bytes | None) -> None:
                 if not gateway.takes():
                     self.close_connection = True
                     return
-                answer = httpx2.get(controller + self.path, timeout=10)
+                sent = {"content-type": self.headers.get("content-type", "application/json")}
+                url = controller + self.path
+                answer = httpx2.request(self.command, url, content=body, headers=sent, timeout=10)
                 self.send_response(answer.status_code)
                 self.send_header("Content-Length", str(len(answer.content)))
                 self.end_headers()

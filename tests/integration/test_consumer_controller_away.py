@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
+from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.gateway import gateway_to
-from tests.integration.members import Room, all_of, exact
-from tests.streams import NumberedWriter, create
+from tests.integration.members import Room, all_of, distinct, exact, idle, read_until, settle
+from tests.streams import NumberedWriter, change, create
 
 CALLS = 10
 PER_CALL = 1_000
@@ -32,3 +35,43 @@ def test_what_waits_for_a_layout_waits_in_kafka(room: Room, cluster: LocalCluste
         gateway.left = sys.maxsize
         all_of(member, writer.written)
     exact(member.messages, writer.written)
+
+
+@pytest.mark.long
+def test_members_come_and_go_while_no_controller_answers(
+    room: Room, cluster: LocalCluster, topic_name: str
+) -> None:
+    """For longer than their sessions. What they have read is committed, and the rest comes once, in order."""
+    create(cluster, topic_name, 4)
+    writer = NumberedWriter(cluster, topic_name, step=20)
+    writer.write()
+    with gateway_to(cluster) as gateway:
+        gateway.left = sys.maxsize
+        session = {"session_timeout_ms": 2000, "controller_url": gateway.url, "auto_commit_interval_ms": 100}
+        stays, leaves = (room.member(topic_name, **session) for _ in range(2))
+        settle([stays, leaves], 4)
+        read_until([stays, leaves], lambda: distinct([stays, leaves]) == writer.written, "all records")
+        # Processed, and committed as soon as it can be.
+        read = stays.messages + leaves.messages
+        for member in (stays, leaves):
+            member.read()
+        gateway.left = 0
+        writer.write()
+        change(cluster, topic_name, 6)
+        writer.write()
+        leaves.consumer.close()
+        with pytest.raises(UnavailableError, match="no controller answered"):
+            room.member(topic_name, **session)
+        # It may ask whether there is such a topic, and no more.
+        gateway.left = 1
+        late = room.member(topic_name, **session)
+        members = [stays, late]
+        read_until(members, lambda: stays.partitions != [] != late.partitions, "the group has them both")
+        for _ in range(3):
+            assert [idle(member) for member in members] == [[], []]
+        gateway.left = sys.maxsize
+        read_until(members, lambda: distinct([stays, leaves, late]) == writer.written, "everything")
+        settle(members, 6)
+        for member in members:
+            assert idle(member) == []
+    exact(read + [one for member in members for one in member.messages if one not in read], writer.written)
