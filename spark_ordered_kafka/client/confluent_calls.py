@@ -17,6 +17,7 @@ from spark_ordered_kafka.client.records import DeliveryCallback, check_partition
 from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.transactions import GivenOffsets, ReadSide
+from spark_ordered_kafka.client.waits import limit_of
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.parsing import together
@@ -86,7 +87,7 @@ class ConfluentCalls:
         def wait(timeout: float) -> bool:
             with self._backlog.lock:
                 done = self._backlog.progress.wait_for(
-                    lambda: all(request.done for request in requests), None if timeout < 0 else timeout
+                    lambda: all(request.done for request in requests), limit_of(timeout)
                 )
             # A commit in doubt is settled before the rest is dropped; consumers begin again once it is.
             self._reads.conclude()

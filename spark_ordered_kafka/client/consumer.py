@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.committing import AutoCommit
 from spark_ordered_kafka.client.counts import ReaderCounts
+from spark_ordered_kafka.client.ending import EndingConsumer
 from spark_ordered_kafka.client.joining import GroupOffsets
-from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.offset_source import TransactionSide
 from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options, merged
@@ -21,7 +21,8 @@ from spark_ordered_kafka.client.queries import ConsumerQueries
 from spark_ordered_kafka.client.steering import Steering, wanted_offsets
 from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
-from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, RequestError
+from spark_ordered_kafka.client.waits import limit_of
+from spark_ordered_kafka.errors import ConfigError, RequestError
 from spark_ordered_kafka.kafka.properties import member_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -35,7 +36,7 @@ _LEAST_FETCH, _MOST_FETCH = 500, 10_000
 _SERVE_INTERVAL = 1.0
 
 
-class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
+class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide):
     """A member of a consumer group, as ``confluent_kafka.Consumer``, for topics whose partition count changes.
 
     Each key's records reach the group's members in the order of writing, through expansions and shrinks. A member does
@@ -73,11 +74,10 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
         self._directory = TopicDirectory(self._options.connection, retry_for=0.0)
         self._subscription = Subscription(self._directory, self._options.topics_interval, clock)
         self._listener: PartitionKeyRebalanceListener | None = None
-        self._is_manual = self._has_joined = self._is_closing = False
+        self._is_manual = self._has_joined = False
         self._offered: list[PartitionId] | None = None
         self._assignment = self._new_assignment([], self._join)
         self._user: dict[str, OnRebalance | None] = {}
-        self._failure: BaseException | None = None
         self._auto_commit = AutoCommit(
             self._options.commit_interval, clock, stores=self._options.stores_offsets
         )
@@ -122,11 +122,14 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
         ``partition_key_listener`` is called when keys come and go without a rebalance (KIP-253).
 
         Raises:
-            ConfigError: not a list of topic names and patterns.
+            ConfigError: not a list of topic names and patterns, or a callback that cannot be called.
             RequestError: UNKNOWN_TOPIC_OR_PARTITION for a topic that is not managed.
             UnavailableError: no controller answers.
         """
-        self._check_usable()
+        self._check_stays()
+        for name, callback in {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}.items():
+            if callback is not None and not callable(callback):
+                raise ConfigError(name, callback, "a callable that takes the consumer and partitions")
         self._subscription.set(topics)
         self._give_up_assignment()
         self._end_manual()
@@ -137,7 +140,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
 
     def unsubscribe(self) -> None:
         """Leave the group."""
-        self._check_usable()
+        self._check_stays()
         self._give_up_assignment()
         self._consumer.unsubscribe()
         self._end_manual()
@@ -215,19 +218,14 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
         return self._take(num_messages, timeout)
 
     def _take(self, count: int, timeout: float | None) -> list[Message]:
-        self._check_usable()
-        try:
+        limit = limit_of(timeout)
+        with self._ended_by_errors():
             self._auto_commit.commit_due(self._assignment.commits)
             self._follow_patterns()
             now = self._clock()
             if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
-                self._await(count, _FOREVER if timeout is None or timeout < 0 else now + timeout)
+                self._await(count, _FOREVER if limit is None else now + limit)
             return self._assignment.take(count)
-        except Exception as error:
-            if self._is_closing:
-                raise ClosedError("the consumer was closed meanwhile") from error
-            self._end_with(error)
-            raise
 
     def _await(self, count: int, deadline: float) -> None:
         """Fetch until ``count`` records are ready or the deadline has passed, once at least."""
@@ -375,15 +373,3 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide, OpenClient):
             self._closed = "the consumer is closed"
             self._assignment.misrouted.report()
             self._directory.close()
-
-    def _end_with(self, error: Exception) -> None:
-        """An error that is neither retriable nor about an argument ends the consumer: later calls raise it again."""
-        retriable = isinstance(error, OrderedKafkaError) and error.retriable
-        if not retriable and not isinstance(error, ConfigError):
-            self._failure = error
-
-    def _check_usable(self) -> None:
-        if self._closed is not None:
-            raise ClosedError(self._closed)
-        if self._failure is not None:
-            raise self._failure

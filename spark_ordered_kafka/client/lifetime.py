@@ -7,6 +7,7 @@ import ctypes
 import logging
 import os
 import weakref
+from typing import NoReturn
 
 _LOG = logging.getLogger(__name__)
 _OPEN: weakref.WeakSet[OpenClient] = weakref.WeakSet()
@@ -24,6 +25,10 @@ class OpenClient:
     def _end_in_child(self) -> None:
         """Refuse all calls. Takes no lock, since a thread of the parent may have held it."""
         self._closed = f"this {type(self).__name__} belongs to process {os.getppid()}, which has forked this one: make a new one here"
+
+    def __reduce__(self) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(f"an {kind} can neither be pickled nor copied: make one in the process that uses it")
 
     def _uncommitted(self) -> int:
         """Records that would be lost now."""

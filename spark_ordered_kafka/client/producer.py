@@ -21,6 +21,7 @@ from spark_ordered_kafka.client.sending import commit_offsets, sender_settings
 from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
+from spark_ordered_kafka.client.waits import limit_of
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.errors import (
     ClosedError,
@@ -136,7 +137,7 @@ class OrderedProducer(ConfluentCalls, OpenClient):
         if timeout != 0:
             with self._backlog.lock:
                 if not self._outbox:
-                    self._backlog.progress.wait(None if timeout < 0 else timeout)
+                    self._backlog.progress.wait(limit_of(timeout))
         return self._outbox.serve()
 
     def flush(self, timeout: float = _FOREVER) -> int:
@@ -313,7 +314,11 @@ class OrderedProducer(ConfluentCalls, OpenClient):
         if self._reads.sent and with_read is None:
             self._commit_offsets()
         with self._backlog.lock:
-            requests = [self._request(sender, with_offsets=sender is with_read) for sender in senders]
+            requests = [
+                self._request(sender, with_offsets=sender is with_read)
+                for sender in senders
+                if sender is with_read or sender.pending or sender.error is not None
+            ]
         requests += [request for request in self._reads.requests() if request not in requests]
         try:
             return self._finish(requests, timeout, serve=serve)
@@ -339,7 +344,8 @@ class OrderedProducer(ConfluentCalls, OpenClient):
 
     def _await(self, requests: list[CommitRequest], timeout: float, *, serve: bool = True) -> bool:
         """Serve reports, if ``serve``, until all is done, or until ``timeout`` seconds have passed: False."""
-        deadline = None if timeout < 0 else self._backlog.clock() + timeout
+        limit = limit_of(timeout)
+        deadline = None if limit is None else self._backlog.clock() + limit
         while True:
             if serve:
                 self._outbox.serve()

@@ -220,11 +220,18 @@ def _shown(one: TopicPartition) -> str:
 def wanted_offsets(
     message: Message | None, offsets: Sequence[TopicPartition] | None
 ) -> Sequence[TopicPartition] | None:
-    """What is to be committed or stored: the arguments of ``commit`` and ``store_offsets``. Raises ConfigError for both."""
+    """What is to be committed or stored: the arguments of ``commit`` and ``store_offsets``.
+
+    Raises ConfigError for both of them, and for what is no message, and no offsets.
+    """
     if message is not None and offsets is not None:
         raise ConfigError("offsets", offsets, "give message or offsets, not both")
     if message is None:
+        if offsets is not None and not all(isinstance(one, TopicPartition) for one in offsets):
+            raise ConfigError("offsets", offsets, "a list of TopicPartition")
         return offsets
+    if not isinstance(message, Message):
+        raise ConfigError("message", message, "a record that was delivered")
     error = message.error()
     if error is not None:
         raise ConfigError("message", error.str(), "a record, not an event")

@@ -66,8 +66,7 @@ class TopicSender:
         # What those requests are for, until a transaction takes it: what is produced later belongs to the next one.
         self._asked: list[Chunk] = []
         self._aborts: list[CommitRequest] = []
-        # Of what was asked, the chunks and requests from before the last abort: it drops those, and nothing later (D-340).
-        # Rows from before it that are still there, whether asked for or not.
+        # Of what was asked, chunks and requests from before the last abort, and all rows: it drops no later ones (D-340).
         self._chunks_to_drop = self._requests_to_drop = self._rows_to_drop = 0
         self._hurried = False
         self._closing = False
@@ -193,8 +192,9 @@ class TopicSender:
         """When the first of those was accepted, None without any; the lock is held."""
         if not self._rows_to_drop:
             return self._oldest if self.pending else None
-        later = [*self._asked[self._chunks_to_drop :], self.queue] if self.kept else []
-        return later[0].since if later else None
+        asked = self._asked[self._chunks_to_drop :]
+        since = asked[0].since if asked else self.queue.since
+        return since if self.kept else None
 
     def stop(self) -> None:
         """Let the sender commit what is pending, and end; the lock is held."""

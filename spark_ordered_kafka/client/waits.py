@@ -1,6 +1,12 @@
-"""How long a controller may take to answer, beyond a client's own timeout; seconds."""
+"""How long a caller waits, and a controller may take to answer beyond a client's own timeout; seconds."""
 
 from __future__ import annotations
+
+import threading
+from numbers import Real
+from typing import Any
+
+from spark_ordered_kafka.errors import ConfigError
 
 _REQUEST_TIMEOUT = 60.0
 DRAIN_TIMEOUT = 30.0
@@ -12,3 +18,13 @@ PLAN_TIMEOUT = 120.0
 def patience_of(timeout_ms: int | None) -> float:
     """For a request that says ``timeout_ms``; without it, the controller's own limit."""
     return _REQUEST_TIMEOUT if timeout_ms is None else timeout_ms / 1000
+
+
+def limit_of(timeout: Any) -> float | None:
+    """The seconds of a ``timeout``; None, or a negative one: without limit. Raises ConfigError for what is no number."""
+    if timeout is None:
+        return None
+    if not isinstance(timeout, Real) or timeout != timeout:
+        raise ConfigError("timeout", timeout, "seconds as a number; a negative one waits without limit")
+    seconds = float(timeout)
+    return seconds if 0 <= seconds <= threading.TIMEOUT_MAX else None

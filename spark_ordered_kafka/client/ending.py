@@ -1,0 +1,58 @@
+"""What ends a consumer, and what it refuses from then on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from spark_ordered_kafka.client.lifetime import OpenClient
+from spark_ordered_kafka.errors import ClosedError, ConfigError, ErrorCode, OrderedKafkaError, RequestError
+
+
+class EndingConsumer(OpenClient):
+    """A consumer that is ended by :meth:`close`, by a fork, or by an error that later calls raise again."""
+
+    _failure: BaseException | None = None
+    _is_closing = False
+    # The thread that waits for records.
+    _taking: int | None = None
+
+    def _end_with(self, error: Exception) -> None:
+        """An error that is neither retriable nor about an argument ends the consumer: later calls raise it again."""
+        retriable = isinstance(error, OrderedKafkaError) and error.retriable
+        if not retriable and not isinstance(error, ConfigError):
+            self._failure = error
+
+    def _check_usable(self) -> None:
+        if self._closed is not None:
+            raise ClosedError(self._closed)
+        if self._failure is not None:
+            raise self._failure
+
+    def _check_stays(self) -> None:
+        """As :meth:`_check_usable`, of what librdkafka aborts the process for in callbacks of ``close()`` (D-401)."""
+        self._check_usable()
+        if self._is_closing:
+            raise ClosedError("the consumer is being closed")
+
+    @contextmanager
+    def _ended_by_errors(self) -> Iterator[None]:
+        """Around a wait for records; raises RequestError in a callback of another one (D-401)."""
+        self._check_stays()
+        here = threading.get_ident()
+        if self._taking == here:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                "poll() and consume() cannot be called by a callback of the consumer: they have called it",
+            )
+        self._taking = here
+        try:
+            yield
+        except Exception as error:
+            if self._is_closing:
+                raise ClosedError("the consumer was closed meanwhile") from error
+            self._end_with(error)
+            raise
+        finally:
+            self._taking = None
