@@ -92,7 +92,7 @@ class Assignment:
         self.misrouted = MisroutedReports(options.connection, clock)
         self.delivery = Delivery(self._topics, self.misrouted.filter)
         self._losses = Losses(consumer, directory, self._topics, self.delivery, options.reset, clock)
-        self._layout_at = self._group_at = self._settle_at = clock()
+        self._layout_at = self._idle_at = self._group_at = self._settle_at = clock()
         self.commits = Commits(self._topics, offsets, listener, self._look_at_group, clock)
         self.claims = Claims(consumer, offsets, self._topics, rejoin, clock)
         self.moves = Moves(consumer, self._topics, self.delivery, self.commits, self._assign, self._open)
@@ -189,8 +189,8 @@ class Assignment:
         if self.delivery.held and (now >= self._layout_at or self.delivery.held >= _MOST_HELD):
             if not self._patiently(lambda: self._check_layouts(self.delivery.held_topics())):
                 self._drop_unknown()
-        elif now >= self._layout_at + _IDLE_INTERVAL:
-            self._patiently(lambda: self._check_layouts(set(self._topics)))
+        elif now >= self._idle_at:
+            self._patiently(lambda: self._check_layouts(set(self._topics), idle=True))
         if now >= self._group_at:
             self._patiently(self._check_group)
         if now >= self._losses.look_at:
@@ -210,6 +210,7 @@ class Assignment:
                 _LOG.warning("no progress until this is known: %s", error)
             self._is_stalled = True
             self._layout_at = self._group_at = self._settle_at = self._clock() + _RETRY_INTERVAL
+            self._idle_at = self._layout_at + _IDLE_INTERVAL
             return False
         self._is_stalled = False
         return True
@@ -322,7 +323,7 @@ class Assignment:
         """Leave in Kafka what cannot be delivered before a controller answers again (D-374)."""
         self._pause(self.delivery.close_unknown())
         # Nothing in hand asks for the layouts any more: the look for idle ones comes as early.
-        self._layout_at -= _IDLE_INTERVAL
+        self._idle_at = self._layout_at
 
     def _pause(self, closed: Collection[PartitionId]) -> None:
         self._consumer.pause([TopicPartition(*place) for place in closed])
@@ -331,8 +332,8 @@ class Assignment:
 
     # -- layouts and the gate -----------------------------------------------------------------------------------
 
-    def _check_layouts(self, names: Iterable[str]) -> None:
-        """Ask for the layouts of what was fetched by now."""
+    def _check_layouts(self, names: Iterable[str], *, idle: bool = False) -> None:
+        """Ask for the layouts of what was fetched by now. A look at all topics holds up no records of one."""
         begun = self._clock()
         for name in names:
             topic = self._topics[name]
@@ -348,7 +349,10 @@ class Assignment:
             self._open(name)
             self.claims.claim(name)
         now = self._clock()
-        self._layout_at = now + max(_LEAST_INTERVAL, _SHARE * (now - begun))
+        if idle:
+            self._idle_at = now + max(_IDLE_INTERVAL, _SHARE * (now - begun))
+        else:
+            self._layout_at = now + max(_LEAST_INTERVAL, _SHARE * (now - begun))
 
     def _skip_folded(self, name: str) -> None:
         """Move positions before the first known layout to its start: what lay there was deleted (D-008)."""

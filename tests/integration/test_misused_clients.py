@@ -49,10 +49,11 @@ def test_timeouts_of_a_producer(room: Room, topic_name: str) -> None:
     create(room.cluster, topic_name, 1)
     with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
         producer.produce(topic_name, "v", "k")
+        wrong: Any
         for wrong in ("1", float("nan")):
             for call in (producer.poll, producer.flush, producer.commit):
                 with pytest.raises(ConfigError, match=r"^timeout has the value"):
-                    call(wrong)  # type: ignore[operator]
+                    call(wrong)
         producer.commit(float("inf"))
         # There is nothing to wait for.
         producer.commit(0)

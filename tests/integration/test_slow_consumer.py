@@ -7,7 +7,9 @@ import time
 import pytest
 
 from spark_ordered_kafka import OrderedConsumer
-from tests.integration.members import Member, Room, conf
+from spark_ordered_kafka.client.layout_answers import LayoutHistoryView
+from spark_ordered_kafka.client.layouts import Layouts
+from tests.integration.members import Member, Room, all_of, conf, read_until
 from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, create
 
@@ -52,3 +54,29 @@ def test_a_backlog_stays_in_kafka_until_its_turn(room: Room, topic_name: str, co
             assert time.monotonic() < deadline, (slow.partitions, other.partitions)
             slow.call()
             other.read()
+
+
+def test_a_look_at_idle_topics_holds_up_no_records(
+    room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it takes: here ten seconds of the consumer's clock for each question to the controller."""
+    names = [create(room.cluster, f"{topic_name}-{number}", 1) for number in range(4)]
+    asked: list[str] = []
+    ask = Layouts.layout
+
+    def slowly(self: Layouts, topic: str, from_epoch: int = 0) -> LayoutHistoryView:
+        asked.append(topic)
+        return ask(self, topic, from_epoch)
+
+    monkeypatch.setattr(Layouts, "layout", slowly)
+    consumer = OrderedConsumer(
+        conf(room.cluster, room.group), clock=lambda: time.monotonic() + 10 * len(asked)
+    )
+    with consumer:
+        member = Member(consumer)
+        consumer.subscribe(names)
+        # Each at the subscription, where the member joins, and by the look.
+        read_until([member], lambda: min(map(asked.count, names)) >= 3, "a look at all topics")
+        writer = NumberedWriter(room.cluster, names[0])
+        writer.write()
+        all_of(member, writer.written)
