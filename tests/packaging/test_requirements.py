@@ -124,10 +124,10 @@ def test_ranges_have_both_ends(name: str) -> None:
 
 
 def test_what_the_job_files_need_is_said_where_they_are(tmp_path: Path) -> None:
-    """Jobs of the distribution import no more than plain clients and Spark."""
+    """Jobs of the distribution import no more than what Spark needs to read and write."""
     jobs = sorted((ROOT / "jobs").glob("*.py"))
     own = {PACKAGE, "pyspark", *(path.stem for path in jobs)}
     for path in jobs:
         tops = {name.partition(".")[0] for name in _runtime_imports(ast.parse(path.read_text()))}
         others = tops - set(sys.stdlib_module_names) - own
-        assert {name for module in others for name in distributions_of()[module]} <= required().keys()
+        assert {name for module in others for name in distributions_of()[module]} <= required("spark").keys()
