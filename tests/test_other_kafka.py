@@ -1,0 +1,32 @@
+"""The choice of another Kafka for tests from end to end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from spark_ordered_kafka.errors import ConfigError
+from tests.other_kafka import DIFFERENT, choose, left_out
+
+TESTS = Path(__file__).parent
+
+
+def test_what_is_left_out_is_there() -> None:
+    there = {
+        name
+        for path in (TESTS / "integration").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert all(tests.keys() <= there for tests in DIFFERENT.values())
+
+
+def test_nothing_is_left_out_on_the_newest_kafka() -> None:
+    assert {left_out(kafka, test) for kafka in ("", "4.3.1") for test in DIFFERENT["3.9.2"]} == {None}
+
+
+@pytest.mark.parametrize("kafka", ["4.3", "4.3.1-zookeeper", "3.9.2-kraft"])
+def test_there_is_no_other_kafka(kafka: str) -> None:
+    with pytest.raises(ConfigError, match=f"TEST_KAFKA has the value '{kafka}'"):
+        choose(kafka)
