@@ -219,13 +219,21 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
 
     def _take(self, count: int, timeout: float | None) -> list[Message]:
         limit = limit_of(timeout)
-        with self._ended_by_errors():
+        self._begin_taking()
+        try:
             self._auto_commit.commit_due(self._assignment.commits)
             self._follow_patterns()
             now = self._clock()
             if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
                 self._await(count, _FOREVER if limit is None else now + limit)
             return self._assignment.take(count)
+        except Exception as error:
+            failure = self._taking_failed(error)
+            if failure is error:
+                raise
+            raise failure from error
+        finally:
+            self._taking = None
 
     def _await(self, count: int, deadline: float) -> None:
         """Fetch until ``count`` records are ready or the deadline has passed, once at least."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.errors import ClosedError, ConfigError, ErrorCode, OrderedKafkaError, RequestError
@@ -36,9 +34,8 @@ class EndingConsumer(OpenClient):
         if self._is_closing:
             raise ClosedError("the consumer is being closed")
 
-    @contextmanager
-    def _ended_by_errors(self) -> Iterator[None]:
-        """Around a wait for records; raises RequestError in a callback of another one (D-401)."""
+    def _begin_taking(self) -> None:
+        """Before a wait for records; raises RequestError in a callback of another one (D-401)."""
         self._check_stays()
         here = threading.get_ident()
         if self._taking == here:
@@ -47,12 +44,10 @@ class EndingConsumer(OpenClient):
                 "poll() and consume() cannot be called by a callback of the consumer: they have called it",
             )
         self._taking = here
-        try:
-            yield
-        except Exception as error:
-            if self._is_closing:
-                raise ClosedError("the consumer was closed meanwhile") from error
-            self._end_with(error)
-            raise
-        finally:
-            self._taking = None
+
+    def _taking_failed(self, error: Exception) -> Exception:
+        """What a wait for records is to raise for ``error``."""
+        if self._is_closing:
+            return ClosedError("the consumer was closed meanwhile")
+        self._end_with(error)
+        return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from numbers import Real
 from typing import Any
@@ -24,7 +25,13 @@ def limit_of(timeout: Any) -> float | None:
     """The seconds of a ``timeout``; None, or a negative one: without limit. Raises ConfigError for what is no number."""
     if timeout is None:
         return None
-    if not isinstance(timeout, Real) or timeout != timeout:
+    # The usual types first: poll() asks for each record.
+    seconds = timeout if isinstance(timeout, (int, float)) else _seconds(timeout)
+    if seconds != seconds:
         raise ConfigError("timeout", timeout, "seconds as a number; a negative one waits without limit")
-    seconds = float(timeout)
     return seconds if 0 <= seconds <= threading.TIMEOUT_MAX else None
+
+
+def _seconds(timeout: Any) -> float:
+    """Of another kind of number; NaN of anything else."""
+    return float(timeout) if isinstance(timeout, Real) else math.nan
