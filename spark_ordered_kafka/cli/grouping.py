@@ -23,7 +23,7 @@ _ABOUT = {
     "replica-status": "How many records replicas are behind their leaders, and as of when.",
     "groups": "List consumer groups, show how far they have read, reset their offsets, delete them.",
     "produce": "Write each line of stdin as a record to a topic under management, in order.",
-    "consume": "Print the records of topics under management, every key in order, until Ctrl-C.",
+    "consume": "Print the records of topics under management, every key in order, until Ctrl-C or SIGTERM.",
     "doctor": "Check versions, controllers, clocks, ZooKeeper, rights, brokers, partitions, writers, transactions and groups.",
     "reviews": "Decide about requests that wait for a second principal (review.required).",
     "autoscale": "Show automatic partition counts, simulate them, and see them at work.",
