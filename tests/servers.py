@@ -32,11 +32,12 @@ from spark_ordered_kafka.local.java import SMALL_JVM
 TIMEOUT = 30.0
 """Seconds after which a request to a server that a test made counts as failed."""
 
-_COORDINATOR_BEGINS = (
+COORDINATOR_BEGINS = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 )
+"""What a group's coordinator answers while it takes the group over."""
 
 
 def unique_name(prefix: str) -> str:
@@ -155,7 +156,7 @@ def commit_offsets(consumer: Consumer, offsets: list[TopicPartition]) -> None:
         try:
             consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() not in _COORDINATOR_BEGINS:
+            if error.args[0].code() not in COORDINATOR_BEGINS:
                 raise
             return False
         return True

@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 import numpy as np
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaException, Message, TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer, PartitionKeyRebalanceListener
 from spark_ordered_kafka.checker import check
 from spark_ordered_kafka.local import LocalCluster
 from tests import streams
-from tests.servers import TIMEOUT, unique_name
+from tests.servers import COORDINATOR_BEGINS, TIMEOUT, unique_name
 
 
 def conf(cluster: LocalCluster, group: str, **more: Any) -> dict[str, Any]:
@@ -110,8 +110,14 @@ def exact(messages: Sequence[Message], written: int) -> None:
 
 
 def committed(room: Room, topic: str, partitions: int) -> list[int]:
+    """What the group has committed, by partition; OFFSET_INVALID where nothing, or while its coordinator begins."""
     with OrderedConsumer(conf(room.cluster, room.group, enable_auto_commit=False)) as consumer:
-        found = consumer.committed([TopicPartition(topic, p) for p in range(partitions)])
+        try:
+            found = consumer.committed([TopicPartition(topic, p) for p in range(partitions)])
+        except KafkaException as error:
+            if error.args[0].code() not in COORDINATOR_BEGINS:
+                raise
+            return [OFFSET_INVALID] * partitions
     return [one.offset for one in found]
 
 
