@@ -22,7 +22,7 @@ from spark_ordered_kafka.client.steering import Steering, wanted_offsets
 from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.client.waits import limit_of
-from spark_ordered_kafka.errors import ConfigError, RequestError
+from spark_ordered_kafka.errors import ClosedError, ConfigError, RequestError
 from spark_ordered_kafka.kafka.properties import member_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -228,10 +228,10 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
                 self._await(count, _FOREVER if limit is None else now + limit)
             return self._assignment.take(count)
         except Exception as error:
-            failure = self._taking_failed(error)
-            if failure is error:
-                raise
-            raise failure from error
+            if self._is_closing:
+                raise ClosedError("the consumer was closed meanwhile") from error
+            self._end_with(error)
+            raise
         finally:
             self._taking = None
 

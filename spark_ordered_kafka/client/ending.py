@@ -44,10 +44,3 @@ class EndingConsumer(OpenClient):
                 "poll() and consume() cannot be called by a callback of the consumer: they have called it",
             )
         self._taking = here
-
-    def _taking_failed(self, error: Exception) -> Exception:
-        """What a wait for records is to raise for ``error``."""
-        if self._is_closing:
-            return ClosedError("the consumer was closed meanwhile")
-        self._end_with(error)
-        return error
