@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.schemas import Result
 
 REFUSED, USAGE = 1, 2
-ENDING = (signal.SIGTERM, signal.SIGHUP)
+# Windows has no SIGHUP.
+ENDING: tuple[signal.Signals, ...] = (
+    signal.SIGTERM,
+    *(one for one in signal.Signals if one.name == "SIGHUP"),
+)
 """What ends a process beside Ctrl-C: service managers, and a terminal that is closed."""
 
 R = TypeVar("R", bound="Result")
