@@ -43,7 +43,7 @@ def _round(bench: Bench, topic: str) -> dict[str, tuple[float, float]]:
         here, there = (stack.enter_context(_Worker(bench, topic, writer)) for _ in range(2))
         sequence = count()
         found = {_FRESH: (here.transact(0, next(sequence)), here.transact(0, next(sequence)))}
-        there.transact(1, 0)
+        there.transact(1, next(sequence))
         found[_MOVED] = there.transact(0, next(sequence)), there.transact(0, next(sequence))
         found[_BACK] = here.transact(0, next(sequence)), here.transact(0, next(sequence))
         return found
