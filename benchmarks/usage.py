@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ _RESET_PEAK = "5"
 # Of what the process that took most took.
 _BUSY = 0.05
 _WORKER = ["pyspark.daemon", "pyspark.worker"]
+_TIMEOUT = 10.0
 
 
 def resident_mb(pid: int | None = None) -> float:
@@ -63,6 +65,14 @@ class Usage:
             max(_peaks_mb(process for process in busy if workers and _is_worker(process)), default=None),
             max(_peaks_mb(process for process in busy if _name(process) == "java"), default=None),
         )
+
+    def end_workers(self) -> None:
+        """End the Python workers of Spark, which starts new ones: those keep no memory of earlier work."""
+        workers = [process for process in self._tree() if _is_worker(process)]
+        for process in workers:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(workers, timeout=_TIMEOUT)
 
     def _tree(self) -> list[psutil.Process]:
         own = psutil.Process()

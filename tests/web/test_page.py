@@ -55,15 +55,13 @@ def test_every_view_shows_what_the_api_answers(
     visit.await_text("3", ".facts")
     rows = visit.page.locator(f"[aria-label='Partitions of {topic}'] .body .row")
     rows.nth(4).wait_for()
-    shown = [row.split("\n")[0].split() for row in rows.all_inner_texts()]
     # The tree of splits: 2 and 4 came from 0, 3 from 1.
-    assert [row[-3:] for row in shown] == [
-        ["0"],
-        ["2", "from", "0"],
-        ["4", "from", "0"],
-        ["1"],
-        ["3", "from", "1"],
-    ]
+    tree = [["0"], ["2", "from", "0"], ["4", "from", "0"], ["1"], ["3", "from", "1"]]
+    await_true(
+        # The texts have lines only once the rows are laid out.
+        lambda: [row.split("\n")[0].split()[-3:] for row in rows.all_inner_texts()] == tree,
+        "the tree of splits is shown",
+    )
 
     def has_statuses() -> bool:
         """Removed partitions are found empty by and by."""
