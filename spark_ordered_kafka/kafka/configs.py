@@ -58,8 +58,7 @@ class TopicConfigs(BrokerCalls):
             RequestError: UNKNOWN_TOPIC_OR_PARTITION, or the configuration may not be described.
             UnavailableError: no broker answered in time.
         """
-        now = time.monotonic()
-        propagated = now + PROPAGATION
+        propagated = time.monotonic() + PROPAGATION
 
         def transient(error: BaseException) -> bool:
             return is_transient(error) and (
@@ -72,12 +71,7 @@ class TopicConfigs(BrokerCalls):
             (result,) = await _described(self._requests, [resource], None, deadline)
             return _values(result, None if defaults else _TOPIC_CONFIG)
 
-        return self._requests.retry(
-            attempt,
-            now + self._timeout,
-            f"read the configuration of topic {topic!r}",
-            transient=transient,
-        )
+        return self._retry(attempt, f"read the configuration of topic {topic!r}", transient=transient)
 
     def describe_many(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """What is set for each topic itself, by Kafka's names. Topics that no live broker knows are left out.
@@ -100,11 +94,8 @@ class TopicConfigs(BrokerCalls):
     def _of_each(self, topics: Collection[str], read: Callable[[Any], T]) -> dict[str, T]:
         found: dict[str, T] = {}
         for chunk in chunks(topics):
-            found |= self._requests.retry(
-                partial(self._describe_many, chunk, read),
-                time.monotonic() + self._timeout,
-                f"read the configuration of {len(chunk)} topics",
-            )
+            what = f"read the configuration of {len(chunk)} topics"
+            found |= self._retry(partial(self._describe_many, chunk, read), what)
         return found
 
     def alter(self, topic: str, configs: Mapping[str, str | None], *, validate_only: bool = False) -> None:
@@ -124,9 +115,7 @@ class TopicConfigs(BrokerCalls):
             if code != 0:
                 raise broker_error(code, message)
 
-        self._requests.retry(
-            attempt, time.monotonic() + self._timeout, f"alter the configuration of topic {topic!r}"
-        )
+        self._retry(attempt, f"alter the configuration of topic {topic!r}")
 
     def alter_many(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, RequestError]:
         """As :meth:`alter`, for several topics; those that Kafka refused. Each is altered wholly or not at all.

@@ -88,9 +88,8 @@ class ConsumerGroups(BrokerCalls):
             RequestError: the groups may not be listed or described.
             UnavailableError: no complete answer in time; says what was missing.
         """
-        deadline = time.monotonic() + self._timeout
         what = f"read the committed offsets of topic {topic!r}"
-        return self._requests.retry(partial(self._committed, topic, without), deadline, what)
+        return self._retry(partial(self._committed, topic, without), what)
 
     def listed(self, *, without: str) -> dict[str, str]:
         """group -> Kafka's name of its state, of all groups, without those whose names begin with ``without``.
@@ -99,8 +98,7 @@ class ConsumerGroups(BrokerCalls):
             RequestError: the groups may not be listed.
             UnavailableError: not all brokers that coordinate groups answered in time.
         """
-        deadline = time.monotonic() + self._timeout
-        found = self._requests.retry(self._states, deadline, "list the consumer groups")
+        found = self._retry(self._states, "list the consumer groups")
         return {name: state for name, state in sorted(found.items()) if not name.startswith(without)}
 
     def describe(self, group: str) -> GroupDescription | None:
@@ -128,9 +126,7 @@ class ConsumerGroups(BrokerCalls):
             RequestError: the groups may not be listed or deleted, or one has members.
             UnavailableError: not done in time.
         """
-        deadline = time.monotonic() + self._timeout
-        what = f"delete the consumer groups {prefix!r}*"
-        return self._requests.retry(partial(self._delete, prefix), deadline, what)
+        return self._retry(partial(self._delete, prefix), f"delete the consumer groups {prefix!r}*")
 
     async def _delete(self, prefix: str, deadline: float) -> int:
         return sum(await self._of_all(lambda name: name.startswith(prefix), self._delete_some, deadline))

@@ -46,11 +46,11 @@ class PartitionLogs(BrokerCalls):
         Raises:
             UnavailableError: the cluster does not answer at all.
         """
-        deadline = time.monotonic() + self._timeout
-        what = f"delete records of topic {topic!r}"
         done: dict[int, DeletedRecords] = {}
         try:
-            self._requests.retry(partial(self._delete_open, topic, offsets, done), deadline, what)
+            self._retry(
+                partial(self._delete_open, topic, offsets, done), f"delete records of topic {topic!r}"
+            )
         except UnavailableError as error:
             if not done:
                 raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -34,9 +33,7 @@ class OwnRights(BrokerCalls):
 
     def on_cluster(self) -> frozenset[str]:
         """Names of operations on the cluster. Raises UnavailableError, no broker answered in time."""
-        return self._requests.retry(
-            self._on_cluster, time.monotonic() + self._timeout, "ask for the rights on the cluster"
-        )
+        return self._retry(self._on_cluster, "ask for the rights on the cluster")
 
     def on_topics(self, topics: Collection[str]) -> dict[str, frozenset[str]]:
         """By topic names of operations, none for one that may not be described; topics that do not exist are left out.
@@ -45,11 +42,7 @@ class OwnRights(BrokerCalls):
         """
         if not topics:
             return {}
-        return self._requests.retry(
-            partial(self._on_topics, topics),
-            time.monotonic() + self._timeout,
-            f"ask for the rights on {len(topics)} topics",
-        )
+        return self._retry(partial(self._on_topics, topics), f"ask for the rights on {len(topics)} topics")
 
     def on_groups(self, groups: Collection[str]) -> dict[str, frozenset[str]]:
         """By consumer group names of operations, none for one that may not be described; groups need not exist.
@@ -59,11 +52,7 @@ class OwnRights(BrokerCalls):
         """
         if not groups:
             return {}
-        return self._requests.retry(
-            partial(self._on_groups, groups),
-            time.monotonic() + self._timeout,
-            f"ask for the rights on {len(groups)} groups",
-        )
+        return self._retry(partial(self._on_groups, groups), f"ask for the rights on {len(groups)} groups")
 
     def on_transactional_ids(self, transactional_ids: Collection[str]) -> dict[str, frozenset[str]]:
         """By transactional id which of DESCRIBE and WRITE are allowed; ids need not exist, and none is made.
@@ -73,11 +62,8 @@ class OwnRights(BrokerCalls):
         """
         if not transactional_ids:
             return {}
-        return self._requests.retry(
-            partial(self._on_transactional_ids, transactional_ids),
-            time.monotonic() + self._timeout,
-            f"ask for the rights on {len(transactional_ids)} transactional ids",
-        )
+        what = f"ask for the rights on {len(transactional_ids)} transactional ids"
+        return self._retry(partial(self._on_transactional_ids, transactional_ids), what)
 
     async def _on_cluster(self, deadline: float) -> frozenset[str]:
         request = DescribeClusterRequest(include_cluster_authorized_operations=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -63,18 +62,13 @@ class Reassignments(BrokerCalls):
         asked = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
         found: dict[PartitionId, Reassignment] = {}
         for chunk in chunks(sorted(partitions)):
-            found |= self._requests.retry(
-                partial(self._ongoing, [asked(name=topic, partition_indexes=chunk)]),
-                time.monotonic() + self._timeout,
-                f"list the reassignments of topic {topic!r}",
-            )
+            attempt = partial(self._ongoing, [asked(name=topic, partition_indexes=chunk)])
+            found |= self._retry(attempt, f"list the reassignments of topic {topic!r}")
         return {partition: reassignment for (_, partition), reassignment in found.items()}
 
     def all_ongoing(self) -> dict[tuple[str, int], Reassignment]:
         """(topic, partition) -> reassignment, of all in progress in the cluster. Raises as :meth:`ongoing`."""
-        return self._requests.retry(
-            partial(self._ongoing, None), time.monotonic() + self._timeout, "list the reassignments"
-        )
+        return self._retry(partial(self._ongoing, None), "list the reassignments")
 
     async def _alter(
         self,

@@ -257,6 +257,16 @@ class BrokerCalls:
         self._requests = requests
         self._timeout = timeout
 
+    def _retry(
+        self,
+        attempt: Callable[[float], Awaitable[T]],
+        what: str,
+        *,
+        transient: Callable[[BaseException], bool] = is_transient,
+    ) -> T:
+        """:meth:`BrokerRequests.retry` within the timeout."""
+        return self._requests.retry(attempt, time.monotonic() + self._timeout, what, transient=transient)
+
 
 def _tokens(properties: Mapping[str, str]) -> ClientCredentials | None:
     if not uses_tokens(properties):
