@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection
 
 from kafka import errors as kafka_errors
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import InitProducerIdRequest
 
 from spark_ordered_kafka.errors import UnavailableError
@@ -112,11 +112,8 @@ class EpochBumps:
         """Look up the coordinator of ``wanted`` and of others that have none yet, which costs no more."""
         others = (other for _, _, other in self._due if other not in self._coordinators)
         keys = [wanted, *itertools.islice(others, _COORDINATORS_CHUNK - 1)]
-        request = FindCoordinatorRequest(
-            key_type=CoordinatorType.TRANSACTION.value, coordinator_keys=keys, min_version=4
-        )
-        response = await self._requests.send(request, None, self._deadline)
-        for found in response.coordinators:
+        rows = await self._requests.coordinators(CoordinatorType.TRANSACTION, keys, self._deadline)
+        for found in rows:
             if found.error_code == 0:
                 self._coordinators[found.key] = found.node_id
             elif found.key == wanted:

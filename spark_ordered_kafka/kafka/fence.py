@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRe
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.epoch_bumps import FENCE_TIMEOUT_MS, EpochBumps
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
-from spark_ordered_kafka.kafka.requests import broker_error
+from spark_ordered_kafka.kafka.requests import IncompleteListing, broker_error
 from spark_ordered_kafka.kafka.values import PartitionId
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -53,10 +53,6 @@ class ProducerTransaction:
     partitions: frozenset[PartitionId]
 
 
-class _IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
-    """A listing may lack transactions."""
-
-
 @dataclass(frozen=True)
 class _Coordinators:
     """Live brokers, and ``(leader, leader epoch)`` of every partition of the transaction log."""
@@ -90,8 +86,8 @@ class Fencer:
             RequestError: ids that begin with ``prefix`` may not be described.
             UnavailableError: no complete listing before the deadline; says what was missing.
         """
-        rows = self._retried(partial(self._describe, prefix), prefix, deadline)
-        return {row.transactional_id: _writer_id(row) for row in rows}
+        ask = partial(self._describe, prefix, prefix, lambda row: row.transactional_id.startswith(prefix))
+        return {row.transactional_id: _writer_id(row) for row in self._of_all(prefix, ask, deadline)}
 
     def list_producers(self, prefix: str, deadline: float) -> dict[int, str]:
         """Transactional id by producer id, of all transactional producers of the cluster.
@@ -99,7 +95,7 @@ class Fencer:
         Complete, as :meth:`list_writers`, for the ids that begin with ``prefix``; others that may not be described
         are left out. Arguments and errors are those of :meth:`list_writers`.
         """
-        rows = self._retried(partial(self._list, prefix), prefix, deadline)
+        rows = self._of_all(prefix, partial(self._list, None), deadline)
         return {row.producer_id: row.transactional_id for row in rows}
 
     def transactions_of(
@@ -109,10 +105,9 @@ class Fencer:
 
         Complete as :meth:`list_producers`. Arguments and errors are those of :meth:`list_writers`.
         """
-        rows = self._retried(
-            partial(self._describe_producers, frozenset(producer_ids), prefix), prefix, deadline
-        )
-        return {row.producer_id: _transaction(row) for row in rows}
+        wanted = frozenset(producer_ids)
+        ask = partial(self._describe, prefix, None, lambda row: row.producer_id in wanted)
+        return {row.producer_id: _transaction(row) for row in self._of_all(prefix, ask, deadline)}
 
     def fence(
         self, transactional_ids: Collection[str], deadline: float, on_fenced: Callable[[int], None]
@@ -137,56 +132,36 @@ class Fencer:
         finally:
             fencing.stop()
 
-    def _retried(
-        self, ask: Callable[[float], Awaitable[list[Any]]], prefix: str, deadline: float
-    ) -> list[Any]:
-        return self._requests.retry(ask, deadline, f"list all transactions beginning with {prefix!r}")
-
-    async def _list(self, prefix: str, deadline: float) -> list[Any]:
-        """Rows of ListTransactions, of all ids."""
-        return await self._of_all(prefix, partial(self._list_of, None), deadline)
-
-    async def _describe(self, prefix: str, deadline: float) -> list[Any]:
-        """Rows of DescribeTransactions, of the ids that begin with ``prefix``."""
-        return await self._of_all(prefix, partial(self._describe_of, prefix), deadline)
-
-    async def _describe_producers(
-        self, producer_ids: Collection[int], prefix: str, deadline: float
-    ) -> list[Any]:
-        """Rows of DescribeTransactions, of the ids of some producers."""
-        return await self._of_all(
-            prefix, partial(self._describe_producers_of, producer_ids, prefix), deadline
-        )
-
-    async def _of_all(
+    def _of_all(
         self, prefix: str, ask: Callable[[int, float], Awaitable[list[Any]]], deadline: float
     ) -> list[Any]:
         """The rows that ``ask`` gets from the brokers, which have all been coordinators of the same ids all the time."""
+        what = f"list all transactions beginning with {prefix!r}"
+        return self._requests.retry(partial(self._ask_all, prefix, ask), deadline, what)
+
+    async def _ask_all(
+        self, prefix: str, ask: Callable[[int, float], Awaitable[list[Any]]], deadline: float
+    ) -> list[Any]:
         before = await self._coordinators(prefix, deadline)
         if not before.leaders:
             return []
         listings = await self._requests.gather(ask(broker, deadline) for broker in sorted(before.brokers))
         after = await self._coordinators(prefix, deadline)
         if after != before:
-            raise _IncompleteListing(f"leaders of {TRANSACTION_STATE_TOPIC} moved while listing")
+            raise IncompleteListing(f"leaders of {TRANSACTION_STATE_TOPIC} moved while listing")
         return [row for listing in listings for row in listing]
 
-    async def _describe_of(self, prefix: str, broker: int, deadline: float) -> list[Any]:
-        listed = await self._list_of(prefix, broker, deadline)
-        names = [row.transactional_id for row in listed if row.transactional_id.startswith(prefix)]
-        return await self._describe_named(names, prefix, broker, deadline)
-
-    async def _describe_producers_of(
-        self, producer_ids: Collection[int], prefix: str, broker: int, deadline: float
+    async def _describe(
+        self,
+        prefix: str,
+        listed: str | None,
+        is_wanted: Callable[[Any], bool],
+        broker: int,
+        deadline: float,
     ) -> list[Any]:
-        listed = await self._list_of(None, broker, deadline)
-        names = [row.transactional_id for row in listed if row.producer_id in producer_ids]
-        return await self._describe_named(names, prefix, broker, deadline)
-
-    async def _describe_named(
-        self, names: Sequence[str], prefix: str, broker: int, deadline: float
-    ) -> list[Any]:
-        rows = []
+        """Rows of DescribeTransactions, of what is wanted among the ids that :meth:`_list` gives for ``listed``."""
+        rows: list[Any] = []
+        names = [row.transactional_id for row in await self._list(listed, broker, deadline) if is_wanted(row)]
         for first in range(0, len(names), _DESCRIBED_AT_ONCE):
             request = DescribeTransactionsRequest(transactional_ids=names[first : first + _DESCRIBED_AT_ONCE])
             response = await self._requests.send(request, broker, deadline)
@@ -194,8 +169,8 @@ class Fencer:
             rows += [row for row in _checked(response, broker, prefix) if row.error_code == 0]
         return rows
 
-    async def _list_of(self, prefix: str | None, broker: int, deadline: float) -> list[Any]:
-        """What the broker lists; brokers before Kafka 4.1 know no patterns (KIP-1152) and list all."""
+    async def _list(self, prefix: str | None, broker: int, deadline: float) -> list[Any]:
+        """Rows of ListTransactions, of ids that begin with ``prefix``, None: of all; brokers before Kafka 4.1 know no patterns (KIP-1152) and list all."""
         pattern = None if prefix is None else f"{re.escape(prefix)}(?s:.*)"
         request = ListTransactionsRequest(transactional_id_pattern=pattern)
         response = await self._requests.send(request, broker, deadline)
@@ -213,7 +188,7 @@ class Fencer:
         )
         found = {_view(view) for view in views}
         if len(found) != 1:
-            raise _IncompleteListing(
+            raise IncompleteListing(
                 f"brokers {brokers} do not agree on the leaders of {TRANSACTION_STATE_TOPIC}"
             )
         coordinators = found.pop()
@@ -226,7 +201,7 @@ class Fencer:
             if leader not in coordinators.brokers
         ]
         if leaderless:
-            raise _IncompleteListing(
+            raise IncompleteListing(
                 f"{TRANSACTION_STATE_TOPIC} has no live leader for partition {', '.join(leaderless)}"
             )
         await self._check_loaded(coordinators, prefix, deadline)

@@ -17,12 +17,12 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolType
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+from kafka.protocol.metadata import CoordinatorType
 
 from spark_ordered_kafka.kafka.clients import translate
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.properties import admin_properties
-from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
+from spark_ordered_kafka.kafka.requests import BrokerCalls, IncompleteListing, broker_error
 
 _LOG = logging.getLogger(__name__)
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -67,10 +67,6 @@ class GroupDescription:
     committed: Mapping[str, Mapping[int, CommittedOffset]]
     members: Mapping[tuple[str, int], GroupMember]
     member_count: int
-
-
-class _IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
-    """A listing may lack groups."""
 
 
 class ConsumerGroups(BrokerCalls):
@@ -169,7 +165,7 @@ class ConsumerGroups(BrokerCalls):
 
         answers = await self._requests.gather(at(broker) for broker in brokers)
         if (brokers, before) != await self._coordinators(deadline):
-            raise _IncompleteListing(f"leaders of {OFFSETS_TOPIC} moved while listing")
+            raise IncompleteListing(f"leaders of {OFFSETS_TOPIC} moved while listing")
         return [answer for some in answers for answer in some]
 
     def _consumer_protocol_group(
@@ -213,10 +209,7 @@ class ConsumerGroups(BrokerCalls):
         return GroupDescription(state, committed, members, len(described.groups[0].members))
 
     async def _coordinator(self, group: str, deadline: float) -> int:
-        request = FindCoordinatorRequest(
-            key_type=CoordinatorType.GROUP.value, coordinator_keys=[group], min_version=4
-        )
-        (found,) = (await self._requests.send(request, None, deadline)).coordinators
+        (found,) = await self._requests.coordinators(CoordinatorType.GROUP, [group], deadline)
         if found.error_code != 0:
             raise broker_error(found.error_code, found.error_message)
         return int(found.node_id)
@@ -243,7 +236,7 @@ class ConsumerGroups(BrokerCalls):
         leaders = {row.partition_index: (row.leader_id, row.leader_epoch) for row in rows}
         leaderless = sorted(p for p, (leader, _) in leaders.items() if leader == NO_LEADER)
         if leaderless:
-            raise _IncompleteListing(
+            raise IncompleteListing(
                 f"{OFFSETS_TOPIC} has no leader for partition {', '.join(map(str, leaderless))}"
             )
         return sorted(broker.node_id for broker in metadata.brokers), leaders

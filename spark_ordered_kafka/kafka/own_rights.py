@@ -8,7 +8,7 @@ from functools import partial
 
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest, DescribeTransactionsRequest
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import CoordinatorType, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from spark_ordered_kafka.errors import ErrorCode
@@ -88,12 +88,9 @@ class OwnRights(BrokerCalls):
     async def _on_groups(self, groups: Collection[str], deadline: float) -> dict[str, frozenset[str]]:
         if not existing_topics(await self._requests.metadata([OFFSETS_TOPIC], None, deadline)):
             return {}
-        request = FindCoordinatorRequest(
-            key_type=CoordinatorType.GROUP.value, coordinator_keys=list(groups), min_version=4
-        )
         by_coordinator: dict[int, list[str]] = defaultdict(list)
         rights: dict[str, frozenset[str]] = {}
-        for row in (await self._requests.send(request, None, deadline)).coordinators:
+        for row in await self._requests.coordinators(CoordinatorType.GROUP, list(groups), deadline):
             if row.error_code == kafka_errors.GroupAuthorizationFailedError.errno:
                 rights[row.key] = frozenset()
             elif row.error_code == 0:

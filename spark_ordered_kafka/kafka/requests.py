@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
@@ -38,6 +38,10 @@ _KAFKA_CODES = frozenset(ErrorCode) - {
     ErrorCode.GUARD_RAILS,  # in Kafka itself 88 is UNSTABLE_OFFSET_COMMIT
     *(code for code in ErrorCode if code > 1000),
 }
+
+
+class IncompleteListing(kafka_errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
+    """A listing may lack groups or transactions."""
 
 
 def broker_error(code: int, detail: str | None = None) -> kafka_errors.BrokerResponseError:
@@ -213,6 +217,12 @@ class BrokerRequests:
                     raise
             # That one hangs, perhaps. It has a request in flight now, so kafka-python takes another one.
         return await self.send(request, node, deadline)
+
+    async def coordinators(self, kind: CoordinatorType, keys: Sequence[str], deadline: float) -> list[Any]:
+        """A row for each of ``keys``, consumer groups or transactional ids (FindCoordinator, KIP-699)."""
+        request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=list(keys), min_version=4)
+        rows: list[Any] = (await self.send(request, None, deadline)).coordinators
+        return rows
 
     async def broker_ids(self, deadline: float) -> list[int]:
         """The live brokers, as one of them knows them."""
