@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
+from spark_ordered_kafka.client.schemas.autoscale import AutoscaleAction, AutoscaleRule
 from spark_ordered_kafka.controller.automation.rules import DAY, cooldown_reason, in_last_day
 from spark_ordered_kafka.controller.autoscale.load import (
     GroupLoad,
@@ -15,9 +15,6 @@ from spark_ordered_kafka.controller.autoscale.load import (
     utilizations,
 )
 from spark_ordered_kafka.controller.autoscale.rules import Rules
-
-Action = Literal["none", "grow", "shrink"]
-HeldBy = Literal["bounds", "cooldown", "budget", "quiet_hours", "unsplittable_key", "under_way", "members"]
 
 # Rates take two samples, so one that fails leaves three times the usual time between two observations.
 _MOST_SPANS = 4
@@ -69,10 +66,10 @@ class Decision:
     keeps it from being done, None: none does. ``reason`` says why, with the figures. ``load_driven``: the write load asks
     for growth, so a hot key may matter."""
 
-    action: Action
+    action: AutoscaleAction
     target: int
     reason: str
-    held_by: HeldBy | None = None
+    held_by: AutoscaleRule | None = None
     load_driven: bool = False
 
     @property
@@ -242,7 +239,7 @@ def _shrink(
 def _held(rules: Rules, seen: Observation, state: State, wanted: Decision, now: float) -> Decision:
     """``wanted``, or held back by the first rule that forbids it now."""
 
-    def held(rule: HeldBy, why: str) -> Decision:
+    def held(rule: AutoscaleRule, why: str) -> Decision:
         return replace(wanted, held_by=rule, reason=f"{wanted.reason}; not now: {why}")
 
     if seen.under_way is not None:

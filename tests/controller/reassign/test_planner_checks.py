@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from spark_ordered_kafka.client.schemas.reassignments import PlanGoal
 from spark_ordered_kafka.controller.placement.planner import (
     Broker,
     Goal,
-    GoalKind,
     Partition,
     Snapshot,
     plan,
@@ -65,7 +65,7 @@ CLUSTER = Snapshot(
         ("balance_log_dirs", {"brokers": (3,)}, "UNKNOWN_MEMBER_ID", "which is down"),
     ],
 )  # fmt: skip
-def test_goals_that_do_not_fit(kind: GoalKind, fields: dict[str, Any], error: str, words: str) -> None:
+def test_goals_that_do_not_fit(kind: PlanGoal, fields: dict[str, Any], error: str, words: str) -> None:
     with pytest.raises(RequestError) as refused:
         plan(CLUSTER, Goal(kind, **fields))
     assert refused.value.name == error

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from spark_ordered_kafka.controller.placement.planner.values import Broker, Goal, GoalKind, Snapshot
+from spark_ordered_kafka.client.schemas.reassignments import PlanGoal
+from spark_ordered_kafka.controller.placement.planner.values import Broker, Goal, Snapshot
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.listed import listed
 
 _SHOWN = 20
 
-_NEEDED: Final[dict[GoalKind, tuple[str, ...]]] = {
+_NEEDED: Final[dict[PlanGoal, tuple[str, ...]]] = {
     "drain": ("brokers",),
     "spread": ("brokers",),
     "balance": (),
@@ -22,7 +23,7 @@ _NEEDED: Final[dict[GoalKind, tuple[str, ...]]] = {
     "leaders": (),
     "replace_replicas": ("brokers",),
 }
-_ALLOWED: Final[dict[GoalKind, tuple[str, ...]]] = {
+_ALLOWED: Final[dict[PlanGoal, tuple[str, ...]]] = {
     **_NEEDED,
     "balance": ("brokers",),
     "leaders": ("brokers",),

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from spark_ordered_kafka.client.schemas.base import PartitionStatus
+from spark_ordered_kafka.client.schemas.reassignments import FurtherPlanGoal, PlanGoal
 from spark_ordered_kafka.controller.placement.guards import UNLIMITED
 from spark_ordered_kafka.kafka.values import LogDir
-
-GoalKind = Literal[
-    "drain",
-    "spread",
-    "balance",
-    "racks",
-    "replication_factor",
-    "empty_log_dirs",
-    "balance_log_dirs",
-    "leaders",
-    "replace_replicas",
-]
-FurtherGoal = Literal["racks", "balance", "leaders"]
-Status = Literal["live", "marked", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +62,7 @@ class Partition:
     isr: tuple[int, ...] = ()
     sizes: tuple[int | None, ...] = ()
     log_dirs: tuple[str | None, ...] = ()
-    status: Status = "live"
+    status: PartitionStatus = "live"
     moving: bool = False
     moving_log_dir: tuple[int, ...] = ()
     write_rate: float = 0.0
@@ -117,12 +104,12 @@ class Goal:
     ``also``: goals that the plan is to reach after ``kind``, on the brokers that keep their replicas.
     """
 
-    kind: GoalKind
+    kind: PlanGoal
     brokers: tuple[int, ...] | None = None
     topics: tuple[str, ...] | None = None
     replication_factor: int | None = None
     log_dirs: tuple[str, ...] | None = None
-    also: tuple[FurtherGoal, ...] | None = None
+    also: tuple[FurtherPlanGoal, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

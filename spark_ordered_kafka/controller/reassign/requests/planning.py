@@ -144,7 +144,7 @@ class ReassignmentPlans:
     def _described(self, topics: Collection[str] | None) -> Mapping[str, TopicDescription]:
         return self._admin.describe_topics() if topics is None else describe(self._admin, topics)
 
-    def _statuses(self, described: TopicDescription) -> Mapping[int, planner.Status]:
+    def _statuses(self, described: TopicDescription) -> Mapping[int, schemas.PartitionStatus]:
         """Partition -> marked or deleted, of those that are not live."""
         record = self._znodes.topic(described.topic)
         if record is None or record.topic_id != described.topic_id:
@@ -159,7 +159,7 @@ class ReassignmentPlans:
 
 def _partitions(
     described: TopicDescription,
-    statuses: Mapping[int, planner.Status],
+    statuses: Mapping[int, schemas.PartitionStatus],
     moving: Collection[PartitionId],
     held: Mapping[Replica, LocalReplica],
     rates: Mapping[PartitionId, float],
