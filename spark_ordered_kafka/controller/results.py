@@ -1,4 +1,4 @@
-"""Errors as the results of the API's items."""
+"""Values and errors as answers of the API."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from typing import TypeVar
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
 
+_AnswerT = TypeVar("_AnswerT", bound=schemas.Answer)
 _ResultT = TypeVar("_ResultT", bound=schemas.Result)
 
 _MAX_MESSAGE = 4000
 """Characters."""
+
+
+def view(kind: type[_AnswerT], source: object, **more: object) -> _AnswerT:
+    """An answer with what ``source`` has under the same names as its fields, and with ``more``, which wins."""
+    same = {name: getattr(source, name) for name in kind.model_fields if hasattr(source, name)}
+    return kind.model_validate(same | more)
 
 
 def result(kind: type[_ResultT], error: OrderedKafkaError, **fields: object) -> _ResultT:

@@ -20,6 +20,7 @@ from spark_ordered_kafka.controller.autoscale.sampling import Sample, Sampler, g
 from spark_ordered_kafka.controller.background import Background, every
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.webhook import Webhook
+from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord, AutoscaleStore, DecisionEntry
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.reviews import Reviews
@@ -127,11 +128,11 @@ class Autoscaler:
         self, topic: str, record: TopicRecord, kept: AutoscaleRecord | None, known: _Topic | None
     ) -> schemas.AutoscaleTopic:
         rules = self._settings.of(topic)
-        history = [] if kept is None else [_decision_view(one) for one in kept.decisions]
+        history = [] if kept is None else [view(schemas.AutoscaleDecision, one) for one in kept.decisions]
         decision = history[0] if history else None
         observation = None
         if known is not None and known.observation is not None and known.decision is not None:
-            decision = _decision_view(known.decision)
+            decision = view(schemas.AutoscaleDecision, known.decision)
             observation = observation_view(known.observation, rules, known.observed_at)
         changes = () if kept is None else kept.changes
         return schemas.AutoscaleTopic(
@@ -140,7 +141,7 @@ class Autoscaler:
             count=record.undeleted_partition_count,
             observation=observation,
             decision=decision,
-            changes=[schemas.AutoscaleChange.model_validate(one.model_dump()) for one in reversed(changes)],
+            changes=[view(schemas.AutoscaleChange, one) for one in reversed(changes)],
             history=history,
         )
 
@@ -331,7 +332,3 @@ def _is_same(last: DecisionEntry | None, entry: DecisionEntry) -> bool:
         return last.action == entry.action  # what was requested is under way
     names = ["action", "outcome", "held_by", *(["target"] if entry.action != "none" else [])]
     return all(getattr(last, name) == getattr(entry, name) for name in names)
-
-
-def _decision_view(entry: DecisionEntry) -> schemas.AutoscaleDecision:
-    return schemas.AutoscaleDecision.model_validate(entry.model_dump())

@@ -25,17 +25,12 @@ from spark_ordered_kafka.controller.healing.figures import HealingFigures
 from spark_ordered_kafka.controller.healing.observation import Observation
 from spark_ordered_kafka.controller.healing.planning import HealingPlans, Planned
 from spark_ordered_kafka.controller.healing.policy import Finding, Proposal, State, decide, longest_gap
-from spark_ordered_kafka.controller.healing.records import (
-    broker_view,
-    finding_view,
-    proposal_view,
-    remembered,
-    stored,
-)
+from spark_ordered_kafka.controller.healing.records import broker_view, remembered, stored
 from spark_ordered_kafka.controller.healing.rules import Rules
 from spark_ordered_kafka.controller.healing.sampling import Sample, Sampler
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.webhook import Webhook
+from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.healing import HealingEntry, HealingRecord, HealingStore
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.reviews import Reviews
@@ -128,15 +123,12 @@ class Healer:
         with self._lock:
             newest = self._newest
         if newest is None:
-            findings = [
-                schemas.HealingFinding(kind=one.kind, subject=one.subject, since=one.since, reason="")
-                for one in record.conditions
-            ]
+            findings = [view(schemas.HealingFinding, one, reason="") for one in record.conditions]
             at, brokers, proposals = None, [], []
         else:
-            at, findings = newest.at, [finding_view(one) for one in newest.findings]
+            at, findings = newest.at, [view(schemas.HealingFinding, one) for one in newest.findings]
             brokers = [broker_view(one) for one in newest.seen.brokers]
-            proposals = [proposal_view(one) for one in newest.proposals]
+            proposals = [view(schemas.HealingProposal, one) for one in newest.proposals]
         return schemas.HealingView(
             mode=self._rules.mode,
             at=at,
@@ -145,7 +137,7 @@ class Healer:
             proposals=proposals,
             requests_in_last_day=in_last_day([one.at for one in record.requests], self._clock()),
             requests_per_day=self._rules.requests_per_day,
-            history=[schemas.HealingDecision.model_validate(one.model_dump()) for one in record.history],
+            history=[view(schemas.HealingDecision, one) for one in record.history],
         )
 
     # -- the thread ---------------------------------------------------------------------------------------------

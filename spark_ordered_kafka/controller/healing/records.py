@@ -7,7 +7,8 @@ from typing import cast
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingKind
 from spark_ordered_kafka.controller.healing.observation import BrokerSeen
-from spark_ordered_kafka.controller.healing.policy import Finding, Proposal, Request, State
+from spark_ordered_kafka.controller.healing.policy import Request, State
+from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.healing import ConditionEntry, HealingRecord, HealingRequestEntry
 from spark_ordered_kafka.updates import updated
 
@@ -41,33 +42,13 @@ def broker_view(seen: BrokerSeen) -> schemas.HealingBroker:
     log_dirs = None
     if seen.directories is not None:
         log_dirs = [
-            schemas.HealingDirectory(
-                path=one.path,
-                online=one.online,
+            view(
+                schemas.HealingDirectory,
+                one,
                 used_bytes=one.used,
                 free_bytes=one.free,
                 total_bytes=one.total,
             )
             for one in seen.directories
         ]
-    return schemas.HealingBroker(
-        broker=seen.id,
-        alive=seen.alive,
-        hosted=seen.hosted,
-        leaders=seen.leaders,
-        preferred=seen.preferred,
-        write_rate=seen.write_rate,
-        log_dirs=log_dirs,
-    )
-
-
-def finding_view(one: Finding) -> schemas.HealingFinding:
-    """A finding as the API shows it."""
-    return schemas.HealingFinding(kind=one.kind, subject=one.subject, since=one.since, reason=one.reason)
-
-
-def proposal_view(one: Proposal) -> schemas.HealingProposal:
-    """A proposal as the API shows it."""
-    return schemas.HealingProposal(
-        action=one.action, brokers=list(one.brokers), held_by=one.held_by, reason=one.reason
-    )
+    return view(schemas.HealingBroker, seen, broker=seen.id, log_dirs=log_dirs)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.topics import layout_history
+from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError
@@ -152,10 +153,6 @@ def _position(
         position=position,
         log_end=None if log is None else log[1],
         lag=lag,
-        member=None
-        if member is None
-        else schemas.GroupMember(
-            consumer_id=member.consumer_id, client_id=member.client_id, host=member.host
-        ),
+        member=None if member is None else view(schemas.GroupMember, member),
         waits_for=[schemas.RequiredPosition(partition=other, offset=offset) for other, offset in waits],
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.change import AnyChange
 from spark_ordered_kafka.controller.state.records import LayoutRecord, RemovedStatus, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
@@ -89,20 +90,18 @@ class Topics:
             return "deleted" if partition < len(layouts[-1].starts) else "marked"
 
         partitions = [
-            schemas.PartitionView(
-                partition=p.partition,
+            view(
+                schemas.PartitionView,
+                p,
                 status="live" if p.partition < count else statuses.get(p.partition, unmarked(p.partition)),
-                leader=p.leader,
-                replicas=list(p.replicas),
-                isr=list(p.isr),
             )
             for p in description.partitions
         ]
         finished = None if record.last_change is None else finished_view(record.last_change)
         change = None if record.change is None else current(record.change)
-        summary = topic_summary(topic, record, change).model_dump()
-        answer = schemas.TopicView(
-            **summary,
+        answer = view(
+            schemas.TopicView,
+            topic_summary(topic, record, change),
             cluster_id=self._cluster_id,
             last_change=finished,
             stray_partitions=stray_partitions(layouts, len(partitions)),

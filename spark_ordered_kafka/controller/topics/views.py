@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.change import AnyChange, FinishedChange
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.errors import error_name
@@ -13,19 +14,7 @@ from spark_ordered_kafka.errors import error_name
 
 def change_view(change: AnyChange) -> schemas.ChangeView:
     """A running change as the API shows it."""
-    return schemas.ChangeView(
-        id=change.id,
-        kind=change.kind,
-        target=change.target,
-        source=change.source,
-        step=change.step,
-        force=change.force,
-        started_at=change.started_at,
-        closing_at=change.closing_at,
-        fenced=change.fenced,
-        total_fences=change.total_fences,
-        cancel_requested=change.cancel_requested,
-    )
+    return view(schemas.ChangeView, change)
 
 
 def finished_view(change: FinishedChange) -> schemas.FinishedChangeView:
@@ -34,32 +23,13 @@ def finished_view(change: FinishedChange) -> schemas.FinishedChangeView:
     if change.error_code is not None:
         code = change.error_code
         error = schemas.Result(error_code=code, error=error_name(code), error_message=change.error_message)
-    return schemas.FinishedChangeView(
-        id=change.id,
-        kind=change.kind,
-        target=change.target,
-        source=change.source,
-        outcome=change.outcome,
-        started_at=change.started_at,
-        finished_at=change.finished_at,
-        writer_pause_seconds=change.writer_pause_seconds,
-        fenced=change.fenced,
-        error=error,
-    )
+    return view(schemas.FinishedChangeView, change, error=error)
 
 
 def topic_summary(topic: str, record: TopicRecord, change: AnyChange | None) -> schemas.TopicSummary:
     """A topic's record; ``change`` is the one in progress, with its progress."""
-    return schemas.TopicSummary(
-        topic=topic,
-        topic_id=record.topic_id,
-        initial_partition_count=record.initial_partition_count,
-        undeleted_partition_count=record.undeleted_partition_count,
-        layout_epoch=record.layout_epoch,
-        hash=record.hash,
-        ordered_delivery=record.ordered_delivery,
-        change=None if change is None else change_view(change),
-    )
+    shown = None if change is None else change_view(change)
+    return view(schemas.TopicSummary, record, topic=topic, change=shown)
 
 
 def leader_epochs_view(layouts: Sequence[LayoutRecord], partition: int) -> schemas.PartitionLeaderEpochs:
