@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from spark_ordered_kafka.client.schemas import Open
 from spark_ordered_kafka.client.schemas.reviews import ReviewStatus
@@ -27,6 +27,13 @@ class Requested:
     review_id: int | None = None
     error: str | None = None
     answer: Any = None
+
+    @property
+    def outcome(self) -> Literal["refused", "requested", "in_review"]:
+        """The same in a word, as decisions have it."""
+        if self.error is not None:
+            return "refused"
+        return "requested" if self.review_id is None else "in_review"
 
 
 SendRequest = Callable[[OwnRequest], Requested]

@@ -281,15 +281,8 @@ class Autoscaler:
             _log.warning(
                 "topic %s: %s to %d partitions: %s", topic, decision.action, decision.target, answer.error
             )
-        outcome = (
-            "refused"
-            if answer.error is not None
-            else "requested"
-            if answer.review_id is None
-            else "in_review"
-        )
         known.record = updated(known.record, review_id=answer.review_id)
-        self._note(topic, known, _entry(replace(decision, reason=reason), count, now, outcome))
+        self._note(topic, known, _entry(replace(decision, reason=reason), count, now, answer.outcome))
 
     def _note(self, topic: str, known: _Topic, entry: DecisionEntry) -> None:
         """Keep and audit a decision that differs from the one before."""

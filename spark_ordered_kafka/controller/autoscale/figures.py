@@ -6,10 +6,10 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
+from spark_ordered_kafka.controller.monitoring.metrics import counters, gauges
 
 
 class AutoscaleFigures(Collector):
@@ -46,24 +46,15 @@ class AutoscaleFigures(Collector):
         """Called at each scrape."""
         with self._lock:
             counts, decisions = dict(self._counts), dict(self._decisions)
-        actual = GaugeMetricFamily(
-            f"{PREFIX}_autoscale_partitions",
-            "Partitions of a topic that is observed.",
-            labels=("topic", "mode"),
-        )
-        proposed = GaugeMetricFamily(
-            f"{PREFIX}_autoscale_proposed_partitions",
-            "Partitions that its load warrants.",
-            labels=("topic", "mode"),
+        actual = gauges("autoscale_partitions", "Partitions of a topic that is observed.", "topic", "mode")
+        proposed = gauges(
+            "autoscale_proposed_partitions", "Partitions that its load warrants.", "topic", "mode"
         )
         for topic, (mode, count, target) in sorted(counts.items()):
             actual.add_metric([topic, mode], count)
             proposed.add_metric([topic, mode], target)
-        made = CounterMetricFamily(
-            f"{PREFIX}_autoscale_decisions",
-            "Decisions that differ from the one before.",
-            labels=("topic", "action", "outcome"),
-        )
+        about = "Decisions that differ from the one before."
+        made = counters("autoscale_decisions", about, "topic", "action", "outcome")
         for key, number in sorted(decisions.items()):
             made.add_metric(list(key), number)
         yield from (actual, proposed, made)

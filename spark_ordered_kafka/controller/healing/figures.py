@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import get_args
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from spark_ordered_kafka.client.schemas.healing import HealingKind
-from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
+from spark_ordered_kafka.controller.monitoring.metrics import counters, gauges
 
 
 class HealingFigures(Collector):
@@ -51,26 +51,18 @@ class HealingFigures(Collector):
         """Called at each scrape."""
         with self._lock:
             findings, proposals, decisions = self._findings, dict(self._proposals), dict(self._decisions)
-        found = GaugeMetricFamily(
-            f"{PREFIX}_healing_findings",
-            "What self-healing finds not to be as it should be, at the leader.",
-            labels=("kind",),
+        found = gauges(
+            "healing_findings", "What self-healing finds not to be as it should be, at the leader.", "kind"
         )
         if findings is not None:
             for kind in get_args(HealingKind):
                 found.add_metric([kind], findings[kind])
-        standing = GaugeMetricFamily(
-            f"{PREFIX}_healing_proposals",
-            "Proposals of self-healing that stand, by what became of each, at the leader.",
-            labels=("action", "outcome"),
-        )
+        about = "Proposals of self-healing that stand, by what became of each, at the leader."
+        standing = gauges("healing_proposals", about, "action", "outcome")
         for key, number in sorted(proposals.items()):
             standing.add_metric(list(key), number)
-        made = CounterMetricFamily(
-            f"{PREFIX}_healing_decisions",
-            "Decisions of self-healing that differ from the one before.",
-            labels=("action", "outcome"),
-        )
+        about = "Decisions of self-healing that differ from the one before."
+        made = counters("healing_decisions", about, "action", "outcome")
         for key, number in sorted(decisions.items()):
             made.add_metric(list(key), number)
         yield from (found, standing, made)

@@ -14,7 +14,6 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingOutcome
 from spark_ordered_kafka.controller.automation.requests import (
     OwnRequest,
-    Requested,
     SendRequest,
     waiting_reason,
     waits,
@@ -301,7 +300,7 @@ class Healer:
         record = self._write(record)
         path, body = planned.request
         answer = send(OwnRequest(PRINCIPAL, path, body, proposal.reason))
-        entry = _entry(proposal, now, _outcome(answer), planned)
+        entry = _entry(proposal, now, answer.outcome, planned)
         if answer.error is not None:
             entry = updated(entry, reason=f"{entry.reason}; {answer.error}")
             _log.warning("self-healing: %s was refused: %s", proposal.action, answer.error)
@@ -342,12 +341,6 @@ class Healer:
             self._store.write(new)
             self._record = new
         return new
-
-
-def _outcome(answer: Requested) -> HealingOutcome:
-    if answer.error is not None:
-        return "refused"
-    return "requested" if answer.review_id is None else "in_review"
 
 
 def _entry(proposal: Proposal, now: float, outcome: HealingOutcome, planned: Planned) -> HealingEntry:

@@ -13,6 +13,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
@@ -28,6 +29,16 @@ _REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 _CHANGE_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 # Terabytes take days.
 _MOVE_SECONDS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
+
+
+def gauges(name: str, explanation: str, *labels: str) -> GaugeMetricFamily:
+    """What a collector fills at each scrape."""
+    return GaugeMetricFamily(f"{PREFIX}_{name}", explanation, labels=labels)
+
+
+def counters(name: str, explanation: str, *labels: str) -> CounterMetricFamily:
+    """As :func:`gauges`."""
+    return CounterMetricFamily(f"{PREFIX}_{name}", explanation, labels=labels)
 
 
 class Metrics:

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
-from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
+from spark_ordered_kafka.controller.monitoring.metrics import PREFIX, gauges
 from spark_ordered_kafka.controller.shared_query import SharedQuery
 from spark_ordered_kafka.controller.zk.records import LeaderRecord
 from spark_ordered_kafka.kafka.moves import Moves
@@ -71,17 +71,17 @@ class ControllerCollector(Collector):
         yield _gauge("controller_is_leader", "1 where this process leads.", float(leads))
         if leader is not None:
             yield _gauge("controller_epoch", "Epoch of the controller that leads.", float(leader.epoch))
-        session = _family("zookeeper_session", "1 for the state that the session is in.", "state")
+        session = gauges("zookeeper_session", "1 for the state that the session is in.", "state")
         state = self.session_state()
         for name, value in _SESSION_STATES.items():
             session.add_metric([name], float(state == value))
         yield session
-        running = _family("changes_running", "Running partition changes of this process.", "kind", "step")
+        running = gauges("changes_running", "Running partition changes of this process.", "kind", "step")
         for (kind, step), count in sorted(self.observer.running().items()):
             running.add_metric([kind, step], count)
         yield running
-        ages = _family("change_age_seconds", "How long the oldest running change has been running.", "kind")
-        held = _family("writers_held_seconds", "How long a running change has held writers by now.", "kind")
+        ages = gauges("change_age_seconds", "How long the oldest running change has been running.", "kind")
+        held = gauges("writers_held_seconds", "How long a running change has held writers by now.", "kind")
         for family, seconds in zip((ages, held), self.observer.ages(self.clock()), strict=True):
             for kind, longest in sorted(seconds.items()):
                 family.add_metric([kind], longest)
@@ -92,9 +92,9 @@ class ControllerCollector(Collector):
     def _cluster(self) -> Iterator[Metric]:
         found = self.brokers.get()
         if found is not None:
-            hosted = _family("broker_partitions", "Replicas that the broker hosts.", "broker")
-            limit = _family("broker_max_partitions", "Replicas that the broker may host.", "broker")
-            capacity = _family("broker_capacity", "Replicas that the broker can still take.", "broker")
+            hosted = gauges("broker_partitions", "Replicas that the broker hosts.", "broker")
+            limit = gauges("broker_max_partitions", "Replicas that the broker may host.", "broker")
+            capacity = gauges("broker_capacity", "Replicas that the broker can still take.", "broker")
             for broker in found.brokers:
                 hosted.add_metric([str(broker.id)], broker.hosted)
                 limit.add_metric([str(broker.id)], broker.max_partitions)
@@ -109,10 +109,6 @@ class ControllerCollector(Collector):
                 moves.total_bytes,
             )
             yield _gauge("reassignment_copied_bytes", "Bytes of them that are there.", moves.copied_bytes)
-
-
-def _family(name: str, explanation: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{PREFIX}_{name}", explanation, labels=labels)
 
 
 def _gauge(name: str, explanation: str, value: float) -> GaugeMetricFamily:

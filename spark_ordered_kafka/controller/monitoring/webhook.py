@@ -12,10 +12,10 @@ from typing import Any
 from uuid import uuid4
 
 import httpx2
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from spark_ordered_kafka.controller.monitoring.metrics import PREFIX
+from spark_ordered_kafka.controller.monitoring.metrics import counters
 from spark_ordered_kafka.controller.settings import WebhookSettings
 from spark_ordered_kafka.errors import ConfigError
 
@@ -77,11 +77,7 @@ class Webhook(Collector):
         """Called at each scrape."""
         with self._lock:
             outcomes = dict(self._outcomes)
-        found = CounterMetricFamily(
-            f"{PREFIX}_webhook_documents",
-            "Documents for the webhook, by what became of them.",
-            labels=("outcome",),
-        )
+        found = counters("webhook_documents", "Documents for the webhook, by what became of them.", "outcome")
         for outcome in ("sent", "failed", "dropped"):
             found.add_metric([outcome], outcomes.get(outcome, 0))
         yield found

@@ -7,8 +7,7 @@ import logging
 from kazoo.client import TransactionRequest
 from pydantic import BaseModel, Field
 
-from spark_ordered_kafka.client.schemas import Open
-from spark_ordered_kafka.client.schemas.autoscale import AutoscaleAction, AutoscaleOutcome, AutoscaleRule
+from spark_ordered_kafka.client.schemas.autoscale import AutoscaleChange, AutoscaleDecision
 from spark_ordered_kafka.controller.state.replacing import create_or_replace
 from spark_ordered_kafka.controller.zk.records import OPEN, Record, UnreadableRecordError, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
@@ -18,28 +17,16 @@ AUTOSCALE = f"{ROOT}/autoscale"
 _log = logging.getLogger(__name__)
 
 
-class DecisionEntry(BaseModel):
-    """A decision, as the API shows it."""
+class DecisionEntry(AutoscaleDecision):
+    """A decision, with what a newer controller says of it."""
 
     model_config = OPEN
 
-    at: float
-    count: int
-    action: Open[AutoscaleAction]
-    target: int
-    held_by: Open[AutoscaleRule] | None
-    outcome: Open[AutoscaleOutcome]
-    reason: str
 
-
-class ChangeEntry(BaseModel):
-    """A change that was requested."""
+class ChangeEntry(AutoscaleChange):
+    """A change that was requested, with what a newer controller says of it."""
 
     model_config = OPEN
-
-    at: float
-    source: int
-    target: int
 
 
 class ReadingEntry(BaseModel):
