@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import Request
+from typing import Annotated
+
+from fastapi import Depends, Request
 
 from spark_ordered_kafka.controller.access.caller import ANONYMOUS, Caller
 
-__all__ = ["ANONYMOUS", "Caller", "caller_of"]
+__all__ = ["ANONYMOUS", "Caller", "CallerOf", "caller_of"]
 
 
 def caller_of(request: Request) -> Caller:
@@ -15,3 +17,7 @@ def caller_of(request: Request) -> Caller:
     if isinstance(caller, Caller):
         return caller
     return Caller(ANONYMOUS, "" if request.client is None else request.client.host)
+
+
+CallerOf = Annotated[Caller, Depends(caller_of)]
+"""A parameter of a route: who sends the request."""

@@ -63,9 +63,25 @@ class ContentTypeError(RequestError):
 
 def add_handlers(app: FastAPI) -> None:
     """Answer every error of the package, and of the framework, as a result."""
-    app.add_exception_handler(OrderedKafkaError, _refuse)
-    app.add_exception_handler(RequestValidationError, _refuse_invalid)
-    app.add_exception_handler(HTTPException, _refuse_route)
+
+    @app.exception_handler(OrderedKafkaError)
+    async def refuse(_: Request, error: OrderedKafkaError) -> Response:
+        return answer(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse_invalid(_: Request, error: RequestValidationError) -> Response:
+        return answer(RequestError(ErrorCode.INVALID_REQUEST, described(list(error.errors()))))
+
+    @app.exception_handler(HTTPException)
+    async def refuse_route(request: Request, error: HTTPException) -> Response:
+        refusal = RequestError(
+            ErrorCode.INVALID_REQUEST, f"{request.method} {request.url.path}: {error.detail}"
+        )
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            # The framework names those of one route, but a path may have several.
+            headers["Allow"] = ", ".join(methods_at(request.scope))
+        return answer_with(refusal, error.status_code, headers)
 
 
 def answer(error: OrderedKafkaError) -> JSONResponse:
@@ -103,27 +119,3 @@ def described(errors: Sequence[Any]) -> str:
     if len(errors) > _SHOWN_ERRORS:
         lines.append(f"and {len(errors) - _SHOWN_ERRORS} more of the kind")
     return "; ".join(lines)
-
-
-async def _refuse(_: Request, error: Exception) -> Response:
-    if not isinstance(error, OrderedKafkaError):
-        raise error
-    return answer(error)
-
-
-async def _refuse_invalid(_: Request, error: Exception) -> Response:
-    if not isinstance(error, RequestValidationError):
-        raise error
-    refusal = RequestError(ErrorCode.INVALID_REQUEST, described(list(error.errors())))
-    return answer(refusal)
-
-
-async def _refuse_route(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
-    refusal = RequestError(ErrorCode.INVALID_REQUEST, f"{request.method} {request.url.path}: {error.detail}")
-    headers = dict(error.headers or {})
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        # The framework names those of one route, but a path may have several.
-        headers["Allow"] = ", ".join(methods_at(request.scope))
-    return answer_with(refusal, error.status_code, headers)

@@ -124,8 +124,8 @@ def retrieve_exception(future: asyncio.Future[_ValueT]) -> None:
         future.exception()
 
 
-def only(found: list[schemas.TopicResult | OrderedKafkaError]) -> schemas.TopicResult:
-    """The result of a request for one topic, whose error is that of the whole request."""
+def only(found: list[_ValueT | OrderedKafkaError]) -> _ValueT:
+    """The result of a request for one thing, whose error is that of the whole request."""
     (one,) = found
     if isinstance(one, OrderedKafkaError):
         raise one

@@ -6,7 +6,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import Annotated
 
+from fastapi import Query
 from fastapi.concurrency import run_in_threadpool
 
 from spark_ordered_kafka.client import schemas
@@ -23,6 +25,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 MAX_WAIT = 600.0
 """Seconds a request may wait for its changes."""
+Wait = Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)]
+"""A parameter of a route: seconds to wait for the end of what it starts."""
 
 
 async def await_changes(

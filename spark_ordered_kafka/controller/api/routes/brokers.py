@@ -22,10 +22,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         "/v1/brokers/{broker}/guard-rails",
         dependencies=[Depends(service.confirm_active), on_cluster(service, Operation.ALTER_CONFIGS)],
     )
-    def set_guard_rails(
-        broker: schemas.Number,
-        request: schemas.GuardRailsRequest,
-    ) -> schemas.BrokerView:
+    def set_guard_rails(broker: schemas.Number, request: schemas.GuardRailsRequest) -> schemas.BrokerView:
         """Limit how many replicas a broker may host (KIP-578)."""
         return service.capacities.set_limit(
             broker, request.max_partitions, validate_only=request.validate_only

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from fastapi import Depends, FastAPI, Query
+from fastapi import Depends, FastAPI
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
-from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.caller import CallerOf
 from spark_ordered_kafka.controller.api.http.items import begun_results, bounded, each, seconds
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_cluster, on_topic
-from spark_ordered_kafka.controller.api.http.waiting import MAX_WAIT, await_changes, await_replicas
+from spark_ordered_kafka.controller.api.http.waiting import Wait, await_changes, await_replicas
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 
@@ -33,9 +33,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         ],
     )
     async def alter_partition_counts(
-        request: schemas.PartitionCountsRequest,
-        caller: Annotated[Caller, Depends(caller_of)],
-        wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
+        request: schemas.PartitionCountsRequest, caller: CallerOf, wait: Wait = None
     ) -> schemas.TopicResults:
         """Start partition changes (KIP-179, KIP-253); ``wait``: seconds to wait for their end."""
         timeout = seconds(request.timeout_ms)
@@ -58,9 +56,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         "/v1/replication-factors", dependencies=[*active, on_cluster(service, Operation.CLUSTER_ACTION)]
     )
     async def alter_replication_factors(
-        request: schemas.ReplicationFactorsRequest,
-        caller: Annotated[Caller, Depends(caller_of)],
-        wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
+        request: schemas.ReplicationFactorsRequest, caller: CallerOf, wait: Wait = None
     ) -> schemas.TopicResults:
         """Change replication factors (KIP-179); ``wait``: seconds to wait for the end."""
         timeout = seconds(request.timeout_ms)

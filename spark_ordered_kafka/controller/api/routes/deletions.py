@@ -10,7 +10,7 @@ from fastapi import Depends, FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
-from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.caller import Caller, CallerOf
 from spark_ordered_kafka.controller.api.http.items import each, only, seconds, topic_results
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_topic
 from spark_ordered_kafka.controller.api.http.waiting import await_leaving
@@ -34,7 +34,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     @app.delete("/v1/topics/{topic}", dependencies=[*active, on_topic(service, Operation.DELETE)])
     async def delete_topic(
         topic: str,
-        caller: Annotated[Caller, Depends(caller_of)],
+        caller: CallerOf,
         validate_only: bool = False,
         timeout_ms: Annotated[schemas.TimeoutMs | None, Query()] = None,
     ) -> schemas.TopicResult:
@@ -48,10 +48,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
             by_item(service, "DELETE on each topic", (Operation.DELETE, ResourceType.TOPIC)),
         ],
     )
-    async def delete_topics(
-        request: schemas.DeleteTopicsRequest,
-        caller: Annotated[Caller, Depends(caller_of)],
-    ) -> schemas.TopicResults:
+    async def delete_topics(request: schemas.DeleteTopicsRequest, caller: CallerOf) -> schemas.TopicResults:
         """Delete several topics under management, each with its own result."""
         timeout = seconds(request.timeout_ms)
         found = await delete(request.topics, caller, Operation.DELETE, request.validate_only, timeout)
@@ -59,9 +56,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.post("/v1/topics/{topic}/release", dependencies=[*active, on_topic(service, Operation.ALTER)])
     async def release_topic(
-        topic: str,
-        request: schemas.ReleaseTopicRequest,
-        caller: Annotated[Caller, Depends(caller_of)],
+        topic: str, request: schemas.ReleaseTopicRequest, caller: CallerOf
     ) -> schemas.TopicResult:
         """Release a topic from management; Kafka keeps it with its records and configuration."""
         timeout = seconds(request.timeout_ms)

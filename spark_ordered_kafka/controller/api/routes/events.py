@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, FastAPI, Query, Response
+from fastapi import FastAPI, Query, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import CLUSTER, Operation, ResourceType
-from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.caller import Caller, CallerOf
 from spark_ordered_kafka.controller.api.http.errors import answer
 from spark_ordered_kafka.controller.api.http.items import retrieve_exception
 from spark_ordered_kafka.controller.api.http.rights import by_item
@@ -98,8 +98,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.get("/v1/events", response_class=Response, responses=_OK, dependencies=[rights])
     async def get_events(
-        caller: Annotated[Caller, Depends(caller_of)],
-        timeout_ms: Annotated[int, Query(ge=1, le=MAX_DURATION)] = MAX_DURATION,
+        caller: CallerOf, timeout_ms: Annotated[int, Query(ge=1, le=MAX_DURATION)] = MAX_DURATION
     ) -> Response:
         """Server-sent events: what the caller may see of the cluster now, then what changes, for ``timeout_ms`` milliseconds.
 

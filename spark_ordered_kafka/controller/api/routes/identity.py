@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Query
+from fastapi import FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.caller import CallerOf
 from spark_ordered_kafka.controller.api.http.rights import anyone, on_cluster
 from spark_ordered_kafka.controller.monitoring.audit import MAX_KEPT
 from spark_ordered_kafka.controller.service import ControllerService
@@ -19,7 +19,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     settings = service.settings
 
     @app.get("/v1/caller", dependencies=[anyone()])
-    async def get_caller(caller: Annotated[Caller, Depends(caller_of)]) -> schemas.CallerView:
+    async def get_caller(caller: CallerOf) -> schemas.CallerView:
         """Who sends the request, how callers prove who they are, and whether changes need a reason or a review."""
         return schemas.CallerView(
             principal=caller.principal,

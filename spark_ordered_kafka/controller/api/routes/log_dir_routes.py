@@ -10,18 +10,14 @@ from fastapi.concurrency import run_in_threadpool
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
-from spark_ordered_kafka.controller.api.http.filters import numbers, texts
+from spark_ordered_kafka.controller.api.http.caller import CallerOf
+from spark_ordered_kafka.controller.api.http.filters import Filter, numbers, texts
 from spark_ordered_kafka.controller.api.http.rights import on_cluster
 from spark_ordered_kafka.controller.api.http.waiting import await_begun
 from spark_ordered_kafka.controller.service import ControllerService
 
 _BEGIN_WAIT = 10.0
 """Seconds that moves have to begin, for requests without ``timeout_ms``: other moves may be in all slots for long."""
-
-Filter = Annotated[
-    list[str] | None, Query(description="May be repeated, or hold several values with commas.")
-]
 
 Timeout = Annotated[schemas.TimeoutMs | None, Query(description="Milliseconds that brokers have to answer.")]
 
@@ -59,7 +55,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         dependencies=[Depends(service.confirm_active), on_cluster(service, Operation.ALTER)],
     )
     async def move_replicas(
-        request: schemas.ReplicaLogDirsRequest, caller: Annotated[Caller, Depends(caller_of)]
+        request: schemas.ReplicaLogDirsRequest, caller: CallerOf
     ) -> schemas.ReplicaLogDirsResult:
         """Move replicas to other log directories of their brokers, as a request to reassign partitions; naming the current one cancels a move."""
         began, timeout = time.monotonic(), _seconds(request.timeout_ms)

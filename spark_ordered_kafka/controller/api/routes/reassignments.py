@@ -9,12 +9,11 @@ from fastapi import Depends, FastAPI, Path, Response
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
-from spark_ordered_kafka.controller.api.http.items import outcomes, seconds
+from spark_ordered_kafka.controller.api.http.caller import CallerOf
+from spark_ordered_kafka.controller.api.http.items import only, outcomes, seconds
 from spark_ordered_kafka.controller.api.http.rights import on_cluster
 from spark_ordered_kafka.controller.reassign.requests.queries import RequestId
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.errors import OrderedKafkaError
 
 _ID = r"^(latest|[1-9][0-9]{0,9})$"
 
@@ -35,15 +34,11 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.post("/v1/reassignments", dependencies=altering)
     async def reassign_partitions(
-        request: schemas.ReassignmentRequest,
-        caller: Annotated[Caller, Depends(caller_of)],
+        request: schemas.ReassignmentRequest, caller: CallerOf
     ) -> schemas.ReassignmentResult:
         """Move replicas between brokers and log directories, whole or not at all; or undo an earlier request."""
         submit = partial(service.reassignments.submit, request, principal=caller.principal)
-        (found,) = await outcomes(service.workers, [submit], seconds(request.timeout_ms))
-        if isinstance(found, OrderedKafkaError):
-            raise found
-        return found
+        return only(await outcomes(service.workers, [submit], seconds(request.timeout_ms)))
 
     @app.get("/v1/reassignments", dependencies=[seen])
     def list_reassignments() -> schemas.ReassignmentList:
@@ -59,8 +54,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.patch("/v1/reassignments/{request_id}", dependencies=altering)
     def alter_reassignment(
-        request_id: _Id,
-        request: schemas.ReassignmentThrottleRequest,
+        request_id: _Id, request: schemas.ReassignmentThrottleRequest
     ) -> schemas.ReassignmentSummary:
         """Change the throttles of a running request."""
         return service.reassignments.alter_throttle(request_id, request)

@@ -9,14 +9,13 @@ from fastapi.concurrency import run_in_threadpool
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
-from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.caller import CallerOf
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_cluster
 from spark_ordered_kafka.controller.api.middleware.governance import Governance
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.state.reviews import review_view
 
 ReviewId = Annotated[schemas.Number, Path(ge=1, le=2**31 - 1)]
-CallerOf = Annotated[Caller, Depends(caller_of)]
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import Depends, FastAPI, Query, Response
+from fastapi import Depends, FastAPI, Response
 from fastapi.concurrency import run_in_threadpool
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
-from spark_ordered_kafka.controller.api.http.caller import Caller, caller_of
+from spark_ordered_kafka.controller.api.http.caller import Caller, CallerOf
 from spark_ordered_kafka.controller.api.http.filters import Filter, texts
 from spark_ordered_kafka.controller.api.http.items import each, only, seconds, topic_results
 from spark_ordered_kafka.controller.api.http.rights import by_item, on_topic
 from spark_ordered_kafka.controller.api.http.thread_pools import RIGHTS
-from spark_ordered_kafka.controller.api.http.waiting import MAX_WAIT, await_changes
+from spark_ordered_kafka.controller.api.http.waiting import Wait, await_changes
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.topics.cluster_topics import Among
 from spark_ordered_kafka.updates import updated
@@ -42,7 +41,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     )
     async def create_topics(
         request: schemas.CreateTopicRequest | schemas.CreateTopicsRequest,
-        caller: Annotated[Caller, Depends(caller_of)],
+        caller: CallerOf,
         response: Response,
     ) -> schemas.TopicResult | schemas.TopicResults:
         """Create a topic under management; or several topics, each with its own result."""
@@ -64,7 +63,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         return service.adopter.adopt(topic, request)
 
     @app.get("/v1/topics", dependencies=[by_item(service, "DESCRIBE on each topic that is shown")])
-    def list_topics(caller: Annotated[Caller, Depends(caller_of)]) -> schemas.TopicList:
+    def list_topics(caller: CallerOf) -> schemas.TopicList:
         """The topics under management that the caller may describe."""
         found = service.topics.summaries(service.changes.current)
         shown = set(service.access.among(caller, Operation.DESCRIBE, [row.topic for row in found.topics]))
@@ -80,7 +79,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         ],
     )
     def list_kafka_topics(
-        caller: Annotated[Caller, Depends(caller_of)], topic: Filter = None, configs: bool = False
+        caller: CallerOf, topic: Filter = None, configs: bool = False
     ) -> schemas.KafkaTopicList:
         """The topics of the cluster that the caller may describe, under management or not; with ``topic`` these alone."""
 
@@ -95,10 +94,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 
     @app.get("/v1/topics/{topic}", dependencies=[on_topic(service, Operation.DESCRIBE)])
     def get_topic(
-        topic: str,
-        caller: Annotated[Caller, Depends(caller_of)],
-        response: Response,
-        details: bool = False,
+        topic: str, caller: CallerOf, response: Response, details: bool = False
     ) -> schemas.TopicView:
         """A topic with its partitions, for ``details`` with their logs; the ETag names layout epoch and znode version."""
         view, response.headers["ETag"] = service.topics.view(topic, service.changes.current)
@@ -139,10 +135,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         ],
     )
     async def alter_topic(
-        topic: str,
-        request: schemas.AlterTopicRequest,
-        caller: Annotated[Caller, Depends(caller_of)],
-        wait: Annotated[float | None, Query(gt=0, le=MAX_WAIT, allow_inf_nan=False)] = None,
+        topic: str, request: schemas.AlterTopicRequest, caller: CallerOf, wait: Wait = None
     ) -> schemas.TopicResult:
         """Alter ordered delivery or Kafka's configuration; ``wait``: seconds to wait for the end of the change."""
         await RIGHTS.run(check_alteration, caller, topic, request)
