@@ -164,6 +164,11 @@ def refusal(code: int, name: str, message: str | None) -> RequestError:
     return RequestError(known, reason)
 
 
+def invalid_request(message: str) -> RequestError:
+    """A request that is wrong in itself; ``message`` names the field, its value, and what would be right."""
+    return RequestError(ErrorCode.INVALID_REQUEST, message)
+
+
 class ReviewPendingError(RequestError):
     """Nothing was done yet: the request waits as ``review_id`` for a second principal who approves it."""
 

@@ -12,7 +12,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spark_ordered_kafka.controller.api.http.errors import answer_with
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 
 _log = logging.getLogger(__name__)
 _MAX_CONNECTIONS = 5000
@@ -104,10 +104,7 @@ class BoundedProtocol(H11Protocol):
         self.transport.close()
 
     def _answer_timeout(self) -> None:
-        late = RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"the request was not there as a whole after {self.request_deadline:g} s",
-        )
+        late = invalid_request(f"the request was not there as a whole after {self.request_deadline:g} s")
         answer = answer_with(late, HTTPStatus.REQUEST_TIMEOUT, {"Connection": "close"})
         _log.info("%s, sent from %s", late, self.client)
         for event in (

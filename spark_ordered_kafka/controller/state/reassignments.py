@@ -32,7 +32,7 @@ from spark_ordered_kafka.controller.zk.records import (
     parse,
 )
 from spark_ordered_kafka.controller.zk.session import ROOT, ConflictError, Session
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import RequestError, invalid_request
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _log = logging.getLogger(__name__)
@@ -255,19 +255,15 @@ class ReassignmentStore:
 
 def unknown_request(request_id: object, field: str = "request_id") -> RequestError:
     """The error for an unknown request id: INVALID_REQUEST, as in KIP-179."""
-    return RequestError(
-        ErrorCode.INVALID_REQUEST,
-        f"{field} has the value {request_id!r}: no such reassignment is kept (any more)",
-    )
+    return invalid_request(f"{field} has the value {request_id!r}: no such reassignment is kept (any more)")
 
 
 def _check_size(size: int, moves: Sequence[Move]) -> None:
     size += _GROWTH * sum(len(move.receiving) for move in moves)
     if size > MAX_BYTES:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
+        raise invalid_request(
             f"the request's {len(moves)} partitions would take {size} bytes in ZooKeeper, compressed, but at most "
-            f"{MAX_BYTES} can be kept: divide it into several requests",
+            f"{MAX_BYTES} can be kept: divide it into several requests"
         )
 
 

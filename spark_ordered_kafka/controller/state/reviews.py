@@ -19,7 +19,7 @@ from spark_ordered_kafka.client.schemas.base import Open
 from spark_ordered_kafka.client.schemas.reviews import ReviewList, ReviewStatus, ReviewView
 from spark_ordered_kafka.controller.zk.records import Record, dump, number, owned, parse
 from spark_ordered_kafka.controller.zk.session import CONTROLLER_EPOCH, ROOT, Session
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, invalid_request
 from spark_ordered_kafka.updates import updated
 
 REVIEWS = f"{ROOT}/reviews"
@@ -103,9 +103,8 @@ class Reviews:
         # Count the uncompressed body as well: all stored requests are read together.
         size = max(len(data), len(record.body))
         if size > _MAX_BYTES:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"the request takes {size} bytes, but at most {_MAX_BYTES} can be kept for a review: divide it",
+            raise invalid_request(
+                f"the request takes {size} bytes, but at most {_MAX_BYTES} can be kept for a review: divide it"
             )
 
         def fill(transaction: TransactionRequest) -> int:
@@ -117,10 +116,7 @@ class Reviews:
             now = self._clock()
             pending = sum(self._status(old, now, None) == "pending" for old in kept.values())
             if pending >= _MAX_PENDING:
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"{pending} requests wait for a review: decide about them first",
-                )
+                raise invalid_request(f"{pending} requests wait for a review: decide about them first")
             transaction.set_data(REVIEWS, b"", version=version)
             for outdated in _outdated(kept, now):
                 transaction.delete(_path(outdated))
@@ -282,7 +278,7 @@ def _path(review_id: int) -> str:
 
 
 def _not_pending(review_id: int, status: Open[ReviewStatus]) -> RequestError:
-    return RequestError(ErrorCode.INVALID_REQUEST, f"review {review_id} is not pending: it is {status}")
+    return invalid_request(f"review {review_id} is not pending: it is {status}")
 
 
 def _outdated(records: dict[int, ReviewRecord], now: float) -> list[int]:

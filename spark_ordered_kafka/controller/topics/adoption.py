@@ -14,7 +14,7 @@ from spark_ordered_kafka.client.schemas import HashName
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.creation import check_hash, check_name, register
 from spark_ordered_kafka.controller.topics.kafka_state import agreed, check_not_managed, identity
-from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.sampling import KeyedRecord, Sample, sample_records, spread
@@ -167,12 +167,11 @@ def check_fit(topic: str, hash_name: HashName, sample: Sample, count: int) -> No
     if fit.misrouted is None:
         return
     figures = ", ".join(f"{one.hash} {one.fitting} of {one.judged}" for one in fits.values())
-    raise RequestError(
-        ErrorCode.INVALID_REQUEST,
+    raise invalid_request(
         f"hash has the value {hash_name!r}, which does not fit topic {topic!r}: of the sampled records with a key, under "
         f"{count} partitions, lie where the hash puts them: {figures}; offset {fit.misrouted.offset} of partition "
         f"{fit.misrouted.partition}, for example, has a key of partition {fit.belongs_to}. {_advice(fits)}; force "
-        "adopts the topic nevertheless, and readers then report records that lie elsewhere as misrouted",
+        "adopts the topic nevertheless, and readers then report records that lie elsewhere as misrouted"
     )
 
 

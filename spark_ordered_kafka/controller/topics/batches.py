@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import Executor, Future
 from typing import TypeVar
 
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import OrderedKafkaError, RequestError, invalid_request
 
 _log = logging.getLogger(__name__)
 _ValueT = TypeVar("_ValueT")
@@ -25,9 +25,7 @@ def check_named(topics: Sequence[str]) -> dict[str, RequestError]:
     """
     check_number("topic", topics, MAX_TOPICS)
     return {
-        topic: RequestError(
-            ErrorCode.INVALID_REQUEST, f"topics names {topic[:250]!r} {count} times: name it once"
-        )
+        topic: invalid_request(f"topics names {topic[:250]!r} {count} times: name it once")
         for topic, count in Counter(topics).items()
         if count > 1
     }
@@ -36,12 +34,9 @@ def check_named(topics: Sequence[str]) -> dict[str, RequestError]:
 def check_number(what: str, items: Sized, most: int) -> None:
     """Raises RequestError INVALID_REQUEST when there are none, or more than ``most``; ``what`` names one of them."""
     if not items:
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"{what}s is empty: name at least one {what}")
+        raise invalid_request(f"{what}s is empty: name at least one {what}")
     if len(items) > most:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"{what}s names {len(items)} {what}s: at most {most} are taken at once",
-        )
+        raise invalid_request(f"{what}s names {len(items)} {what}s: at most {most} are taken at once")
 
 
 def in_order(executor: Executor, work: Sequence[Callable[[], _ValueT]]) -> list[Future[_ValueT]]:

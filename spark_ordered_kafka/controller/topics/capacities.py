@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.state.broker_limits import BrokerLimits
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import OrderedKafkaError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.listed import listed
 
@@ -149,8 +149,7 @@ class Capacities:
         """
         views = self._views()
         if broker not in views:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
+            raise invalid_request(
                 f"broker has the value {broker}: known are {listed(list(views), _SHOWN)}",
             )
         view = views[broker]

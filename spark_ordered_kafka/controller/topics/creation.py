@@ -24,7 +24,13 @@ from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.controller.topics.kafka_state import agreed, check_not_managed
 from spark_ordered_kafka.controller.zk.records import NewerRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.errors import (
+    ErrorCode,
+    OrderedKafkaError,
+    RequestError,
+    UnavailableError,
+    invalid_request,
+)
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import check_lengths
 from spark_ordered_kafka.kafka.values import LogEnd, TopicDescription
@@ -164,9 +170,8 @@ class TopicCreator:
         brokers = headroom.racks
         if request.assignments is not None:
             if request.partitions is not None or request.replication_factor is not None:
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST,
-                    "assignments excludes partitions and replication_factor: give one or the other",
+                raise invalid_request(
+                    "assignments excludes partitions and replication_factor: give one or the other"
                 )
             check_new_topic(request.assignments, brokers)
             guards.check(f"topic {request.topic!r}", guards.added({}, request.assignments), headroom.capacity)
@@ -358,8 +363,7 @@ def check_hash(name: str) -> HashName:
     for known in get_args(schemas.HashName):
         if name == known:
             return known  # type: ignore[no-any-return]  # get_args() has no types
-    raise RequestError(
-        ErrorCode.INVALID_REQUEST,
+    raise invalid_request(
         f"hash has the value {name!r}: one of {', '.join(get_args(schemas.HashName))} is needed",
     )
 

@@ -14,7 +14,7 @@ from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.retirement import Retirement
 from spark_ordered_kafka.controller.topics.unread_groups import unread_groups
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
@@ -182,9 +182,8 @@ def _wanted(
     if partitions is None:
         return list(emptied(record.undeleted_partition_count, existing, covered))
     if not partitions:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            "partitions is empty: name some, or leave it out for all that are marked for deletion",
+        raise invalid_request(
+            "partitions is empty: name some, or leave it out for all that are marked for deletion"
         )
     unknown = sorted({p for p in partitions if not 0 <= p < existing})
     if unknown:
@@ -195,10 +194,9 @@ def _wanted(
     _refuse_live(topic, partitions, record.undeleted_partition_count)
     unread = sorted({p for p in partitions if p >= covered})
     if unread:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
+        raise invalid_request(
             f"partitions names {listed(unread, _NAMED)}: no layout of topic {topic!r} has covered that yet, so no reader can have read "
-            "it; the controller will cover it as soon as no partition change is in progress",
+            "it; the controller will cover it as soon as no partition change is in progress"
         )
     return sorted(set(partitions))
 
@@ -206,10 +204,9 @@ def _wanted(
 def _refuse_live(topic: str, partitions: Iterable[int], count: int) -> None:
     live = sorted({p for p in partitions if p < count})
     if live:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
+        raise invalid_request(
             f"partitions names {listed(live, _NAMED)}, which topic {topic!r} still writes: only removed partitions are "
-            f"emptied, and those begin at {count}",
+            f"emptied, and those begin at {count}"
         )
 
 
@@ -232,7 +229,7 @@ def _refused(
         rows.append(
             result(
                 schemas.PartitionRecords,
-                RequestError(ErrorCode.INVALID_REQUEST, message),
+                invalid_request(message),
                 partition=partition,
                 log_start=start,
                 waiting_groups=groups,

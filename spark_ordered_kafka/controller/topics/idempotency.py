@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 
 _LENGTH = 12
 _KEY = re.compile(r"[!-~]{1,128}")
@@ -23,9 +23,8 @@ _key: ContextVar[str | None] = ContextVar("idempotency_key", default=None)
 def check_key(key: str | None) -> None:
     """Raises RequestError INVALID_REQUEST for a key that is not 1 to 128 visible ASCII characters."""
     if key is not None and _KEY.fullmatch(key) is None:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"Idempotency-Key has the value {key[:200]!r}: 1 to 128 visible ASCII characters are needed",
+        raise invalid_request(
+            f"Idempotency-Key has the value {key[:200]!r}: 1 to 128 visible ASCII characters are needed"
         )
 
 

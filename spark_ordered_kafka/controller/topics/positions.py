@@ -10,7 +10,7 @@ from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.queries import Topics
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.groups import CommittedOffset, ConsumerGroups, GroupDescription, GroupMember
 from spark_ordered_kafka.kafka.ids import LEDGERS, id_prefix
@@ -45,9 +45,7 @@ class GroupPositions:
         """
         # librdkafka takes names as C strings, and would describe the part before the NUL.
         if not group or "\0" in group:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"group has the value {group!r}: name a consumer group"
-            )
+            raise invalid_request(f"group has the value {group!r}: name a consumer group")
         if topic is not None:
             self._topics.record(topic)
         found = self._groups.describe(group)
@@ -55,10 +53,9 @@ class GroupPositions:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group!r} does not exist")
         if topic is not None:
             if _is_ledger(group, topic):
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST,
+                raise invalid_request(
                     f"group {group!r} is the ledger of a writer of topic {topic!r}: it counts transactions, and "
-                    "reads nothing",
+                    "reads nothing"
                 )
             rows = [self._positions(topic, found)]
         else:

@@ -16,7 +16,7 @@ from spark_ordered_kafka.controller.topics.foreign_partitions import stray_parti
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.views import finished_view, leader_epochs_view, topic_summary
 from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
-from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 
 _RETRY_AFTER = 1.0
@@ -113,9 +113,8 @@ class Topics:
         """The committed layouts from ``from_epoch`` on, without folded ones. Reads ZooKeeper only."""
         record, _ = self.record(topic)
         if from_epoch > record.layout_epoch + 1:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"from_epoch has the value {from_epoch}: topic {topic!r} is at layout epoch {record.layout_epoch}",
+            raise invalid_request(
+                f"from_epoch has the value {from_epoch}: topic {topic!r} is at layout epoch {record.layout_epoch}"
             )
         layouts = self._znodes.layouts(topic, record, from_epoch)
         return schemas.LayoutHistoryView(

@@ -22,7 +22,7 @@ from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
 from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
 from spark_ordered_kafka.controller.zk.session import ZooKeeperError
-from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.listed import listed
 from spark_ordered_kafka.updates import updated
@@ -136,11 +136,10 @@ class TopicReleaser(LeavingTopics):
             return
         partition = min(waiting)
         groups = sorted({one.group for positions in waiting.values() for one in positions})
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
+        raise invalid_request(
             f"consumer group {listed(groups, _NAMED)} has not read all that was written before the last partition "
             f"change of topic {topic!r} (partition {partition}, for example, up to offset {earlier[partition]}), and without "
-            "the layouts the order of its keys is lost; let it read on, or use force",
+            "the layouts the order of its keys is lost; let it read on, or use force"
         )
 
     def _recorded(self) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.state.records import LayoutRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.epochs import UNDEFINED, epoch_ends
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
@@ -89,15 +89,13 @@ def _validate(topic: str, request: schemas.TruncationsRequest, count: int) -> No
     for index, position in enumerate(request.positions):
         field = f"positions.{index}"
         if not 0 <= position.offset <= _NO_LIMIT:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"{field}.offset has the value {position.offset}: an offset from 0 to {_NO_LIMIT} is needed",
+            raise invalid_request(
+                f"{field}.offset has the value {position.offset}: an offset from 0 to {_NO_LIMIT} is needed"
             )
         if not UNDEFINED <= position.leader_epoch <= _LAST_LEADER_EPOCH:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
+            raise invalid_request(
                 f"{field}.leader_epoch has the value {position.leader_epoch}: a leader epoch from 0 to "
-                f"{_LAST_LEADER_EPOCH} is needed, or {UNDEFINED} where it is not known",
+                f"{_LAST_LEADER_EPOCH} is needed, or {UNDEFINED} where it is not known"
             )
 
 

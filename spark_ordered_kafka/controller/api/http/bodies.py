@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.http.errors import ContentTypeError, described
 from spark_ordered_kafka.controller.api.http.thread_pools import BODIES
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 from spark_ordered_kafka.json_texts import finite
 
 _ResultT = TypeVar("_ResultT")
@@ -73,7 +73,7 @@ def _validated(models: Sequence[type[BaseModel]], content: bytes) -> BaseModel:
     try:
         return model.model_validate_json(content)
     except ValidationError as error:
-        raise RequestError(ErrorCode.INVALID_REQUEST, _described(error)) from error
+        raise invalid_request(_described(error)) from error
 
 
 def _chosen(models: Sequence[type[BaseModel]], parsed: Any) -> type[BaseModel]:
@@ -95,31 +95,28 @@ def parsed_json(body: bytes) -> Any:
     for what, signs, most in _BOUNDS:
         count = sum(map(body.count, signs))
         if count > most:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"the body has about {count} {what}: at most {most} are taken, divide the request",
+            raise invalid_request(
+                f"the body has about {count} {what}: at most {most} are taken, divide the request"
             )
     try:
         parsed = from_json(body, allow_inf_nan=False)
         # The body is valid JSON of limited depth here, and pydantic takes 1e999 for infinity. Whole numbers stay texts.
         json.loads(body, object_pairs_hook=_members, parse_int=str, parse_float=finite)
     except ValueError as error:
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"the body is not JSON: {error}") from error
+        raise invalid_request(f"the body is not JSON: {error}") from error
     return parsed
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > schemas.MAX_ITEMS:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"the body has an object with {len(pairs)} members: at most {schemas.MAX_ITEMS} are taken, divide the request",
+        raise invalid_request(
+            f"the body has an object with {len(pairs)} members: at most {schemas.MAX_ITEMS} are taken, divide the request"
         )
     members = dict(pairs)
     if len(members) < len(pairs):
         ((duplicate, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"the body has {duplicate[:_SHOWN]!r} twice in one object: each name may be there once",
+        raise invalid_request(
+            f"the body has {duplicate[:_SHOWN]!r} twice in one object: each name may be there once"
         )
     return members
 

@@ -15,7 +15,13 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.api.http.routing import methods_at
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.zk.session import ZooKeeperError
-from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import (
+    ErrorCode,
+    LayoutChangingError,
+    OrderedKafkaError,
+    RequestError,
+    invalid_request,
+)
 
 _SHOWN = 100
 _SHOWN_ERRORS = 10
@@ -70,13 +76,11 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def refuse_invalid(_: Request, error: RequestValidationError) -> Response:
-        return answer(RequestError(ErrorCode.INVALID_REQUEST, described(list(error.errors()))))
+        return answer(invalid_request(described(list(error.errors()))))
 
     @app.exception_handler(HTTPException)
     async def refuse_route(request: Request, error: HTTPException) -> Response:
-        refusal = RequestError(
-            ErrorCode.INVALID_REQUEST, f"{request.method} {request.url.path}: {error.detail}"
-        )
+        refusal = invalid_request(f"{request.method} {request.url.path}: {error.detail}")
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             # The framework names those of one route, but a path may have several.

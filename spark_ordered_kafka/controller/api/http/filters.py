@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 
 # int() takes the digits of every script, and underscores.
 _NUMBER = re.compile("[0-9]{1,10}")
@@ -27,8 +27,7 @@ def texts(name: str, given: Sequence[str] | None) -> list[str]:
     """
     values = [value for one in given or () for value in one.split(",")]
     if "" in values:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
+        raise invalid_request(
             f"{name} has the value {','.join(given or ())[:_SHOWN]!r}: values with a comma between them are needed",
         )
     return list(dict.fromkeys(values))
@@ -39,8 +38,7 @@ def numbers(name: str, given: Sequence[str] | None) -> list[int]:
     values = texts(name, given)
     for value in values:
         if _NUMBER.fullmatch(value) is None or int(value) > _INT32_MAX:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"{name} has the value {value[:_SHOWN]!r}: a number from 0 to {_INT32_MAX} is needed",
+            raise invalid_request(
+                f"{name} has the value {value[:_SHOWN]!r}: a number from 0 to {_INT32_MAX} is needed"
             )
     return list(dict.fromkeys(map(int, values)))

@@ -25,7 +25,7 @@ from spark_ordered_kafka.controller.api.middleware.replay import Replay
 from spark_ordered_kafka.controller.api.middleware.review_subject import check_unchanged, topic_hashes
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.controller.state.reviews import ReviewRecord, review_view
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import OrderedKafkaError, invalid_request
 from spark_ordered_kafka.updates import updated
 
 # Cancelling is never delayed, and decisions about reviews need no review.
@@ -158,9 +158,8 @@ class Governance:
         settings, mutation = self._service.settings, governed.mutation
         try:
             if governed.reason is None and settings.reason_required:
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST,
-                    "reason is missing: say why in the query parameter reason (--reason of ordered-kafka)",
+                raise invalid_request(
+                    "reason is missing: say why in the query parameter reason (--reason of ordered-kafka)"
                 )
             requested = {**governed.fields, "body": mutation.shown_body()}
             await AUDIT.run(self._service.audit.require, "requested", requested)

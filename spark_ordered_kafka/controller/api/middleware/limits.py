@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from spark_ordered_kafka.controller.api.http.errors import answer_with
 from spark_ordered_kafka.controller.api.http.routing import mutation_of
 from spark_ordered_kafka.controller.api.middleware.authentication import OPEN_PATHS
-from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.errors import RequestError, UnavailableError, invalid_request
 
 MAX_BODY = 8 * 1024 * 1024
 """Bytes. Explicit replicas of 100,000 partitions take 2 to 3 MB."""
@@ -51,7 +51,7 @@ class Limits:
             return
         too_long = _too_long(scope)
         if too_long is not None:
-            refusal = RequestError(ErrorCode.INVALID_REQUEST, too_long)
+            refusal = invalid_request(too_long)
             await _refuse(scope, receive, send, HTTPStatus.REQUEST_URI_TOO_LONG, refusal)
             return
         changes = mutation_of(scope) is not None
@@ -122,7 +122,7 @@ def _too_long(scope: Scope) -> str | None:
 
 def _too_large() -> RequestError:
     reason = f"the body has more than {MAX_BODY} bytes, which is the most that is taken"
-    return RequestError(ErrorCode.INVALID_REQUEST, reason)
+    return invalid_request(reason)
 
 
 async def _refuse(

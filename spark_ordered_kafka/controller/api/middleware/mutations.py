@@ -18,7 +18,7 @@ from spark_ordered_kafka.client.transport import IDEMPOTENCY_KEY
 from spark_ordered_kafka.controller.api.http.bodies import models_of, parsed_json, require_json
 from spark_ordered_kafka.controller.api.http.caller import Caller
 from spark_ordered_kafka.controller.topics.idempotency import check_key
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 
 VALIDATE_ONLY = "validate_only"
 REASON = "reason"
@@ -58,9 +58,8 @@ class Mutation:
             require_json(headers.get("content-type"))
             parsed = parsed_json(body)
             if not isinstance(parsed, dict):
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"the body has the value {str(parsed)[:100]!r}: a JSON object is needed",
+                raise invalid_request(
+                    f"the body has the value {str(parsed)[:100]!r}: a JSON object is needed"
                 )
         query, key = scope["query_string"].decode("latin-1"), headers.get(IDEMPOTENCY_KEY)
         check_key(key)
@@ -89,9 +88,8 @@ class Mutation:
         if reason is None:
             return None
         if not 0 < len(reason) <= MAX_REASON or not reason.isprintable() or reason.isspace():
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"reason has the value {reason[:100]!r}: one line of 1 to {MAX_REASON} printable characters is needed",
+            raise invalid_request(
+                f"reason has the value {reason[:100]!r}: one line of 1 to {MAX_REASON} printable characters is needed"
             )
         return reason
 
@@ -174,4 +172,4 @@ def _check_query(route: APIRoute, query: str) -> None:
         else:
             seen.add(name)
             continue
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"the query parameter {name[:_SHOWN]!r} {wrong}")
+        raise invalid_request(f"the query parameter {name[:_SHOWN]!r} {wrong}")

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from spark_ordered_kafka.controller.api.http.errors import answer_with
 from spark_ordered_kafka.controller.api.http.routing import READING_METHODS
 from spark_ordered_kafka.controller.settings import ALLOWED_HOSTS
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import RequestError, invalid_request
 from spark_ordered_kafka.parsing import is_loopback, url_parts
 
 # RFC 9110, section 7.2; an IPv6 address is in brackets.
@@ -59,18 +59,15 @@ class Origins:
     def _unknown_host(self, headers: Headers, scope: Scope) -> RequestError | None:
         given = headers.getlist("host")
         if len(given) != 1:
-            return RequestError(
-                ErrorCode.INVALID_REQUEST, f"the header Host is there {len(given)} times, not once"
-            )
+            return invalid_request(f"the header Host is there {len(given)} times, not once")
         found = _AUTHORITY.fullmatch(given[0])
         if found is not None:
             name = host_name(found["name"])
             if name in self._names or is_loopback(name) or name == _own_address(scope):
                 return None
-        return RequestError(
-            ErrorCode.INVALID_REQUEST,
+        return invalid_request(
             f"the header Host has the value {given[0][:_SHOWN]!r}, which is not a name of this controller: "
-            f"names other than that in advertised.url must be among {ALLOWED_HOSTS} of its configuration",
+            f"names other than that in advertised.url must be among {ALLOWED_HOSTS} of its configuration"
         )
 
 
@@ -95,15 +92,13 @@ def _foreign_page(headers: Headers, scheme: str) -> RequestError | None:
     """The refusal of a browser's request for a page of another origin, by either header."""
     for origin in headers.getlist("origin"):
         if not _is_same(origin, headers["host"], scheme):
-            return RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"the header Origin has the value {origin[:_SHOWN]!r}: pages of other sites cannot ask for this",
+            return invalid_request(
+                f"the header Origin has the value {origin[:_SHOWN]!r}: pages of other sites cannot ask for this"
             )
     for site in headers.getlist("sec-fetch-site"):
         if site.lower() not in _ALLOWED_SITES:
-            return RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"the header Sec-Fetch-Site has the value {site[:_SHOWN]!r}: pages of other sites cannot ask for this",
+            return invalid_request(
+                f"the header Sec-Fetch-Site has the value {site[:_SHOWN]!r}: pages of other sites cannot ask for this"
             )
     return None
 

@@ -17,7 +17,7 @@ from spark_ordered_kafka.controller.api.http.routing import operation_of
 from spark_ordered_kafka.controller.api.middleware.mutations import Mutation
 from spark_ordered_kafka.controller.api.middleware.outcomes import Outcome
 from spark_ordered_kafka.controller.state.reviews import ReviewRecord
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 
 
 class Replay:
@@ -31,9 +31,7 @@ class Replay:
         scope = self._scope(record.method, record.path, record.query, record.key)
         route = operation_of(scope)
         if route is None:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"there is no route for {record.method} {record.path} any more"
-            )
+            raise invalid_request(f"there is no route for {record.method} {record.path} any more")
         return Mutation.of(scope, route, record.body, Caller(record.principal, record.host))
 
     async def ask(self, app: ASGIApp, mutation: Mutation, state: Mapping[str, Any]) -> Outcome:

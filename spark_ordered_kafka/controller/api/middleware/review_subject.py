@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from spark_ordered_kafka.client.schemas.base import Int32
 from spark_ordered_kafka.controller.api.middleware.mutations import Mutation
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import RequestError, invalid_request
 from spark_ordered_kafka.parsing import is_topic_name
 
 _ABOUT_LAYOUTS: Final = frozenset(
@@ -69,6 +69,4 @@ def check_unchanged(stored: Mapping[str, str], now: Mapping[str, str]) -> None:
             reason = "does not exist any more"
         else:
             reason = "was made or adopted anew, or its partitions or replicas were changed, after this was asked for"
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST, f"topic {topic!r} {reason}: discard the review, and ask again"
-        )
+        raise invalid_request(f"topic {topic!r} {reason}: discard the review, and ask again")

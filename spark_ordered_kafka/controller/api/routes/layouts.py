@@ -12,7 +12,7 @@ from spark_ordered_kafka.controller.access.acls import Operation
 from spark_ordered_kafka.controller.api.http.rights import on_topic
 from spark_ordered_kafka.controller.api.http.thread_pools import LAYOUTS
 from spark_ordered_kafka.controller.service import ControllerService
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 
 # int() takes the digits of every script, and underscores.
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
@@ -45,9 +45,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     def report_misrouted(topic: str, request: schemas.MisroutedReport) -> schemas.Result:
         """Count records that a reader found where their keys do not belong."""
         if request.records < 1:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"records has the value {request.records}: at least 1 is needed"
-            )
+            raise invalid_request(f"records has the value {request.records}: at least 1 is needed")
         service.topics.record(topic)
         service.metrics.count_misrouted(topic, request.records)
         return schemas.Result()
@@ -56,8 +54,7 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
 def _numbers(value: str) -> list[int]:
     parts = value.split(",")
     if any(_NUMBER.fullmatch(part) is None for part in parts):
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"partitions has the value {value[:100]!r}: a comma-separated list of partition numbers is needed",
+        raise invalid_request(
+            f"partitions has the value {value[:100]!r}: a comma-separated list of partition numbers is needed"
         )
     return [int(part) for part in parts]

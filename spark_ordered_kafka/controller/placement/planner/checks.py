@@ -7,7 +7,7 @@ from typing import Final
 
 from spark_ordered_kafka.client.schemas.reassignments import PlanGoal
 from spark_ordered_kafka.controller.placement.planner.values import Broker, Goal, Snapshot
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, invalid_request
 from spark_ordered_kafka.listed import listed
 
 _SHOWN = 20
@@ -37,25 +37,31 @@ def check_fields(goal: Goal) -> None:
     for field in _FIELDS:
         value = getattr(goal, field)
         if value is None and field in _NEEDED[goal.kind]:
-            raise _refused(f"{field} is missing: the goal {goal.kind} needs it")
+            raise invalid_request(f"{field} is missing: the goal {goal.kind} needs it")
         if value is not None and field not in _ALLOWED[goal.kind]:
             used = ", ".join((*_ALLOWED[goal.kind], "topics"))
-            raise _refused(f"{field} has the value {_value(value)}: the goal {goal.kind} uses {used} alone")
+            raise invalid_request(
+                f"{field} has the value {_value(value)}: the goal {goal.kind} uses {used} alone"
+            )
     if goal.also is not None and goal.kind in _OF_LOG_DIRS:
-        raise _refused(
+        raise invalid_request(
             f"also has the value {_value(goal.also)}: the goal {goal.kind} moves replicas within a broker, and goes with no other"
         )
     if goal.kind in (goal.also or ()):
-        raise _refused(f"also has the value {goal.kind!r}, which is the goal already: name others alone")
+        raise invalid_request(
+            f"also has the value {goal.kind!r}, which is the goal already: name others alone"
+        )
     for field in ("brokers", "topics", "log_dirs", "also"):
         values = getattr(goal, field)
         if values is None:
             continue
         if not values:
-            raise _refused(f"{field} is empty: name one at least, or leave the field out where all are meant")
+            raise invalid_request(
+                f"{field} is empty: name one at least, or leave the field out where all are meant"
+            )
         duplicate = next((value for number, value in enumerate(values) if value in values[:number]), None)
         if duplicate is not None:
-            raise _refused(f"{field} has the value {duplicate!r} twice: name each once")
+            raise invalid_request(f"{field} has the value {duplicate!r} twice: name each once")
 
 
 def check(goal: Goal, snapshot: Snapshot) -> None:
@@ -67,14 +73,14 @@ def check(goal: Goal, snapshot: Snapshot) -> None:
     if goal.kind in ("drain", "replace_replicas") and all(
         broker.id in (goal.brokers or ()) for broker in alive
     ):
-        raise _refused(
+        raise invalid_request(
             f"brokers has the value {_value(goal.brokers or ())}: no other broker is up that could take the replicas"
         )
     if "racks" in (goal.kind, *(goal.also or ())):
         field = "goal" if goal.kind == "racks" else "also"
         without = [broker.id for broker in alive if broker.rack is None]
         if without:
-            raise _refused(
+            raise invalid_request(
                 f"{field} has the value 'racks': every broker must have one (broker.rack), but {_value(without)} "
                 f"{'has' if len(without) == 1 else 'have'} none"
             )
@@ -107,7 +113,7 @@ def _check_brokers(goal: Goal, brokers: dict[int, Broker]) -> None:
                 f"brokers has the value {broker}, which is down: up are {_value(sorted(up))}",
             )
     if goal.kind == "empty_log_dirs" and len(goal.brokers or ()) != 1:
-        raise _refused(
+        raise invalid_request(
             f"brokers has the value {_value(goal.brokers or ())}: name the one broker whose log_dirs are to be emptied"
         )
 
@@ -132,7 +138,7 @@ def _check_log_dirs(goal: Goal, brokers: Iterable[Broker]) -> None:
                     f"log_dirs has the value {path!r}, which is offline on broker {broker.id}: nothing can be read from it",
                 )
         if goal.log_dirs is not None and not [p for p in online if online[p] and p not in goal.log_dirs]:
-            raise _refused(
+            raise invalid_request(
                 f"log_dirs has the value {_value(goal.log_dirs)}: broker {broker.id} has no other one that is online"
             )
 
@@ -149,7 +155,3 @@ def unknown_topics(asked: Collection[str], known: Collection[str]) -> None:
 
 def _value(values: object) -> str:
     return listed(values, _SHOWN) if isinstance(values, (list, tuple)) else repr(values)
-
-
-def _refused(message: str) -> RequestError:
-    return RequestError(ErrorCode.INVALID_REQUEST, message)
