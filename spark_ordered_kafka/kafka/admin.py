@@ -260,6 +260,14 @@ class KafkaAdmin:
         found = self._offsets(topic, partitions, OffsetSpec.EARLIEST, "log starts")
         return {row.partition_index: row.offset for row in found}
 
+    def log_ranges(self, topic: str, partitions: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """Log start and end of each partition, read in this order: where the end is not above the start, the log is empty.
+
+        Raises as :meth:`log_ends`.
+        """
+        starts, ends = self.log_starts(topic, partitions), self.log_ends(topic, partitions)
+        return {partition: (starts[partition], ends[partition].offset) for partition in partitions}
+
     def stable_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
         """Last stable offset of each partition, where a ``read_committed`` reader ends. Raises as :meth:`log_ends`."""
         found = self._offsets(

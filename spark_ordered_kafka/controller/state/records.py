@@ -55,6 +55,11 @@ class TopicRecord(Record):
         self._management = management
         return self
 
+    def deleted(self, statuses: Mapping[int, Open[RemovedStatus]]) -> set[int]:
+        """The removed partitions that are empty; the mark of a live one may be left over (D-020)."""
+        count = self.undeleted_partition_count
+        return {p for p, status in statuses.items() if status == "deleted" and p >= count}
+
     @property
     def is_newer(self) -> bool:
         """Also while a newer controller's change of the topic has not ended."""

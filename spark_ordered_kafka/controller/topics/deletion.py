@@ -20,7 +20,7 @@ from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
 from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
-from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
+from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.deletions import TopicDeletions
@@ -80,21 +80,13 @@ class TopicDeleter(LeavingTopics):
                 refuse_leaving(topic, current)
             return updated(current, deleting_since=self._clock())
 
-        try:
-            self._znodes.record_leaving(topic, transform)
-        except ZooKeeperError:
-            self._job(topic, record.topic_id)  # the unanswered write may still take effect
-            raise
-        return result, self._job(topic, record.topic_id)
+        return result, self._leave(topic, record.topic_id, transform)
 
     def _recorded(self) -> Mapping[str, str]:
         return self._znodes.deletions()
 
     def _attempt(self, topic: str, topic_id: str, stop: threading.Event) -> None:
         unfenced: UnavailableError | None = None
-        self._znodes.await_claim(stop)
-        if self._znodes.deletions().get(topic) != topic_id:
-            return  # ended by another job, or never recorded; a new topic of that name may have writers
         try:
             try:
                 # Fenced before the deletion, writers ask for the layout and get the reason to stop. An unfenced one would

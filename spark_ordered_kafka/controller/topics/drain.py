@@ -64,7 +64,7 @@ class Drain:
         wanted = _wanted(topic, request.partitions, record, existing, covered)
         # Ends first, layout second: records below these ends were written before the partitions were removed, though an
         # expansion may revive the partitions at any time (D-041).
-        logs = self._logs(topic, wanted)
+        logs: Logs = self._admin.log_ranges(topic, wanted)
         record, _ = self._topics.record(topic)
         if request.partitions is None:
             logs = {p: log for p, log in logs.items() if p >= record.undeleted_partition_count}
@@ -133,11 +133,6 @@ class Drain:
             ]
             for partition, waiting in unread_groups(unread, committed, holds_records).items()
         }
-
-    def _logs(self, topic: str, partitions: Sequence[int]) -> dict[int, tuple[int, int]]:
-        starts = self._admin.log_starts(topic, partitions)
-        ends = self._admin.log_ends(topic, partitions)
-        return {p: (starts[p], ends[p].offset) for p in partitions}
 
     def _refuse_compacted(self, topic: str) -> None:
         policies = self._configs.describe(topic).get("cleanup.policy", "delete").split(",")

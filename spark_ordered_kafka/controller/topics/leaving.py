@@ -15,7 +15,7 @@ from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, presen
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.queries import Topics
-from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError
+from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
@@ -107,6 +107,17 @@ class LeavingTopics(ABC):
         """End the threads; after :meth:`stop_all`."""
         self._threads.shutdown(wait=False)
 
+    def _leave(
+        self, topic: str, topic_id: str, transform: Callable[[TopicRecord], TopicRecord]
+    ) -> Future[None]:
+        """Record that the topic is to leave, and begin with it."""
+        try:
+            self._znodes.record_leaving(topic, transform)
+        except ZooKeeperError:
+            self._job(topic, topic_id)  # the unanswered write may still take effect
+            raise
+        return self._job(topic, topic_id)
+
     def _job(self, topic: str, topic_id: str) -> Future[None]:
         with self._lock:
             known, stop = self._jobs.get((topic, topic_id), (None, None))
@@ -129,7 +140,10 @@ class LeavingTopics(ABC):
         pause = _FIRST_RETRY
         while not stop.is_set():
             try:
-                self._attempt(topic, topic_id, stop)
+                self._znodes.await_claim(stop)
+                # Else it was ended by another job, or never recorded: what has the name now may have writers.
+                if self._recorded().get(topic) == topic_id:
+                    self._attempt(topic, topic_id, stop)
             except DeposedError:
                 break
             except OrderedKafkaError as error:

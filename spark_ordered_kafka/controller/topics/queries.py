@@ -156,12 +156,7 @@ class Topics:
         lost."""
         earlier = self._earlier.of(topic, record, lambda: self._znodes.layouts(topic, record))
         removed = any(any(one.ends[record.undeleted_partition_count :]) for one in earlier)
-        statuses = self._znodes.partition_statuses(topic) if removed else {}
-        deleted = {
-            p
-            for p, status in statuses.items()
-            if status == "deleted" and p >= record.undeleted_partition_count
-        }
+        deleted = record.deleted(self._znodes.partition_statuses(topic) if removed else {})
         if not deleted:
             return earlier
         return [

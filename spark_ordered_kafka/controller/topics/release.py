@@ -21,7 +21,6 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
 from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
-from spark_ordered_kafka.controller.zk.session import ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.listed import listed
@@ -86,10 +85,9 @@ class TopicReleaser(LeavingTopics):
         self._check_policy(topic, record, principal=principal, validate_only=request.validate_only)
         if request.validate_only:
             return result, None
-        self._record(topic, record)
-        return result, self._job(topic, record.topic_id)
+        return result, self._record(topic, record)
 
-    def _record(self, topic: str, record: TopicRecord) -> None:
+    def _record(self, topic: str, record: TopicRecord) -> Future[None]:
         def transform(current: TopicRecord) -> TopicRecord:
             if (current.management, current.layout_epoch) != (record.management, record.layout_epoch):
                 raise UnavailableError(
@@ -102,11 +100,7 @@ class TopicReleaser(LeavingTopics):
 
         with self._starting:
             self._refuse_moving(topic)
-            try:
-                self._znodes.record_leaving(topic, transform)
-            except ZooKeeperError:
-                self._job(topic, record.topic_id)  # the unanswered write may still take effect
-                raise
+            return self._leave(topic, record.topic_id, transform)
 
     def _refuse_moving(self, topic: str) -> None:
         for request_id, move in self._pending.of(topic):
@@ -121,13 +115,7 @@ class TopicReleaser(LeavingTopics):
         if record.layout_epoch == 0 or not self._admin.has_topic(topic):
             return
         newest = self._znodes.layouts(topic, record, record.layout_epoch)[0]
-        statuses = self._znodes.partition_statuses(topic)
-        # The mark of a live partition may be left over (D-020).
-        deleted = {
-            p
-            for p, status in statuses.items()
-            if status == "deleted" and p >= record.undeleted_partition_count
-        }
+        deleted = record.deleted(self._znodes.partition_statuses(topic))
         earlier = {p: start for p, start in enumerate(newest.starts) if start > 0 and p not in deleted}
         begins = self._admin.log_starts(topic, list(earlier))
         logs = {p: (begins[p], start) for p, start in earlier.items() if begins[p] < start}
@@ -146,9 +134,6 @@ class TopicReleaser(LeavingTopics):
         return self._znodes.releases()
 
     def _attempt(self, topic: str, topic_id: str, stop: threading.Event) -> None:
-        self._znodes.await_claim(stop)
-        if self._znodes.releases().get(topic) != topic_id:
-            return  # ended by another job, or never recorded; adopted again, the topic may have writers
         # A writer that is not fenced would write by the old layout after a new adoption.
         self._fence(topic)
         self._znodes.await_claim(stop)

@@ -105,10 +105,7 @@ class Retirement:
         rows = described(self._admin, topic, record.topic_id).partitions[count:]
         # Skip partitions without a leader, so that the others are checked.
         removed = [row.partition for row in rows if row.leader != NO_LEADER]
-        # Start before end: if the end is not above the start, the log is empty.
-        starts = self._admin.log_starts(topic, removed)
-        ends = self._admin.log_ends(topic, removed)
-        logs = {p: (starts[p], ends[p].offset) for p in removed}
+        logs = self._admin.log_ranges(topic, removed)
         there = self._znodes.partition_statuses(topic)
         changed = new_statuses(count, there, logs)
         if changed:
