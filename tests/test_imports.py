@@ -21,6 +21,7 @@ LAYERS = (
     "parsing",
     "updates",
     "locking",
+    "signals",
     "listed",
     "credentials",
     "config",

@@ -15,6 +15,7 @@ import typer
 from spark_ordered_kafka.cli.completion import complete_topic
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError, refusal
 from spark_ordered_kafka.parsing import printable
+from spark_ordered_kafka.signals import handled
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -122,13 +123,8 @@ def ended_by_signals() -> Iterator[None]:
     """
     here = threading.current_thread() is threading.main_thread()
     ours = [one for one in ENDING if here and signal.getsignal(one) is signal.SIG_DFL]
-    for one in ours:
-        signal.signal(one, signal.default_int_handler)
-    try:
+    with handled(ours, signal.default_int_handler):
         yield
-    finally:
-        for one in ours:
-            signal.signal(one, signal.SIG_DFL)
 
 
 def raise_if_refused(result: Result) -> None:

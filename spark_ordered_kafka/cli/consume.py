@@ -17,6 +17,7 @@ from spark_ordered_kafka.cli.completion import complete_group, complete_topic
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, KafkaConfigOption, client_conf
 from spark_ordered_kafka.errors import ConfigError, ErrorCode
+from spark_ordered_kafka.signals import handled
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -185,18 +186,9 @@ def _interrupted() -> Iterator[Callable[[], bool]]:
 
     # Ignored where a shell has started the command in the background.
     here = threading.current_thread() is threading.main_thread()
-    handled = [one for one in (signal.SIGINT, *common.ENDING) if here and _is_ours(one)]
-    for one in handled:
-        signal.signal(one, note)
-    try:
+    every = (signal.SIGINT, *common.ENDING) if here else ()
+    with handled([one for one in every if signal.getsignal(one) is signal.default_int_handler], note):
         yield lambda: pressed
-    finally:
-        for one in handled:
-            signal.signal(one, signal.default_int_handler)
-
-
-def _is_ours(number: signal.Signals) -> bool:
-    return signal.getsignal(number) is signal.default_int_handler
 
 
 def _print_all(consumer: OrderedConsumer, write: Writer, most: int | None, timeout_ms: int | None) -> int:

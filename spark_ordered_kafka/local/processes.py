@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from spark_ordered_kafka.errors import LocalClusterError
 from spark_ordered_kafka.local.java import file_names
+from spark_ordered_kafka.signals import handled
 
 MARKER = "ORDERED_KAFKA_LOCAL_DIR"
 """Environment variable of every process of a local cluster: the cluster's directory. It identifies processes whose
@@ -43,11 +44,8 @@ def ended_by_sigterm() -> Iterator[None]:
         signal.signal(number, lambda *_: None)
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, end)
-    try:
+    with handled([signal.SIGTERM], end):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class ProcessIdentity(BaseModel, frozen=True):
