@@ -27,12 +27,17 @@ def connection(controller: str | None, path: Path | None) -> tuple[str, Controll
         ConfigError: a value is wrong, or there is no URL.
     """
     given, _ = given_properties(path, controller, None)
-    in_file = given.pop(URL, None)
-    option, value = ("--controller", controller) if controller else (URL, in_file)
-    if value is None:
-        raise ConfigError("--controller", None, f"give it, or {URL} in the file of {_OPTION} or in a profile")
-    found = urls(option, value)
+    found = urls("--controller" if controller else URL, address("--controller", controller, URL, given))
+    given.pop(URL, None)
     return found, controller_credentials(given, found)
+
+
+def address(option: str, value: str | None, name: str, given: Mapping[str, str]) -> str:
+    """Of servers: the option's value, or else the property ``name``. Raises ConfigError where neither is given."""
+    found = value or given.get(name)
+    if found is None:
+        raise ConfigError(option, None, f"give it, or {name} in the file of {_OPTION} or in a profile")
+    return found
 
 
 def read_all(path: Path) -> tuple[dict[str, str], dict[str, str]]:

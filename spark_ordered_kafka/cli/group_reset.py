@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.group_admin import NewOffset, Target
 
 _COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET")
+GroupOption = Annotated[
+    str,
+    typer.Option(
+        "--group", metavar="GROUP", help="Name of the consumer group.", autocompletion=complete_group
+    ),
+]
 
 
 def reset_offsets(
-    group: Annotated[
-        str,
-        typer.Option(
-            "--group", metavar="GROUP", help="Name of the consumer group.", autocompletion=complete_group
-        ),
-    ],
+    group: GroupOption,
     topic: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_ordered_kafka.cli import common
-from spark_ordered_kafka.cli.completion import complete_group
 from spark_ordered_kafka.cli.group_listing import delete, list_groups
-from spark_ordered_kafka.cli.group_reset import reset_offsets
+from spark_ordered_kafka.cli.group_reset import GroupOption, reset_offsets
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.listed import listed
 
@@ -31,12 +30,7 @@ app.command("list")(list_groups)
 
 @app.command()
 def describe(
-    group: Annotated[
-        str,
-        typer.Option(
-            "--group", metavar="GROUP", help="Name of the consumer group.", autocompletion=complete_group
-        ),
-    ],
+    group: GroupOption,
     controller: common.ControllerOption = None,
     command_config: common.CommandConfigOption = None,
     topic: Annotated[

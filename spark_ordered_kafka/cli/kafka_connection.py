@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from spark_ordered_kafka.cli.command_config import given_properties
+from spark_ordered_kafka.cli.command_config import address, given_properties
 from spark_ordered_kafka.credentials import URL
-from spark_ordered_kafka.errors import ConfigError
 
 _SERVERS = "bootstrap.servers"
 
@@ -48,12 +47,7 @@ def client_conf(servers: str | None, controller: str | None, path: Path | None) 
     """
     own, kafka = given_properties(path, controller, servers)
     conf = kafka | own | broker_address(servers, kafka)
-    url = controller or own.get(URL)
-    if url is None:
-        raise ConfigError(
-            "--controller", None, f"give it, or {URL} in the file of --command-config or in a profile"
-        )
-    return conf | {URL: url}
+    return conf | {URL: address("--controller", controller, URL, own)}
 
 
 def broker_conf(servers: str | None, path: Path | None) -> dict[str, str]:
@@ -72,11 +66,5 @@ def broker_address(servers: str | None, kafka: dict[str, str]) -> dict[str, str]
     """``bootstrap.servers``, from the option or the file. Raises ConfigError where it is missing or malformed."""
     from spark_ordered_kafka.parsing import servers as parsed
 
-    option, value = ("--bootstrap-server", servers) if servers else (_SERVERS, kafka.get(_SERVERS))
-    if value is None:
-        raise ConfigError(
-            "--bootstrap-server",
-            None,
-            f"give it, or {_SERVERS} in the file of --command-config or in a profile",
-        )
-    return {_SERVERS: parsed(option, value)}
+    found = address("--bootstrap-server", servers, _SERVERS, kafka)
+    return {_SERVERS: parsed("--bootstrap-server" if servers else _SERVERS, found)}

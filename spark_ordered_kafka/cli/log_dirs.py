@@ -180,8 +180,5 @@ def _end_if_missing(rows: Sequence[BrokerLogDirs], paths: Collection[str]) -> No
 
 def _end_if_failed(rows: Sequence[BrokerLogDirs]) -> None:
     """Report the brokers that gave no answer, and exit if there are any."""
-    failed = [row for row in rows if row.error_code != ErrorCode.NONE]
-    for row in failed:
-        typer.echo(f"error: broker {row.broker}: {row.error}: {row.error_message}", err=True)
-    if failed:
+    if common.print_errors(rows, lambda row: f"broker {row.broker}: "):
         raise typer.Exit(common.REFUSED)

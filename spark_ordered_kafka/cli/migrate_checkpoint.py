@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spark_ordered_kafka.cli import common
-from spark_ordered_kafka.cli.command_config import given_properties
+from spark_ordered_kafka.cli.command_config import address, given_properties
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, broker_address
 from spark_ordered_kafka.credentials import URL
@@ -127,15 +127,10 @@ def _source_options(
     from spark_ordered_kafka.spark.options import stream_options
 
     own, kafka = given_properties(path, controller, servers)
-    address = broker_address(servers, kafka)["bootstrap.servers"]
+    brokers = broker_address(servers, kafka)["bootstrap.servers"]
     given = own | common.parse_options("--option", pairs, "kafka.security.protocol=SASL_SSL")
-    if controller is not None:
-        given[URL] = controller
-    if URL not in given:
-        raise ConfigError(
-            "--controller", None, f"give it, or {URL} in the file of --command-config or in a profile"
-        )
-    return stream_options(given | {"kafka.bootstrap.servers": address, "subscribe": ",".join(topics)})
+    given[URL] = address("--controller", controller, URL, given)
+    return stream_options(given | {"kafka.bootstrap.servers": brokers, "subscribe": ",".join(topics)})
 
 
 def _is_done(files: Files, checkpoint: Checkpoint, target: str, to_format: str) -> bool:

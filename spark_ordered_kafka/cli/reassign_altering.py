@@ -9,13 +9,13 @@ import typer
 
 from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.reassign_options import MAX_BYTES, NoWaitOption, RequestOption
-from spark_ordered_kafka.cli.reassign_outcomes import followed, refusals
+from spark_ordered_kafka.cli.reassign_outcomes import end_as_refused, followed
 from spark_ordered_kafka.errors import ConfigError, ErrorCode
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from spark_ordered_kafka.client.schemas import ReassignmentResult, ReplicaProgress
+    from spark_ordered_kafka.client.schemas import ReplicaProgress
 
 _NONE = "none"
 
@@ -34,7 +34,9 @@ def cancel(
         answer = client.cancel_reassignment(
             "latest" if request is None else request, validate_only=validate_only
         )
-        _raise_if_ended(answer, output)
+        # Else what has ended stays as it is, which is no error.
+        if all(row.error_code != ErrorCode.NONE for row in answer.partitions):
+            end_as_refused(answer, output)
         if no_wait or validate_only or answer.request_id is None:
             message = "could be cancelled" if validate_only else "is being cancelled"
             ended = {(row.topic, row.partition): row.error_message for row in answer.partitions}
@@ -48,17 +50,6 @@ def cancel(
             f"error: request {view.request_id} was {view.state} before it could be cancelled", err=True
         )
         raise typer.Exit(common.REFUSED)
-
-
-def _raise_if_ended(answer: ReassignmentResult, output: common.OutputFormat) -> None:
-    """End the command if there is nothing to cancel; else what has ended stays as it is, which is no error."""
-    if any(row.error_code == ErrorCode.NONE for row in answer.partitions):
-        return
-    if output.is_data:
-        common.print_body(answer, output)
-    for line in refusals(answer.partitions):
-        typer.echo(f"error: {line}", err=True)
-    raise typer.Exit(common.REFUSED)
 
 
 def _outcome(row: ReplicaProgress) -> str:

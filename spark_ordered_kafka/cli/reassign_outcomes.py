@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -21,12 +21,15 @@ _SHOWN = 20
 
 def raise_unless_accepted(answer: ReassignmentResult, output: common.OutputFormat) -> None:
     """End the command if a partition was refused, with each error and the partitions that have it."""
-    lines = refusals(answer.partitions)
-    if not lines:
-        return
+    if any(row.error_code != ErrorCode.NONE for row in answer.partitions):
+        end_as_refused(answer, output)
+
+
+def end_as_refused(answer: ReassignmentResult, output: common.OutputFormat) -> NoReturn:
+    """End the command with each error of the partitions."""
     if output.is_data:
         common.print_body(answer, output)
-    for line in lines:
+    for line in refusals(answer.partitions):
         typer.echo(f"error: {line}", err=True)
     raise typer.Exit(common.REFUSED)
 

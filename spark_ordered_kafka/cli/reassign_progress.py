@@ -62,17 +62,12 @@ def follow_request(
     return follow(
         ask,
         _display(),
-        lambda _, view: has_ended(view),
+        lambda _, view: view.complete,
         unfinished=f"request {request_id} is still in progress",
         progressed=lambda before, now: True,
         clock=clock,
         sleep=sleep,
     )
-
-
-def has_ended(view: ReassignmentSummary) -> bool:
-    """Whether nothing is left to do for a request."""
-    return view.complete
 
 
 def overall(view: ReassignmentSummary) -> Copied:
@@ -102,7 +97,7 @@ def counts(view: ReassignmentSummary) -> str:
 
 def rate_and_eta(view: ReassignmentSummary) -> str:
     """Rate and estimated time left, as far as known; empty for a request that has ended."""
-    if has_ended(view):
+    if view.complete:
         return ""
     left = "" if view.eta_seconds is None else f", about {shown_seconds(view.eta_seconds)} left"
     return f"{shown_rate(view.rate)}{left}"
