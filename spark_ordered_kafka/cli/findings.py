@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -46,51 +46,36 @@ def worst(findings: Collection[Finding]) -> Status:
 
 def of_controllers(reports: Mapping[str, Diagnostics], leader: str | None, own_version: str) -> list[Finding]:
     """Of the controllers that answered, by URL."""
-    found = []
+    found = list(_of_controllers(reports, leader))
+    if found or not reports:
+        return found
+    version = next(iter(reports.values())).version
+    than = "" if version == own_version else f" (this command has {own_version})"
+    ok = f"{len(reports)} of version {version}{than}, with one configuration; {leader} leads"
+    return [Finding("controllers", "ok", ok)]
+
+
+def _of_controllers(reports: Mapping[str, Diagnostics], leader: str | None) -> Iterator[Finding]:
     if leader is None:
-        found.append(
-            Finding(
-                "controllers", "error", "no controller leads: nothing can be changed",
-                "look into the logs of the controllers; one takes over within zookeeper.session.timeout.ms (6 s)",
-            )
+        yield Finding(
+            "controllers", "error", "no controller leads: nothing can be changed",
+            "look into the logs of the controllers; one takes over within zookeeper.session.timeout.ms (6 s)",
         )  # fmt: skip
     versions = Counter(one.version for one in reports.values())
     if len(versions) > 1:
         shown = ", ".join(f"{url} {one.version}" for url, one in sorted(reports.items()))
-        found.append(
-            Finding(
-                "controllers", "warning", f"versions differ: {shown}",
-                "end the upgrade: stop one after the other, and start it with the newest version",
-            )
+        yield Finding(
+            "controllers", "warning", f"versions differ: {shown}",
+            "end the upgrade: stop one after the other, and start it with the newest version",
         )  # fmt: skip
-    found += _of_settings(reports)
-    if reports and not found:
-        version = next(iter(versions))
-        than = "" if version == own_version else f" (this command has {own_version})"
-        found.append(
-            Finding(
-                "controllers",
-                "ok",
-                f"{len(reports)} of version {version}{than}, with one configuration; {leader} leads",
-            )
-        )
-    return found
-
-
-def _of_settings(reports: Mapping[str, Diagnostics]) -> list[Finding]:
-    names = sorted({name for one in reports.values() for name in one.settings})
-    found = []
-    for name in names:
+    for name in sorted({name for one in reports.values() for name in one.settings}):
         values = {url: one.settings.get(name, "not known") for url, one in sorted(reports.items())}
         if len(set(values.values())) > 1:
             shown = ", ".join(f"{url}: {value}" for url, value in values.items())
-            found.append(
-                Finding(
-                    "controllers", "warning", f"{name} differs ({shown}): a take-over changes the rules",
-                    f"give all of them the same {name}, and start them again one after the other",
-                )
+            yield Finding(
+                "controllers", "warning", f"{name} differs ({shown}): a take-over changes the rules",
+                f"give all of them the same {name}, and start them again one after the other",
             )  # fmt: skip
-    return found
 
 
 def of_clock(url: str, skew: float, counted_skew: float | None, error: float) -> Finding:
@@ -125,51 +110,39 @@ def _shown_skew(skew: float) -> str:
 
 def of_zookeeper(report: Diagnostics, *, is_production: bool) -> list[Finding]:
     """Of the ensemble as one controller sees it. ``is_production``: there are several brokers."""
-    found = []
-    for one in report.zookeeper:
-        if one.error is not None:
-            found.append(
-                Finding(
-                    "zookeeper", "error", f"{one.address} does not answer {report.url}: {one.error}",
-                    "start that server, or take it out of zookeeper.connect; srvr must be in its 4lw.commands.whitelist",
-                )
-            )  # fmt: skip
+    shown = ", ".join(f"{one.address} {one.mode} {one.version or ''}".rstrip() for one in report.zookeeper)
+    return list(_of_zookeeper(report, is_production)) or [Finding("zookeeper", "ok", shown)]
+
+
+def _of_zookeeper(report: Diagnostics, is_production: bool) -> Iterator[Finding]:
+    silent = [one for one in report.zookeeper if one.error is not None]
+    for one in silent:
+        yield Finding(
+            "zookeeper", "error", f"{one.address} does not answer {report.url}: {one.error}",
+            "start that server, or take it out of zookeeper.connect; srvr must be in its 4lw.commands.whitelist",
+        )  # fmt: skip
     modes = Counter(one.mode for one in report.zookeeper if one.error is None)
     if "standalone" in modes and is_production:
-        found.append(
-            Finding(
-                "zookeeper", "warning", "a single server: while it is away, nothing can be changed or read anew",
-                "run an ensemble of three, and name all of them in zookeeper.connect",
-            )
+        yield Finding(
+            "zookeeper", "warning", "a single server: while it is away, nothing can be changed or read anew",
+            "run an ensemble of three, and name all of them in zookeeper.connect",
         )  # fmt: skip
-    elif "standalone" not in modes and modes.get("leader", 0) != 1 and not found:
-        found.append(
-            Finding(
-                "zookeeper", "warning", f"{modes.get('leader', 0)} of the servers in zookeeper.connect lead",
-                "name all servers of one ensemble, and of that alone, in zookeeper.connect",
-            )
+    elif "standalone" not in modes and modes.get("leader", 0) != 1 and not silent:
+        yield Finding(
+            "zookeeper", "warning", f"{modes.get('leader', 0)} of the servers in zookeeper.connect lead",
+            "name all servers of one ensemble, and of that alone, in zookeeper.connect",
         )  # fmt: skip
     if report.znodes_open:
-        found.append(
-            Finding(
-                "zookeeper", "warning", "every client that reaches ZooKeeper may alter the controllers' znodes",
-                "set zookeeper.digest.username and zookeeper.digest.password (docs/security.md), or close its port to others",
-            )
+        yield Finding(
+            "zookeeper", "warning", "every client that reaches ZooKeeper may alter the controllers' znodes",
+            "set zookeeper.digest.username and zookeeper.digest.password (docs/security.md), or close its port to others",
         )  # fmt: skip
     if report.unknown_znodes:
-        found.append(
-            Finding(
-                "zookeeper", "warning",
-                f"znodes that this version does not know: {listed(report.unknown_znodes, _NAMED)}",
-                "a newer controller has made them, or something else: look before you delete one",
-            )
+        yield Finding(
+            "zookeeper", "warning",
+            f"znodes that this version does not know: {listed(report.unknown_znodes, _NAMED)}",
+            "a newer controller has made them, or something else: look before you delete one",
         )  # fmt: skip
-    if not found:
-        shown = ", ".join(
-            f"{one.address} {one.mode} {one.version or ''}".rstrip() for one in report.zookeeper
-        )
-        found.append(Finding("zookeeper", "ok", shown))
-    return found
 
 
 def of_rights(report: Diagnostics) -> Finding:
@@ -203,7 +176,12 @@ def of_brokers(brokers: BrokerList) -> list[Finding]:
 
 def of_partitions(topics: Sequence[KafkaTopicView]) -> list[Finding]:
     """Of the replicas of all topics."""
-    found = []
+    count = sum(len(one.partitions) for one in topics)
+    ok = Finding("partitions", "ok", f"all {count} partitions have all replicas in sync")
+    return list(_of_partitions(topics)) or [ok]
+
+
+def _of_partitions(topics: Sequence[KafkaTopicView]) -> Iterator[Finding]:
     judgements: tuple[tuple[str, Status, str], ...] = (
         (UNAVAILABLE, "error", "without a leader: neither read nor written"),
         (UNDER_MIN_ISR, "error", "with fewer replicas in sync than min.insync.replicas: not written"),
@@ -218,50 +196,39 @@ def of_partitions(topics: Sequence[KafkaTopicView]) -> list[Finding]:
         named |= set(new)
         if new:
             shown = listed(new, _NAMED, lambda place: f"{place[0]}-{place[1]}")
-            found.append(
-                Finding(
-                    "partitions", status, f"{len(new)} {what}: {shown}",
-                    f"ordered-kafka topics describe {name}, then look after the brokers of their replicas",
-                )
+            yield Finding(
+                "partitions", status, f"{len(new)} {what}: {shown}",
+                f"ordered-kafka topics describe {name}, then look after the brokers of their replicas",
             )  # fmt: skip
-    count = sum(len(one.partitions) for one in topics)
-    return found or [Finding("partitions", "ok", f"all {count} partitions have all replicas in sync")]
 
 
-def of_topic(view: TopicView, foreign: ForeignProducers | None) -> list[Finding]:
+def of_topic(view: TopicView, foreign: ForeignProducers | None) -> Iterator[Finding]:
     """Of a topic under management; ``foreign`` None: not known."""
-    found = []
     if view.stray_partitions:
-        found.append(
-            Finding(
-                "layouts", "warning",
-                f"{view.topic} has partitions beyond its layout: {listed(view.stray_partitions, _NAMED)}",
-                "something else has made them; a growth takes them up: ordered-kafka topics alter "
-                f"--topic {view.topic} --partitions {len(view.partitions)}",
-            )
+        yield Finding(
+            "layouts", "warning",
+            f"{view.topic} has partitions beyond its layout: {listed(view.stray_partitions, _NAMED)}",
+            "something else has made them; a growth takes them up: ordered-kafka topics alter "
+            f"--topic {view.topic} --partitions {len(view.partitions)}",
         )  # fmt: skip
     for one in () if foreign is None else foreign.producers:
         name = one.transactional_id or f"producer id {one.producer_id}"
-        found.append(
-            Finding(
-                "writers", "warning",
-                f"{view.topic}: {name} is no ordered writer and has written to partitions "
-                f"{listed(one.partitions, _NAMED)}: the next change is refused",
-                f"kafka-transactions --bootstrap-server HOST:PORT describe-producers --topic {view.topic} "
-                f"--partition {one.partitions[0]} shows when; write with the sink, OrderedProducer or ordered-kafka produce",
-            )
+        yield Finding(
+            "writers", "warning",
+            f"{view.topic}: {name} is no ordered writer and has written to partitions "
+            f"{listed(one.partitions, _NAMED)}: the next change is refused",
+            f"kafka-transactions --bootstrap-server HOST:PORT describe-producers --topic {view.topic} "
+            f"--partition {one.partitions[0]} shows when; write with the sink, OrderedProducer or ordered-kafka produce",
         )  # fmt: skip
     ids = view.transactional_ids
     if ids is not None and ids.known > _MANY_IDS:
-        found.append(
-            Finding(
-                "transactional ids", "warning",
-                f"{view.topic}: {ids.known} are known, {ids.idle} of them idle: a change takes longer",
-                "name writers (option writer), close OrderedProducers, or lower the brokers' "
-                "transactional.id.expiration.ms",
-            )
+        yield Finding(
+            "transactional ids", "warning",
+            f"{view.topic}: {ids.known} are known, {ids.idle} of them idle: a change takes longer",
+            "name writers (option writer), close OrderedProducers, or lower the brokers' "
+            "transactional.id.expiration.ms",
         )  # fmt: skip
-    return found + _of_marked(view)
+    yield from _of_marked(view)
 
 
 def of_hanging(found: HangingTransactionList, servers: str) -> list[Finding]:
@@ -302,20 +269,14 @@ def _of_marked(view: TopicView) -> list[Finding]:
     ]  # fmt: skip
 
 
-def of_group(positions: GroupPositions) -> list[Finding]:
+def of_group(positions: GroupPositions) -> Iterator[Finding]:
     """Of a consumer group: without members, while partitions that it has read wait for others."""
-    if positions.state not in ("Empty", "Dead"):
-        return []
-    found = []
-    for topic in positions.topics:
+    for topic in positions.topics if positions.state in ("Empty", "Dead") else ():
         blocked = [row.partition for row in topic.partitions if row.waits_for and row.lag]
         if blocked:
-            found.append(
-                Finding(
-                    "groups", "warning",
-                    f"group {positions.group} has no members, and partitions {listed(blocked, _NAMED)} of "
-                    f"{topic.topic} wait for what it has not read of others",
-                    f"ordered-kafka groups describe --group '{positions.group}' shows for what; start its consumers",
-                )
+            yield Finding(
+                "groups", "warning",
+                f"group {positions.group} has no members, and partitions {listed(blocked, _NAMED)} of "
+                f"{topic.topic} wait for what it has not read of others",
+                f"ordered-kafka groups describe --group '{positions.group}' shows for what; start its consumers",
             )  # fmt: skip
-    return found

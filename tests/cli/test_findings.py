@@ -202,8 +202,8 @@ def test_strays_and_many_ids_of_a_topic() -> None:
         topic="t", topic_id="i", cluster_id="c", initial_partition_count=1, undeleted_partition_count=1,
         layout_epoch=0, hash="murmur3", ordered_delivery=True, change=None, partitions=[],
     )  # fmt: skip
-    assert of_topic(view, None) == []
+    assert list(of_topic(view, None)) == []
     many = TransactionalIds(known=20_000, idle=19_000, fenced=3)
-    found = of_topic(updated(view, stray_partitions=[4, 5], transactional_ids=many), None)
+    found = list(of_topic(updated(view, stray_partitions=[4, 5], transactional_ids=many), None))
     assert statuses(found) == ["warning", "warning"]
     assert "beyond its layout: 4, 5" in found[0].message
