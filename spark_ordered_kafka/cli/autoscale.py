@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,12 +170,9 @@ def demo(
     """
     with common.exit_on_error():
         require("local", "ordered-kafka autoscale demo")
-        if directory is not None:
-            directory.mkdir(parents=True, exist_ok=True)
-            violations = _demo(directory, kafka_version)
-        else:
-            with tempfile.TemporaryDirectory(prefix="ordered-kafka-autoscale-") as temporary:
-                violations = _demo(Path(temporary), kafka_version)
+        with common.new_directory(directory, "ordered-kafka-autoscale-") as chosen:
+            chosen.mkdir(parents=True, exist_ok=True)
+            violations = _demo(chosen, kafka_version)
     raise typer.Exit(0 if violations == 0 else 1)
 
 

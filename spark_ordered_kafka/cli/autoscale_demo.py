@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +18,8 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.producer import OrderedProducer
 from spark_ordered_kafka.client.schemas import AutoscaleTopic, CreateTopicRequest
 from spark_ordered_kafka.errors import ConfigError, LocalClusterError
-from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.local import LocalCluster, processes
 from spark_ordered_kafka.local.ports import free_ports
-from spark_ordered_kafka.local.processes import ended_by_sigterm
 
 TOPIC = "demo-load"
 _KEYS = 200
@@ -62,7 +60,7 @@ def run(directory: Path, kafka_version: str, show: Show) -> tuple[Report, int]:
     if _config(directory).exists():
         raise ConfigError("--dir", str(directory), "a demo has run there; name another directory")
     with (
-        ended_by_sigterm(),
+        processes.ended_by_sigterm(),
         LocalCluster(directory / "servers", controllers=0, kafka_version=kafka_version) as cluster,
         _controller(directory, cluster) as client,
     ):
@@ -111,21 +109,15 @@ def _controller(directory: Path, cluster: LocalCluster) -> Iterator[ControllerCl
     zookeeper = cluster.zookeeper
     config.write_text(_CONFIG.format(port=port, kafka=cluster.bootstrap_servers, zookeeper=zookeeper))
     command = [sys.executable, "-m", "spark_ordered_kafka.cli", "controller", "run", "--config", str(config)]
-    with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+    controller = processes.spawn(command, directory=directory, log=log, env={})
     try:
         with ControllerClient(f"http://127.0.0.1:{port}", retry_for=_START_TIMEOUT) as client:
             client.readyz()
-            if process.poll() is not None:
+            if processes.find(controller) is None:
                 raise LocalClusterError(f"the controller has ended: {log.read_text()}")
             yield client
     finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_TIMEOUT)
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        processes.stop(processes.running([controller]), grace=_STOP_TIMEOUT)
 
 
 class _Client:

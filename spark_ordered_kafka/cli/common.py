@@ -127,6 +127,18 @@ def ended_by_signals() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def new_directory(given: Path | None, prefix: str) -> Iterator[Path]:
+    """The directory of ``--dir``, or without it a temporary one, whose name begins with ``prefix``."""
+    if given is not None:
+        yield given
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix=prefix) as temporary:
+        yield Path(temporary)
+
+
 def raise_if_refused(result: Result) -> None:
     """Raises RequestError for a result that is not NONE."""
     if result.error_code != ErrorCode.NONE:

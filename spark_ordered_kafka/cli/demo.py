@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,11 +47,8 @@ def demo(
         require("local", "ordered-kafka demo")
         if directory is not None and (directory / _SPARK).exists():
             raise ConfigError("--dir", str(directory), "a demo has run there; name another directory")
-        if directory is None:
-            with tempfile.TemporaryDirectory(prefix="ordered-kafka-demo-") as temporary:
-                violations = _run(console, Path(temporary), brokers, kafka_version, secure)
-        else:
-            violations = _run(console, directory, brokers, kafka_version, secure)
+        with common.new_directory(directory, "ordered-kafka-demo-") as chosen:
+            violations = _run(console, chosen, brokers, kafka_version, secure)
     raise typer.Exit(0 if violations == 0 else 1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
 
 from confluent_kafka import KafkaException
@@ -15,14 +14,11 @@ from confluent_kafka.admin import (
 )
 
 from spark_ordered_kafka.errors import LocalClusterError
+from spark_ordered_kafka.local.readiness import QUIET
 from spark_ordered_kafka.local.secrets import CONTROLLER, USERS, Secrets
 
 # Clients use the last one, so a broker that accepts it accepts all.
 _MECHANISMS = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-_quiet = logging.getLogger(f"{__name__}.clients")
-_quiet.addHandler(logging.NullHandler())
-_quiet.propagate = False
-
 _ITERATIONS = 4096  # Kafka's minimum: the passwords are random
 
 
@@ -39,7 +35,7 @@ def create_users(secrets: Secrets, bootstrap_servers: str, *, timeout: float) ->
     Raises:
         LocalClusterError: the brokers refuse, or do not answer in time.
     """
-    admin = AdminClient({**secrets.kafka(bootstrap_servers, USERS[0], "PLAIN")}, logger=_quiet)
+    admin = AdminClient({**secrets.kafka(bootstrap_servers, USERS[0], "PLAIN")}, logger=QUIET)
     try:
         for mechanism in _MECHANISMS:
             credential = ScramCredentialInfo(mechanism, _ITERATIONS)

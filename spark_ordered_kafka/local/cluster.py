@@ -258,8 +258,7 @@ class LocalCluster:
         with self._locked():
             state = self._state()
             server = self._server(state, name)
-            process = processes.find(server.process)
-            processes.kill([] if process is None else [process])
+            processes.kill(processes.running([server.process]))
             server.process = None
             save(self.directory, state)
 
@@ -319,10 +318,8 @@ class LocalCluster:
 
     def _end_orphans(self, state: ClusterState | None) -> list[str]:
         """End processes with the directory's mark that are not in ``state``: their starter died too early."""
-        known = [] if state is None else [processes.find(server.process) for server in state.servers]
-        orphans = processes.marked(
-            self.directory, besides=[process for process in known if process is not None]
-        )
+        known = () if state is None else (server.process for server in state.servers)
+        orphans = processes.marked(self.directory, besides=processes.running(known))
         processes.stop(orphans, grace=5)
         return [f"process {orphan.pid}" for orphan in orphans]
 

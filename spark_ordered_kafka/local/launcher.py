@@ -170,9 +170,8 @@ class Launcher:
             command = servers.storage_tool_command(
                 self._java, self._jars, config, self._state.cluster_id, self._jvm
             )
-            tool = processes.find(processes.spawn(command, directory=self._directory, log=log, env={}))
-            if tool is not None:
-                self._formatting.append(tool)
+            tool = processes.spawn(command, directory=self._directory, log=log, env={})
+            self._formatting += processes.running([tool])
         psutil.wait_procs(self._formatting, timeout=max(0, self._deadline - time.monotonic()))
         for node in new:
             if not servers.is_formatted(self._directory, node):
@@ -212,8 +211,7 @@ def stop_servers(directory: Path, state: ClusterState, chosen: Sequence[Server])
     """End the processes of the servers and note it: first what depends on others, then those others."""
     for kinds in (("controller",), ("broker",), ("kraft", "zookeeper")):
         group = [server for server in chosen if server.kind in kinds]
-        running = [process for server in group if (process := processes.find(server.process)) is not None]
-        processes.stop(running, grace=STOP_GRACE)
+        processes.stop(processes.running(server.process for server in group), grace=STOP_GRACE)
         for server in group:
             server.process = None
     save(directory, state)

@@ -94,6 +94,11 @@ def find(identity: ProcessIdentity | None) -> psutil.Process | None:
         return None
 
 
+def running(identities: Iterable[ProcessIdentity | None]) -> list[psutil.Process]:
+    """Those of the processes that :func:`find` finds."""
+    return [process for identity in identities if (process := find(identity)) is not None]
+
+
 def is_paused(process: psutil.Process) -> bool:
     """Whether the process is stopped by SIGSTOP."""
     try:

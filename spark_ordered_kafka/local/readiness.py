@@ -22,9 +22,9 @@ from spark_ordered_kafka.local.secrets import CONTROLLER, Secrets
 Condition = Callable[[], bool]
 
 # Clients report every refused connection, which is the normal state of a server that is starting.
-_quiet = logging.getLogger(f"{__name__}.clients")
-_quiet.addHandler(logging.NullHandler())
-_quiet.propagate = False
+QUIET = logging.getLogger(f"{__name__}.clients")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
 
 
 def wait_until(condition: Condition, *, timeout: float, otherwise: str, check: Callable[[], None]) -> None:
@@ -62,7 +62,7 @@ def zookeeper_serves(address: str, secrets: Secrets | None) -> Iterator[Conditio
     tls = {} if secrets is None else _tls(secrets)
     client = KazooClient(
         hosts=address,
-        logger=_quiet,
+        logger=QUIET,
         **tls,
         connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 1, "max_jitter": 0.0},
     )
@@ -90,7 +90,7 @@ def broker_serves(kafka: Mapping[str, str], members: Collection[int]) -> Iterato
             "reconnect.backoff.max.ms": 200,
             "socket.timeout.ms": 5000,
         },
-        logger=_quiet,
+        logger=QUIET,
     )
 
     def condition() -> bool:

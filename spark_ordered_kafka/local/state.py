@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from spark_ordered_kafka.errors import LocalClusterError
 from spark_ordered_kafka.local.ports import HOST
 from spark_ordered_kafka.local.processes import ProcessIdentity
+from spark_ordered_kafka.local.secrets import write_private
 
 FILE_NAME = "cluster.json"
 
@@ -111,6 +110,4 @@ def load(directory: Path) -> ClusterState | None:
 
 def save(directory: Path, state: ClusterState) -> None:
     """Write the state in one step: a reader sees the old file or the new one."""
-    with tempfile.NamedTemporaryFile("w", dir=directory, prefix=f".{FILE_NAME}.", delete=False) as file:
-        file.write(state.model_dump_json(indent=2) + "\n")
-    os.replace(file.name, directory / FILE_NAME)
+    write_private(directory / FILE_NAME, state.model_dump_json(indent=2) + "\n")
