@@ -9,7 +9,7 @@ import typer
 
 from spark_ordered_kafka.cli.common import OutputFormat
 from spark_ordered_kafka.cli.reassign import _begin
-from spark_ordered_kafka.cli.reassign_altering import _raise_if_ended
+from spark_ordered_kafka.cli.reassign_outcomes import end_as_refused
 from spark_ordered_kafka.client.schemas import (
     PartitionResult,
     ReassignmentRequest,
@@ -67,7 +67,7 @@ def test_a_cancel_of_what_has_ended_does_not_tell_each_of_thousands(
         for p in range(5_000)
     ]
     with pytest.raises(typer.Exit):
-        _raise_if_ended(ReassignmentResult(request_id=7, partitions=rows), OutputFormat.TABLE)
+        end_as_refused(ReassignmentResult(request_id=7, partitions=rows), OutputFormat.TABLE)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "error: NO_REASSIGNMENT_IN_PROGRESS: partition t-0 has ended"
     assert lines[-1] == "error: 4980 more, which --output json has"
