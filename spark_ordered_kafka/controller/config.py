@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from spark_ordered_kafka.controller.access.files import toml_tables
+from spark_ordered_kafka.controller.automation.configuration import dotted, flat
 from spark_ordered_kafka.controller.autoscale import configuration as autoscale
 from spark_ordered_kafka.controller.healing import configuration as healing
 from spark_ordered_kafka.controller.settings import (
@@ -66,14 +67,10 @@ _HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$|^[0-9A-Fa-f:.]+$")]
 _ZooKeeperConnect = Annotated[str, Field(min_length=1, pattern=r"^[^\s/]+(/\S*)?$")]
 
 
-def _key(attribute: str) -> str:
-    return attribute.replace("_", ".")
-
-
 class _File(BaseModel):
     """Every key except those below ``kafka.``, with underscores instead of dots."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=_key)
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=dotted)
 
     host: _Text = "127.0.0.1"
     port: _Port = 8090
@@ -134,7 +131,7 @@ class _File(BaseModel):
 
 
 _OTHERS = autoscale.KEYS | healing.KEYS
-KEYS = frozenset(map(_key, _File.model_fields)) | _OTHERS
+KEYS = frozenset(map(dotted, _File.model_fields)) | _OTHERS
 """Every key except those below ``kafka.``."""
 
 
@@ -161,7 +158,7 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError("--config", str(path), f"is not TOML: {error}") from error
     found: dict[str, Any] = {}
-    for name, value in _flat("", parsed):
+    for name, value in flat(parsed):
         if name in found:
             hint = "it is there twice: once as a table and once as a name in quotes"
             raise ConfigError(name, shown(name, value), hint)
@@ -223,14 +220,6 @@ def _config(file: _File, parsed: Mapping[str, Any], default_host: str) -> Contro
         **parsed,
     )
     return ControllerConfig(file.host, file.port, file.log_format, file.log_level, settings)
-
-
-def _flat(prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(f"{prefix}{name}.", value)
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _resolved(name: str, value: Any, environment: Mapping[str, str]) -> Any:

@@ -1,17 +1,27 @@
-"""Reading keys of a prefix of the controller's configuration."""
+"""Reading keys of the controller's configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from pydantic import ValidationError
 
 from spark_ordered_kafka.errors import ConfigError, ConfigErrors
 
 
-def key(attribute: str) -> str:
+def dotted(attribute: str) -> str:
     """The name of a key by its field."""
     return attribute.replace("_", ".")
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a table and of those in it, each with its dotted name."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def explained(prefix: str, error: ValidationError, what: str, known: Iterable[str]) -> ConfigError:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spark_ordered_kafka.controller.automation.configuration import explained, key
+from spark_ordered_kafka.controller.automation.configuration import dotted, explained, flat
 from spark_ordered_kafka.controller.automation.rules import Mode, QuietHours
 from spark_ordered_kafka.controller.autoscale.rules import PREFIX, Rules, check
 from spark_ordered_kafka.errors import ConfigError
@@ -28,7 +28,7 @@ _Count = Annotated[int, Field(ge=1, le=10_000)]
 class _Given(BaseModel):
     """Every key that the whole cluster and a topic have, without ``autoscale.``."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=key)
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=dotted)
 
     mode: Mode = "off"
     target_bytes_per_second: _Rate = 10_000_000
@@ -46,7 +46,7 @@ class _Given(BaseModel):
     catch_up_ms: Annotated[int, Field(ge=1000, le=7 * 24 * 3600 * 1000)] = 600_000
 
 
-_RULES = frozenset(map(key, _Given.model_fields))
+_RULES = frozenset(map(dotted, _Given.model_fields))
 KEYS = frozenset({TOPICS, _INTERVAL, *(PREFIX + name for name in _RULES)})
 """All keys."""
 
@@ -103,7 +103,7 @@ def _check_tables(tables: Any) -> None:
 
 
 def _topic(index: int, table: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, Rules]:
-    entries = dict(_flat("", table))
+    entries = dict(flat(table))
     name = entries.pop("name", None)
     place = f"{TOPICS}[{index}]."
     if not isinstance(name, str) or not (name == _ANY or is_topic_name(name.removesuffix(_ANY))):
@@ -138,13 +138,6 @@ def _rules(prefix: str, given: Mapping[str, Any]) -> Rules:
     )
     check(rules, prefix)
     return rules
-
-
-def _flat(prefix: str, table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    found = []
-    for name, value in table.items():
-        found += _flat(f"{prefix}{name}.", value) if isinstance(value, dict) else [(f"{prefix}{name}", value)]
-    return found
 
 
 def _matches(pattern: str, topic: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spark_ordered_kafka.controller.automation.configuration import explained, key
+from spark_ordered_kafka.controller.automation.configuration import dotted, explained
 from spark_ordered_kafka.controller.automation.rules import Mode, QuietHours
 from spark_ordered_kafka.controller.healing.rules import PREFIX, MoreGoals, Rules, check
 from spark_ordered_kafka.parsing import together
@@ -20,7 +20,7 @@ _Part = Annotated[float, Field(gt=0.0, le=1.0)]
 class _Given(BaseModel):
     """Every key, without ``healing.``."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=key)
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=dotted)
 
     mode: Mode = "off"
     interval_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 30_000
@@ -38,7 +38,7 @@ class _Given(BaseModel):
     quiet_hours: list[str] = []
 
 
-_NAMES = frozenset(map(key, _Given.model_fields))
+_NAMES = frozenset(map(dotted, _Given.model_fields))
 KEYS = frozenset(PREFIX + name for name in _NAMES)
 """All keys."""
 

@@ -163,8 +163,6 @@ def _ends_within_a_line(path: Path) -> bool:
 def _is(path: Path, file: int) -> bool:
     """Whether the open ``file`` is still the one at ``path``."""
     try:
-        there = path.stat()
+        return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:
         return False
-    opened = os.fstat(file)
-    return (there.st_dev, there.st_ino) == (opened.st_dev, opened.st_ino)
