@@ -213,7 +213,8 @@ class Autoscaler:
             self._act(topic, known, seen.count, decision, now, send)
         else:
             outcome = "none" if decision.action == "none" else "held" if decision.held_by else "proposed"
-            self._note(topic, known, _entry(decision, seen.count, now, outcome))
+            entry = view(DecisionEntry, decision, at=now, count=seen.count, outcome=outcome)
+            self._note(topic, known, entry)
 
     def _observed(
         self,
@@ -276,13 +277,14 @@ class Autoscaler:
         self._write(topic, known, updated(known.record, review_id=None))
         body = {"topics": [{"topic": topic, "partition_count": decision.target}], "timeout_ms": _TIMEOUT_MS}
         answer = send(OwnRequest(PRINCIPAL, "/v1/partition-counts", body, decision.reason))
-        reason = decision.reason if answer.error is None else f"{decision.reason}; {answer.error}"
+        entry = view(DecisionEntry, decision, at=now, count=count, outcome=answer.outcome)
         if answer.error is not None:
+            entry = updated(entry, reason=f"{decision.reason}; {answer.error}")
             _log.warning(
                 "topic %s: %s to %d partitions: %s", topic, decision.action, decision.target, answer.error
             )
         known.record = updated(known.record, review_id=answer.review_id)
-        self._note(topic, known, _entry(replace(decision, reason=reason), count, now, answer.outcome))
+        self._note(topic, known, entry)
 
     def _note(self, topic: str, known: _Topic, entry: DecisionEntry) -> None:
         """Keep and audit a decision that differs from the one before."""
@@ -304,18 +306,6 @@ class Autoscaler:
         self._store.write(topic, new)
         with self._lock:
             known.record = new
-
-
-def _entry(decision: Decision, count: int, now: float, outcome: str) -> DecisionEntry:
-    return DecisionEntry(
-        at=now,
-        count=count,
-        action=decision.action,
-        target=decision.target,
-        held_by=decision.held_by,
-        outcome=outcome,
-        reason=decision.reason,
-    )
 
 
 def _is_same(last: DecisionEntry | None, entry: DecisionEntry) -> bool:
