@@ -17,6 +17,7 @@ from pydantic_core import from_json
 
 from spark_ordered_kafka.client.schemas.base import Open
 from spark_ordered_kafka.client.schemas.reviews import ReviewList, ReviewStatus, ReviewView
+from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.zk.records import Record, dump, number, owned, parse
 from spark_ordered_kafka.controller.zk.session import CONTROLLER_EPOCH, ROOT, Session
 from spark_ordered_kafka.errors import ErrorCode, RequestError, invalid_request
@@ -246,19 +247,12 @@ class Reviews:
 
 def review_view(review_id: int, record: ReviewRecord, status: Open[ReviewStatus]) -> ReviewView:
     """A stored request as the API shows it."""
-    return ReviewView(
+    return view(
+        ReviewView,
+        record,
         review_id=review_id,
         status=status,
-        method=record.method,
-        path=record.path,
-        query=record.query,
-        reason=record.reason,
         requested_by=record.principal,
-        requested_at=record.requested_at,
-        expires_at=record.expires_at,
-        decided_by=record.decided_by,
-        decided_at=record.decided_at,
-        answer_status=record.answer_status,
         body=from_json(record.body) if record.body else None,
         answer=from_json(record.answer) if record.answer else None,  # a bug answers nothing
     )
