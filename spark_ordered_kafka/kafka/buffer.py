@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO
 
 import pyarrow as pa
@@ -84,12 +85,9 @@ class RowBuffer:
         """Forget everything, and the file with it."""
         self._memory.clear()
         self._budget.give_back(self._bytes)
-        self._bytes = 0
-        try:
-            if self._writer is not None:
-                self._writer.close()
-        finally:
-            if self._file is not None:
-                self._file.close()
-            self._writer = self._file = None
-            self._spilled = 0
+        self._bytes = self._spilled = 0
+        file, self._file, self._writer = self._file, None, None
+        if file is not None:
+            # What could not be written is not needed any more: a full disk must not keep the caller from its own end.
+            with suppress(OSError):
+                file.close()

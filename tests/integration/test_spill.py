@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pyarrow as pa
+import pytest
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from spark_ordered_kafka.kafka.replay import Claim
 from spark_ordered_kafka.local import LocalCluster
+from spark_ordered_kafka.spark.options import sink_options
+from spark_ordered_kafka.spark.sink import write_task
 from tests.queries import await_stable
-from tests.servers import await_true
-from tests.streams import FORMAT, create, options
+from tests.servers import await_true, unstable
+from tests.streams import FORMAT, create, options, raw_records
 
 ROWS = 40_000
 """More than Spark hands to the sink at once, so that the sink has some while the others are not there yet."""
@@ -79,3 +86,28 @@ def test_rows_are_spilled_to_sparks_local_directory(
     await_stable(cluster, topic)
     read = spark.read.format(FORMAT).options(**options(cluster, subscribe=topic)).load()
     assert read.count() == ROWS
+
+
+def test_a_full_disk_is_said_and_holds_up_no_reader(
+    cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``/dev/full`` is one. Left open, the transactions would end after a quarter of an hour."""
+    topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(2)]
+    more = {"kafka.transaction.timeout.ms": 900_000}
+    sink = sink_options(options(cluster, replayBufferBytes=1000, **more))
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"topic": topics, "value": [b"x", b"x"]})
+        for topic in topics:
+            await_true(partial(unstable, admin, topic), "an open transaction", _DEADLINE)
+        yield pa.RecordBatch.from_pydict({"topic": topics, "value": [b"x" * 100_000] * 2})
+
+    opened = partial(open, "/dev/full", "wb")
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: opened())
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_task(sink, Claim(topic_name, 0), 0, batches())
+    assert "give it more room" in caught.value.__notes__[0]
+    for topic in topics:
+        await_stable(cluster, topic)
+        assert list(raw_records(cluster, topic, 1)) == []

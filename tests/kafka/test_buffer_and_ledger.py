@@ -1,6 +1,7 @@
 """Replay buffer, fingerprint and ledger entry: pure parts of the sink."""
 
 import os
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -149,6 +150,19 @@ def test_buffers_of_one_task_share_its_memory(tmp_path: Path) -> None:
     assert [len(list(one)) for one in (first, second, third)] == [0, 2, 1]
     second.close()
     third.close()
+
+
+def test_a_buffer_on_a_full_disk_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``/dev/full`` is one."""
+    full = open("/dev/full", "wb")  # noqa: SIM115 - closed by the buffer
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full)
+    buffer, batch = RowBuffer(Memory(0)), pa.RecordBatch.from_pydict({"value": [b"x" * 100_000]})
+    with pytest.raises(OSError, match="No space left") as caught:
+        buffer.append(batch)
+    assert "give it more room" in caught.value.__notes__[0]
+    for _ in range(2):
+        buffer.close()
+    assert full.closed
 
 
 def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
