@@ -52,13 +52,16 @@ def check_sink_schema(schema: StructType, topic: str | None, *, timestamps: bool
     """Raises ConfigError for all columns of a wrong type and all that are missing.
 
     Other columns are ignored, as by Spark's own sink: what the source reads can be written back. So is ``partition``, with
-    a warning, since there it names the partition. ``timestamps``: the column of that name is written, too.
+    a warning, since there it names the partition. A name that differs by case alone is refused. ``timestamps``: the column of
+    that name is written, too.
     """
     names = schema.fieldNames()
+    absent = _SINK_TYPES.keys() - set(names)
     if "partition" in names:
         _LOG.warning("the column partition is ignored: the layout decides the partition of a key")
     together(
         {field.name: partial(_check_type, field) for field in schema.fields if field.name in _SINK_TYPES},
+        *(partial(_refuse_case, name) for name in names if name.lower() in absent),
         partial(
             _check_there, "value" in names, "column value", "the sink needs it, of type binary or string"
         ),
@@ -83,6 +86,11 @@ def _check_timestamp(schema: StructType) -> None:
 def _check_there(is_there: bool, name: str, hint: str) -> None:
     if not is_there:
         raise ConfigError(name, None, hint)
+
+
+def _refuse_case(name: str) -> None:
+    # In SQL it is the same name, and without a key rows have no order.
+    raise ConfigError("column name", name, f"must be {name.lower()}, in lower case: it would not be written")
 
 
 def _check_type(field: StructField) -> None:

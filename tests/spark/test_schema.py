@@ -4,10 +4,10 @@ import io
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, DoubleType, StringType, StructType
+from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
 from spark_ordered_kafka.errors import ConfigError, ConfigErrors
-from spark_ordered_kafka.spark.schema import check_sink_schema, source_schema
+from spark_ordered_kafka.spark.schema import HEADERS, check_sink_schema, source_schema
 from spark_ordered_kafka.spark.sink import by_topic
 
 
@@ -51,6 +51,18 @@ def test_all_wrong_columns_are_named_at_once() -> None:
 def test_wrong_columns(schema: StructType, topic: str | None, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         check_sink_schema(schema, topic)
+
+
+@pytest.mark.parametrize("name", ["Key", "VALUE", "Headers", "Topic"])
+def test_a_column_is_not_ignored_for_the_case_of_its_name(name: str) -> None:
+    """A key would be lost with it, and the order of its rows."""
+    given = [column for column in ("key", "value", "topic") if column != name.lower()]
+    schema = StructType([StructField(column, StringType()) for column in (*given, name)])
+    with pytest.raises(ConfigError, match=f"column name has the value '{name}': must be {name.lower()}"):
+        check_sink_schema(schema, None)
+    # With spark.sql.caseSensitive they are two columns.
+    both = StructType(list(schema)).add(name.lower(), "string" if name != "Headers" else HEADERS)
+    check_sink_schema(both, None)
 
 
 def test_timestamps_to_keep_must_be_there() -> None:
