@@ -214,12 +214,16 @@ def write_checkpoint(
         ConfigError: a query writes to ``old``.
         OSError: as ``files``; FileExistsError: another process writes to the directory, which is left to it.
     """
+    # Before anything that judges it: what begins there after this look is nothing that was cut off.
+    is_begun = bool(files.names(directory))
     if not is_free(files, directory):
         raise FileExistsError(f"{directory} is not empty any more")
     if (why := foreign(files, directory, old.directory)) is not None:
         raise FileExistsError(f"{directory}: {why}")
     target = _Target(files, directory)
     try:
+        if is_begun:
+            files.delete(directory)
         target.begin(note)
         kept = _kept(files.below(old.directory), replaced)
         target.copy(old.directory, kept)
@@ -239,7 +243,9 @@ def write_checkpoint(
 
 
 class _Target:
-    """A new checkpoint while one process makes it. No kind of store keeps others away: who began last has it (D-390)."""
+    """A new checkpoint while one process makes it. Of those that find it empty at once one gets it (D-420); of those that make
+    what was cut off anew, the one that began last has it, since no kind of store keeps the others away (D-390).
+    """
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -247,10 +253,12 @@ class _Target:
         self._attempt = uuid.uuid4().hex
 
     def begin(self, note: Mapping[str, Any]) -> None:
-        """Take the directory, without what an attempt that was cut off has left there."""
-        self._files.delete(self._directory)
+        """Take the directory, which is empty; raises FileExistsError once another process has."""
         mine = json.dumps({**note, _ATTEMPT: self._attempt}, indent=2)
-        self._files.write(f"{self._directory}/{NOTE}", mine.encode())
+        try:
+            self._files.create(f"{self._directory}/{NOTE}", mine.encode())
+        except FileExistsError as error:
+            raise self._taken() from error
         self._files.write(f"{self._directory}/{_METADATA}", _UNFINISHED)
 
     def copy(self, source: str, paths: Iterable[str]) -> None:

@@ -31,6 +31,9 @@ class Files(Protocol):
     def write(self, path: str, content: bytes) -> None:
         """Write a file, in place of one that is there."""
 
+    def create(self, path: str, content: bytes) -> None:
+        """Write a file; raises FileExistsError where there is one. S3 alone lets two that do so at once both go on."""
+
     def copy(self, source: str, target: str) -> None:
         """Copy a file."""
 
@@ -64,8 +67,16 @@ class LocalFiles:
 
     def write(self, path: str, content: bytes) -> None:
         """See :class:`Files`."""
+        self._write(path, content, "wb")
+
+    def create(self, path: str, content: bytes) -> None:
+        """See :class:`Files`."""
+        self._write(path, content, "xb")
+
+    def _write(self, path: str, content: bytes, mode: str) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(content)
+        with open(path, mode) as file:
+            file.write(content)
 
     def copy(self, source: str, target: str) -> None:
         """See :class:`Files`."""

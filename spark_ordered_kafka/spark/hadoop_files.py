@@ -26,7 +26,10 @@ _OWN = {
 }
 _CONNECTORS = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "hadoop-gcp"}
 _ABSENT = ("ClassNotFoundException", "NoClassDefFoundError")
-_NOT_FOUND = "java.io.FileNotFoundException"
+_ERRORS: dict[str, type[OSError]] = {
+    "java.io.FileNotFoundException": FileNotFoundError,
+    "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
+}
 
 
 class HadoopFiles:
@@ -84,10 +87,11 @@ class HadoopFiles:
 
     def write(self, path: str, content: bytes) -> None:
         """See :class:`~spark_ordered_kafka.spark.files.Files`."""
-        file = self._path(path)
-        # An object is there once the stream is closed.
-        with _as_os_error(), closing(self._system(file).create(file, True)) as stream:
-            stream.write(content)
+        self._write(path, content, overwrite=True)
+
+    def create(self, path: str, content: bytes) -> None:
+        """See :class:`~spark_ordered_kafka.spark.files.Files`."""
+        self._write(path, content, overwrite=False)
 
     def copy(self, source: str, target: str) -> None:
         """See :class:`~spark_ordered_kafka.spark.files.Files`."""
@@ -101,6 +105,12 @@ class HadoopFiles:
         path = self._path(directory)
         with suppress(FileNotFoundError), _as_os_error():
             self._system(path).delete(path, True)
+
+    def _write(self, path: str, content: bytes, *, overwrite: bool) -> None:
+        file = self._path(path)
+        # An object is there once the stream is closed.
+        with _as_os_error(), closing(self._system(file).create(file, overwrite)) as stream:
+            stream.write(content)
 
     def _path(self, uri: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(uri)
@@ -120,12 +130,12 @@ class HadoopFiles:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """Raises what Java has thrown as an OSError; FileNotFoundError as such."""
+    """Raises what Java has thrown as an OSError; FileNotFoundError and FileExistsError as such."""
     try:
         yield
     except Py4JJavaError as error:
-        absent = error.java_exception.getClass().getName() == _NOT_FOUND
-        raise (FileNotFoundError if absent else OSError)(_said(error)) from error
+        kind = _ERRORS.get(error.java_exception.getClass().getName(), OSError)
+        raise kind(_said(error)) from error
 
 
 def _said(error: Py4JJavaError) -> str:

@@ -8,9 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import ANY
@@ -22,7 +19,6 @@ from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering.migration import read_kafka_offset, read_ordered_offset
 from spark_ordered_kafka.spark.checkpoint import (
     NOTE,
-    SOURCE,
     Checkpoint,
     is_free,
     last_batch,
@@ -168,6 +164,12 @@ class Killing(LocalFiles):
             raise Killed
         super().write(path, content)
 
+    def create(self, path: str, content: bytes) -> None:
+        if self._is_last():
+            super().create(path, content[: len(content) // 2])
+            raise Killed
+        super().create(path, content)
+
     def copy(self, source: str, target: str) -> None:
         if self._is_last():
             super().write(target, Path(source).read_bytes()[:-1])
@@ -209,71 +211,14 @@ def test_what_is_cut_off_is_no_checkpoint_and_is_made_again(old: Path, tmp_path:
     assert writes > len(contents(complete)), "each of them, and what stands in for metadata"
 
 
-class Meeting(LocalFiles):
-    """Another process begins on the same directory just before one of the copies, which are counted from 0."""
-
-    def __init__(self, at: int, other: Callable[[], object]) -> None:
-        self._left = at
-        self._other = other
-        self._lock = threading.Lock()
-
-    def copy(self, source: str, target: str) -> None:
-        with self._lock:
-            self._left -= 1
-            if self._left == -1:
-                self._other()
-        super().copy(source, target)
-
-
-@pytest.mark.parametrize("writes", [0, 3, 1_000], ids=["cut off at once", "cut off", "complete"])
-def test_of_two_migrations_to_one_directory_at_most_one_makes_it(
-    old: Path, tmp_path: Path, writes: int
-) -> None:
-    whole, new = tmp_path / "whole", tmp_path / "new"
-    assert not cut_off(old, whole, 1_000)
-    checkpoint, copies = read(old), 0
-    while not new.exists():
-        meeting = Meeting(copies, lambda: cut_off(old, new, writes))
-        with suppress(OSError):
-            write_checkpoint("--from", meeting, checkpoint, str(new), checkpoint.batches, (0,), {"batch": 1})
-            break
-        if is_free(LOCAL, str(new)):
-            assert "it is no" in refusal(new)
-            assert not cut_off(old, new, 1_000), "the next one makes it"
-        assert contents(new) == contents(whole)
-        shutil.rmtree(new)
-        copies += 1
-    assert copies > sum(path.is_file() for path in (old / "state").rglob("*")), "it begins at each of them"
-
-
-def test_two_migrations_of_different_checkpoints_do_not_mix(old: Path, tmp_path: Path) -> None:
-    """The other one had found the directory absent, and begins, and ends, while the first copies."""
-    other, new = Path(shutil.copytree(old, tmp_path / "other")), tmp_path / "new"
-    (other / "state" / "more").write_text("of another query")
-
-    def begin() -> None:
-        shutil.rmtree(new)
-        assert not cut_off(other, new, 1_000)
-        (new / "metadata").write_text("cut off just before its end")
-
-    checkpoint = read(old)
-    with pytest.raises(FileExistsError, match="another migration writes to"):
-        write_checkpoint(
-            "--from", Meeting(0, begin), checkpoint, str(new), checkpoint.batches, (0,), {SOURCE: str(old)}
-        )
-    assert (new / "state" / "more").exists(), "it is left to the other one"
-
-
-def test_what_another_migration_has_left_is_left_alone(old: Path, tmp_path: Path) -> None:
-    new, checkpoint = tmp_path / "new", read(old)
-    with pytest.raises(Killed):
-        write_checkpoint(
-            "--from", Killing(4), checkpoint, str(new), checkpoint.batches, (0,), {SOURCE: "/data/other"}
-        )
-    left = contents(new)
-    with pytest.raises(FileExistsError, match="a migration of /data/other has begun there"):
-        write_checkpoint("--from", LOCAL, checkpoint, str(new), checkpoint.batches, (0,), {SOURCE: str(old)})
-    assert contents(new) == left
+def test_a_file_is_created_once(files: Files, tmp_path: Path) -> None:
+    path = at(files, tmp_path / "new" / "file")
+    files.create(path, b"1")
+    with pytest.raises(FileExistsError):
+        files.create(path, b"2")
+    assert files.read(path) == b"1"
+    files.write(path, b"3")
+    assert files.read(path) == b"3"
 
 
 @pytest.mark.long
