@@ -99,7 +99,8 @@ class OrderedBatchWriter(SameVersion, DataSourceArrowWriter):
                 "option writer",
                 self._options.writer,
                 "only a write inside foreachBatch has a batch id, and another thread only by"
-                " pyspark.inheritable_thread_target(batch.sparkSession); elsewhere leave it out",
+                " pyspark.inheritable_thread_target(batch.sparkSession); through Spark Connect none has: write by"
+                ' writeStream.format("ordered-kafka") there for exactly once; elsewhere leave it out',
             )
         claim = _claim(self._options, self._options.writer, int(batch), self._execution)
         return write_task(self._options, claim, task.partitionId(), iterator)

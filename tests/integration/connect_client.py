@@ -1,7 +1,7 @@
 """A client of a Spark Connect server, as a process of its own: a classic session and a remote one exclude each other.
 
-``connect_client.py URL BOOTSTRAP CONTROLLER SOURCE TARGET CHECKPOINT`` copies the source to the target in a stream, writes
-and reads a batch, and prints what it found in one line of JSON.
+``connect_client.py URL BOOTSTRAP CONTROLLER SOURCE TARGET BATCHES CHECKPOINT`` copies the source to the target in a stream and
+to another topic by ``foreachBatch``, writes and reads a batch, and prints what it found in one line of JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka import OrderedKafkaListener, register
@@ -50,15 +50,34 @@ def watched(spark: SparkSession, rows: DataFrame, checkpoint: str) -> dict[str, 
         listener.close()
 
 
-def main(url: str, bootstrap: str, controller: str, source: str, target: str, checkpoint: str) -> None:
+def written_in_batches(rows: DataFrame, checkpoint: str, **options: str) -> str:
+    """Write all by ``foreachBatch``; the error, if any."""
+
+    def write(batch: DataFrame, _: int) -> None:
+        batch.write.format(FORMAT).options(**options).mode("append").save()
+
+    writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination(240)
+    except StreamingQueryException as error:
+        return str(error)
+    return ""
+
+
+def main(
+    url: str, bootstrap: str, controller: str, source: str, target: str, batches: str, checkpoint: str
+) -> None:
     """All of it in one session."""
     spark = SparkSession.builder.remote(url).getOrCreate()
-    spark.conf.set("spark.ordered-kafka.kafka.bootstrap.servers", bootstrap)
-    spark.conf.set("spark.ordered-kafka.controller.url", controller)
+    servers = {"kafka.bootstrap.servers": bootstrap, "controller.url": controller}
+    for name, value in servers.items():
+        spark.conf.set(f"spark.ordered-kafka.{name}", value)
     register(spark)
     stream = spark.readStream.format(FORMAT).option("subscribe", source)
     rows = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 300).load()
-    writer = rows.select("key", "value").writeStream.format(FORMAT).option("topic", target)
+    columns = rows.select("key", "value")
+    writer = columns.writeStream.format(FORMAT).option("topic", target)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     ended = query.awaitTermination(240)
     failure = query.exception()
@@ -80,6 +99,10 @@ def main(url: str, bootstrap: str, controller: str, source: str, target: str, ch
         "epochs": sorted(row.layout_epoch for row in read.select("layout_epoch").distinct().collect()),
         "refusal": refusal,
         "watched": watched(spark, rows, f"{checkpoint}-watched"),
+        "by name": written_in_batches(
+            columns, f"{checkpoint}-named", **servers, topic=target, writer="named"
+        ),
+        "in batches": written_in_batches(columns, f"{checkpoint}-batches", **servers, topic=batches),
     }
     print(json.dumps(found))  # noqa: T201 - what the test reads
     spark.stop()
