@@ -109,7 +109,7 @@ OPTIONS: tuple[Option, ...] = (
         "writer",
         _SINK,
         "made up",
-        "a fixed name, which makes writes inside `foreachBatch` exactly-once, too",
+        "a fixed name, which makes writes inside `foreachBatch` exactly-once, too; not through Spark Connect",
         of_spark=False,
     ),
     Option(

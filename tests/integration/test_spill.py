@@ -99,8 +99,7 @@ def test_a_full_disk_is_said_and_holds_up_no_reader(
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"topic": topics, "value": [b"x", b"x"]})
-        for topic in topics:
-            await_true(partial(unstable, admin, topic), "an open transaction", _DEADLINE)
+        await_true(lambda: all(unstable(admin, topic) for topic in topics), "open transactions", _DEADLINE)
         yield pa.RecordBatch.from_pydict({"topic": topics, "value": [b"x" * 100_000] * 2})
 
     opened = partial(open, "/dev/full", "wb")
