@@ -111,6 +111,31 @@ def test_throttles_of_a_request_that_cannot_be_read_stay_until_its_moves_have_en
         judge.close()
 
 
+@pytest.mark.parametrize("child", ["", "/moves"])
+def test_a_request_that_is_repaired_in_mid_move_goes_on(three_brokers: LocalCluster, child: str) -> None:
+    judge = Judge(three_brokers)
+    try:
+        with in_process(three_brokers) as controller:
+            slow, quick = judge.create([1], size=SIZE), judge.create([1])
+            mover = Mover(controller)
+            planted = mover.submit(Row(slow, 0, [2]), throttle=PACE)
+            mover.moving(planted)
+            client = session_of(controller.service).client
+            controller.service.reassigner.stop_all(TIMEOUT)  # or it writes what it knows
+            whole = client.get(f"{STATUS}/{planted}{child}")[0]
+            client.set(f"{STATUS}/{planted}{child}", b"")
+            controller.service.reassigner.resume_all()
+            moved(mover, quick, 2)
+            reassigner = controller.service.reassigner
+            assert reassigner.snapshot(planted) is None
+            client.set(f"{STATUS}/{planted}{child}", whole)
+            await_true(lambda: reassigner.snapshot(planted) is not None, "the request goes on")
+            mover.cancel(planted)
+            assert mover.ended(planted).state == "cancelled"
+    finally:
+        judge.close()
+
+
 def moved(mover: Mover, topic: str, broker: int) -> int:
     """The id of a request that has moved the topic's partition."""
     request_id = mover.submit(Row(topic, 0, [broker]))

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.placement.place import continue_placement
+from spark_ordered_kafka.controller.placement.planner.additional_replicas import add_replicas
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets, restored, staying
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.listed import listed
+
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
 class ExpansionPlan:
-    """``restored``: replicas of existing partitions, by partition; ``added``: those of new partitions, in order."""
+    """Replicas by partition: ``restored`` of existing ones, ``added`` of new ones, of which the first ``factor`` stay.
+
+    Kafka takes new partitions with one of the ``counts`` of replicas; ``factor`` comes first.
+    """
 
     restored: dict[int, list[int]]
-    added: list[list[int]]
+    added: dict[int, list[int]]
+    factor: int
+    counts: list[int]
 
 
 class Expansion:
@@ -48,26 +58,40 @@ class Expansion:
         revived = range(change.source, min(change.target, existing))
         ongoing = self._replicas.ongoing(topic.topic, [0, *revived])
         current = {row.partition: row.replicas for row in topic.partitions}
+        factor = len(staying(topic, ongoing, 0))
+        counts = sorted({len(row.replicas) for row in topic.partitions} - {factor})
 
         def plan(headroom: Headroom) -> dict[int, list[int]]:
             again = restored(topic, ongoing, revived, headroom.racks, headroom.capacity)
             gained = guards.added(current, again)
             left = {broker: free - gained[broker] for broker, free in headroom.capacity.items()}
             if change.target <= existing:
-                new = []
-            elif change.assignments is not None:
+                return again
+            if change.assignments is not None:
                 new = [list(brokers) for brokers in change.assignments[existing - change.existing :]]
                 guards.check(f"topic {topic.topic!r}", guards.added({}, dict(enumerate(new))), left)
             else:
                 placed = {**current, 0: staying(topic, ongoing, 0)}
                 new = continue_placement(headroom.racks, placed, change.target - existing, capacity=left)
-            return again | dict(enumerate(new, existing))
+            most = max([factor, *counts])
+            return again | _with_more(dict(enumerate(new, existing)), most, headroom.racks, left)
 
         replicas = self._capacities.reserve(change.id, topic.topic, plan)
         return ExpansionPlan(
             restored={p: brokers for p, brokers in replicas.items() if p < existing},
-            added=[replicas[p] for p in range(existing, change.target)],
+            added={p: replicas[p] for p in range(existing, change.target)},
+            factor=factor,
+            counts=[factor, *counts],
         )
+
+    def check(self, change: Change, topic: TopicDescription) -> None:
+        """Plan ``change`` as :meth:`plan` does, and have Kafka check the new partitions.
+
+        Raises RequestError REASSIGNMENT_IN_PROGRESS when Kafka does not take them before moves of others have ended.
+        """
+        plan = self.plan(change, topic)
+        if plan.added:
+            self._create(topic, change.target, plan, validate_only=True)
 
     def carry_out(self, change: Change, topic: TopicDescription, total: int) -> None:
         """Extend ``topic``, just described, to ``total`` partitions, and restore the replicas of removed ones.
@@ -79,14 +103,40 @@ class Expansion:
         self._replicas.restore(topic.topic, plan.restored)
         if not plan.added:
             return
-        ongoing = self._replicas.ongoing(topic.topic, range(len(topic.partitions)))
         try:
-            self._admin.create_partitions(topic.topic, total, plan.added)
+            count = self._create(topic, total, plan)
+            if count != plan.factor:
+                final = {p: brokers[: plan.factor] for p, brokers in plan.added.items()}
+                self._replicas.restore(topic.topic, final)
         except RequestError as error:
-            if error.code != ErrorCode.INVALID_REPLICA_ASSIGNMENT or not (plan.restored or ongoing):
-                raise
-            # Kafka compares the replication factor with that of an existing partition, which is higher during a move.
-            raise UnavailableError(f"while replicas are moved, {error.message}") from error
+            # The moves may end in time, and a broker that was asked first may not know the new partitions yet.
+            if error.code in (ErrorCode.REASSIGNMENT_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise UnavailableError(error.message) from error
+            raise
+
+    def _create(
+        self, topic: TopicDescription, total: int, plan: ExpansionPlan, *, validate_only: bool = False
+    ) -> int:
+        """Create the new partitions, and return how many replicas Kafka has let each of them have (D-416)."""
+        refused = []
+        for count in plan.counts:
+            added = [brokers[:count] for brokers in plan.added.values()]
+            try:
+                self._admin.create_partitions(topic.topic, total, added, validate_only=validate_only)
+            except RequestError as error:
+                if error.code != ErrorCode.INVALID_REPLICA_ASSIGNMENT:
+                    raise
+                refused.append(error)
+            else:
+                return count
+        ongoing = self._replicas.ongoing(topic.topic, range(len(topic.partitions)))
+        if not (plan.restored or ongoing):
+            raise refused[0]
+        raise RequestError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS,
+            f"replicas of topic {topic.topic!r} are being moved (partition {listed(sorted(ongoing), _SHOWN)}), and Kafka "
+            f"takes no new partitions meanwhile ({refused[0].message}): wait for the end of the reassignment, or cancel it",
+        )
 
     def ended(self, change: Change) -> None:
         """The change has ended: its reservation lasts until brokers show the replicas."""
@@ -95,3 +145,15 @@ class Expansion:
     def dropped(self, change: Change) -> None:
         """The change was refused: its reservation is released."""
         self._capacities.drop(change.id)
+
+
+def _with_more(
+    added: dict[int, list[int]], count: int, racks: Mapping[int, str | None], capacity: Mapping[int, int]
+) -> dict[int, list[int]]:
+    """``added`` with ``count`` replicas where it has fewer; as it is where they do not fit."""
+    if all(len(brokers) >= count for brokers in added.values()):
+        return added
+    try:
+        return add_replicas(racks, added, count, capacity=capacity)
+    except RequestError:
+        return added

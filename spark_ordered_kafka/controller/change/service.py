@@ -249,10 +249,7 @@ class Changes:
                 self._refuse_newer_marks(change)
                 self._pending.refuse_resizing(topic)
                 undone.callback(self._expansion.dropped, change)
-                added = self._expansion.plan(change, description).added
-                # Kafka refuses new partitions whose replication factor differs from that of existing ones.
-                if added and all(len(row.replicas) == len(added[0]) for row in description.partitions):
-                    self._admin.create_partitions(topic, change.target, added, validate_only=True)
+                self._expansion.check(change, description)
             if change.refuses_foreign:
                 self._producers.refuse_foreign(topic, change.written)
             vet(record)

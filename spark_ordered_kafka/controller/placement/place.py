@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
-from spark_ordered_kafka.controller.placement.guards import UNLIMITED, added, refusal
+from spark_ordered_kafka.controller.placement import guards
+from spark_ordered_kafka.controller.placement.guards import UNLIMITED, refusal
 from spark_ordered_kafka.controller.placement.planner.additional_replicas import add_replicas
 from spark_ordered_kafka.controller.placement.planner.checks import check_factor
 from spark_ordered_kafka.controller.placement.round_robin import Ring
@@ -88,10 +89,16 @@ def continue_placement(
     """Replica lists for ``partitions`` further partitions of a topic with the assignment ``existing``.
 
     The replication factor is that of partition 0, and the round robin continues from its first replica, as
-    ``kafka-topics --alter`` does. Raises RequestError as :func:`place` does.
+    ``kafka-topics --alter`` does. Where fewer brokers are up than that, each partition has a replica on all of them, and
+    the others on brokers of partition 0 that are down (D-415). Raises RequestError as :func:`place` does.
     """
+    down = _down(racks, existing[0])
+    if down:
+        guards.check(f"{partitions} partitions", Counter(dict.fromkeys(down, partitions)), capacity or {})
     start = start_at(racks, existing[0][0])
-    return place(racks, partitions, len(existing[0]), first=len(existing), start=start, capacity=capacity)
+    up = len(existing[0]) - len(down)
+    placed = place(racks, partitions, up, first=len(existing), start=start, capacity=capacity)
+    return [[*replicas, *down] for replicas in placed]
 
 
 def place_again(
@@ -107,17 +114,26 @@ def place_again(
     :func:`continue_placement`, as if added now; where ``capacity`` does not allow that for all of them, each keeps its
     replicas and gets the missing ones (D-177). Raises RequestError as :func:`place`.
     """
-    check_sizes(len(racks), max(1, len(current)), len(first))
+    down = _down(racks, first)
+    up = len(first) - len(down)
+    check_sizes(len(racks), max(1, len(current)), up)
     ring = Ring(racks)
     start = start_at(racks, first[0])
-    wanted = {partition: ring.replicas(partition, len(first), start) for partition in current}
+    wanted = {partition: [*ring.replicas(partition, up, start), *down] for partition in current}
     room = {} if capacity is None else capacity
-    if all(more <= room.get(broker, UNLIMITED) for broker, more in added(current, wanted).items()):
+    if not guards.lacking(guards.added(current, wanted), room):
         return wanted
-    kept = {
-        p: [broker for broker in brokers[: len(first)] if broker in racks] for p, brokers in current.items()
-    }
-    return add_replicas(racks, kept, len(first), capacity=room)
+    kept = {p: [broker for broker in brokers[:up] if broker in racks] for p, brokers in current.items()}
+    placed = add_replicas(racks, kept, up, capacity=room)
+    wanted = {partition: [*replicas, *down] for partition, replicas in placed.items()}
+    guards.check(f"{len(wanted)} partitions", guards.added(current, wanted), room)
+    return wanted
+
+
+def _down(racks: Mapping[int, str | None], first: Sequence[int]) -> list[int]:
+    """Those of partition 0's replicas ``first`` that are down and needed all the same, since too few brokers are up."""
+    missing = max(0, len(first) - len(racks))
+    return [broker for broker in first if broker not in racks][:missing]
 
 
 def start_at(racks: Mapping[int, str | None], leader: int) -> int:

@@ -26,7 +26,7 @@ Replicas = Mapping[int, Sequence[int]]
 class Headroom:
     """Input of a plan: racks of the live brokers, and broker -> replicas it may still take.
 
-    A broker that is missing in ``capacity`` has no limit.
+    A broker that is missing in ``capacity`` has no limit; one that is down and has replicas is there, too.
     """
 
     racks: Mapping[int, str | None]
@@ -134,7 +134,8 @@ class Capacities:
         if limits.unlimited:
             return Headroom(racks, {})
         hosted = self._hosted(owner)
-        return Headroom(racks, guards.capacities({broker: limits.of(broker) for broker in racks}, hosted))
+        known = racks.keys() | hosted.keys()
+        return Headroom(racks, guards.capacities({broker: limits.of(broker) for broker in known}, hosted))
 
     def brokers(self) -> schemas.BrokerList:
         """The live brokers, and those that have replicas or a limit of their own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 from spark_ordered_kafka.controller.placement.place import place_again
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -53,7 +53,8 @@ class ReplicaSets:
         ongoing = self._reassignments.ongoing(topic.topic, [0, *partitions])
         factor = _target(topic, ongoing, 0)
         shown = self._admin.replicas_in_sync(topic.topic)
-        return [p for p in partitions if len(_in_sync(shown.get(p, ()), ongoing.get(p))) < factor]
+        up = {broker.id for broker in self._admin.brokers()}
+        return [p for p in partitions if len(_in_sync(shown.get(p, ()), ongoing.get(p), up)) < factor]
 
 
 def reduced(partitions: Iterable[PartitionDescription], factor: int) -> dict[int, Sequence[int]]:
@@ -76,7 +77,7 @@ def restored(
     racks: Mapping[int, str | None],
     capacity: Mapping[int, int],
 ) -> dict[int, list[int]]:
-    """Replicas that give ``partitions`` as many as partition 0 has. PURE.
+    """Replicas that give ``partitions`` as many as partition 0 has; of some that have more, fewer. PURE.
 
     ``ongoing`` has the reassignments of these and of partition 0; ``racks`` (of live brokers) and ``capacity`` are as in
     :func:`~spark_ordered_kafka.controller.placement.place.place`, and so are the errors.
@@ -92,7 +93,8 @@ def restored(
         for p in partitions
         if p not in wanted and p not in ongoing and racks.keys() >= set(topic.partitions[p].replicas)
     }
-    return wanted
+    # A change that made partitions with more, since Kafka took no others, may have been cut off before it reduced them.
+    return wanted | reduced((topic.partitions[p] for p in partitions if p not in ongoing), factor)
 
 
 def staying(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partition: int) -> list[int]:
@@ -101,9 +103,12 @@ def staying(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partit
     return [broker for broker in topic.partitions[partition].replicas if broker not in leaving]
 
 
-def _in_sync(shown: Sequence[int], going: Reassignment | None) -> list[int]:
-    """The replicas ``shown`` in sync less those that Kafka's controller still adds."""
-    adding = () if going is None else going.adding
+def _in_sync(shown: Sequence[int], going: Reassignment | None, up: Set[int]) -> list[int]:
+    """The replicas ``shown`` in sync, or down, less those that Kafka's controller still adds.
+
+    It does not end what waits for a broker that is not ``up``: then those that are shown count.
+    """
+    adding = () if going is None or not up.issuperset(going.adding) else going.adding
     return [replica for replica in shown if replica not in adding]
 
 

@@ -111,6 +111,8 @@ class LeaderTerm:
         # Requests whose throttles are set; None: those of earlier controllers are not restored yet.
         self._limited: frozenset[int] | None = None
         self._next_sweep = float("-inf")
+        # When requests that cannot be read are looked at again: somebody may have repaired them.
+        self._next_look = float("-inf")
         self._took = 0.0
 
     def announce(self) -> None:
@@ -139,7 +141,7 @@ class LeaderTerm:
             # The result of an ended reassignment must be read, or other moves wait for their turn.
             soon = self._wanted or any(task.waiting for task in self._tasks)
             return max(_TICK_SOON if soon else _TICK, _TICK_REST * self._took)
-        if self._throttles.unfinished:
+        if self._throttles.unfinished or self._store.has_unreadable:
             return _UNFINISHED_INTERVAL
         return max(0.0, self._next_sweep - self._clock())
 
@@ -152,7 +154,7 @@ class LeaderTerm:
             self._took = time.monotonic() - began
 
     def _tick(self) -> None:
-        if self._news.is_set():
+        if self._news.is_set() or (self._store.has_unreadable and self._clock() >= self._next_look):
             self._load()
         if self._clock() >= self._next_sweep:
             self._sweep()
@@ -196,6 +198,7 @@ class LeaderTerm:
     def _load(self) -> None:
         self._before("load")
         self._news.clear()
+        self._next_look = self._clock() + _UNFINISHED_INTERVAL
         try:
             records = self._store.records()
             for request_id, record in records.items():
