@@ -94,7 +94,8 @@ def restored(
         if p not in wanted and p not in ongoing and racks.keys() >= set(topic.partitions[p].replicas)
     }
     # A change that made partitions with more, since Kafka took no others, may have been cut off before it reduced them.
-    return wanted | reduced((topic.partitions[p] for p in partitions if p not in ongoing), factor)
+    excess = reduced((topic.partitions[p] for p in partitions if p not in ongoing), factor)
+    return wanted | {p: list(brokers) for p, brokers in excess.items()}
 
 
 def staying(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partition: int) -> list[int]:
@@ -108,7 +109,7 @@ def _in_sync(shown: Sequence[int], going: Reassignment | None, up: Set[int]) -> 
 
     It does not end what waits for a broker that is not ``up``: then those that are shown count.
     """
-    adding = () if going is None or not up.issuperset(going.adding) else going.adding
+    adding = () if going is None or not up >= set(going.adding) else going.adding
     return [replica for replica in shown if replica not in adding]
 
 
