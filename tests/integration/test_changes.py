@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -156,6 +157,26 @@ def test_second_change_is_refused_while_one_runs(controller: InProcess) -> None:
         assert (second.error, second.error_code) == ("PARTITION_CHANGE_IN_PROGRESS", 1002)
         assert str(first.change_id) in str(second.error_message)
     assert controller.await_end(topic).outcome == "done"
+
+
+def test_what_was_checked_for_another_layout_is_not_done(
+    controller: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ask at once, for 3 and for 4 of 2 partitions: what was growth when it was checked is no shrink afterwards."""
+    topic = controller.create(2)
+    producers = controller.service.changes._producers
+    check = producers.refuse_foreign
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.setattr(producers, "refuse_foreign", check)
+        assert controller.alter(topic, 4).error == "NONE"
+        check(*arguments)
+
+    monkeypatch.setattr(producers, "refuse_foreign", late)
+    result = controller.alter(topic, 3)
+    assert result.error == "REQUEST_TIMED_OUT"
+    assert "was changed, replaced or deleted meanwhile; send the request again" in str(result.error_message)
+    assert controller.topic(topic).undeleted_partition_count == 4
 
 
 def test_topics_change_side_by_side_with_a_result_each(controller: InProcess) -> None:

@@ -264,6 +264,28 @@ def test_partitions_on_the_move_are_left_out(planning: Planning, three_brokers: 
         await_true(lambda: client.reassignment(begun.request_id or 0).complete, "the end of the move")
 
 
+def test_a_second_plan_goes_by_where_the_moves_of_the_first_go(
+    planning: Planning, three_brokers: LocalCluster
+) -> None:
+    topic = planning.create(*[(1,)] * 6, sizes=[3_000_000] * 6)
+    goal = schemas.ReassignmentPlanRequest(goal="balance", topics=[topic])
+    with ControllerClient(three_brokers.controller_url) as client:
+        first = client.plan_reassignment(goal)
+        assert len(first.partitions) == 4
+        rows = [schemas.PartitionReassignment(**row.model_dump()) for row in first.partitions]
+        asked = schemas.ReassignmentRequest(partitions=rows, throttle=10_000, additional=True)
+        begun = client.reassign(asked)
+        assert begun.request_id is not None, begun
+        try:
+            second = client.plan_reassignment(goal)
+            assert client.reassignment(begun.request_id).complete is False
+        finally:
+            client.cancel_reassignment(begun.request_id)
+        assert second.partitions == []
+        assert [(row.before.replicas, row.after.replicas) for row in second.brokers] == [(2, 2)] * 3
+        await_true(lambda: client.reassignment(begun.request_id or 0).complete, "the end of the moves")
+
+
 def test_a_limit_that_a_plan_would_break_is_told(planning: Planning) -> None:
     topic = planning.create((1,), (1,))
     with ControllerClient(planning.cluster.controller_url) as client:

@@ -198,7 +198,11 @@ class Runner:
         return protocol.ForeignProducersDetected(self._clock(), str(found))
 
     def _await_leaders(self, job: Job, total: int, deadline: float) -> None:
+        logged = None
         while (missing := self._missing(job, total)) is not None:
+            if missing != logged:
+                logged = missing
+                _log.info("topic %s: change %s waits: %s", job.topic, job.change.id, missing)
             if self._clock() >= deadline:
                 raise UnavailableError(f"topic {job.topic!r}: {missing}")
             if job.change.cancel_requested or job.stop.wait(self._timing.backoff):

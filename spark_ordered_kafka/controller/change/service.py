@@ -256,7 +256,7 @@ class Changes:
             if validate_only:
                 self._refuse_plain(change)
                 return None
-            job = self._record(topic, record.topic_id, change, plan)
+            job = self._record(topic, record, change, plan)
             undone.pop_all()
             return job
 
@@ -278,12 +278,14 @@ class Changes:
             )
 
     def _record(
-        self, topic: str, topic_id: str, change: Change, plan: Callable[[TopicRecord, int], Change]
+        self, topic: str, checked: TopicRecord, change: Change, plan: Callable[[TopicRecord, int], Change]
     ) -> Job:
         def transform(current: TopicRecord) -> TopicRecord:
-            if current.topic_id != topic_id or current.deleting_since is not None:
+            # All checks, a policy's too, were of the topic as it was: growth may be a shrink by now.
+            same = (checked.topic_id, checked.layout_epoch) == (current.topic_id, current.layout_epoch)
+            if not same or current.deleting_since is not None:
                 raise UnavailableError(
-                    f"topic {topic!r} was replaced or deleted meanwhile; send the request again"
+                    f"topic {topic!r} was changed, replaced or deleted meanwhile; send the request again"
                 )
             # Planned again from the current record: two requests may arrive at once.
             planned = replace(plan(current, change.existing), id=change.id, assignments=change.assignments)

@@ -81,7 +81,7 @@ def test_a_move_that_ends_or_begins_while_the_cluster_is_read_is_left_out(moving
 
 
 class Filling(Cluster):
-    """The move to broker 3 waits, and would leave it half of what partition 1 needs; nothing else is full."""
+    """The move to broker 3 waits, and would leave it half of what partition 1 needs; broker 4 has too little, too."""
 
     def __init__(self) -> None:
         super().__init__(moving=True, ours=True)
@@ -116,6 +116,6 @@ def test_what_waits_for_a_broker_is_taken_off_its_space() -> None:
         cluster, cluster, cluster, cluster, lambda: 0.0, retired_factor=None, timeout=1.0
     )
     plans._log_dirs = plans._reassignments = cluster
-    with pytest.raises(RequestError, match="broker 3 would get 100 bytes and has 50 left") as caught:
+    with pytest.raises(RequestError, match="broker 4 would get 100 bytes and has 90 left") as caught:
         plans.propose(schemas.ReassignmentPlanRequest(goal="drain", brokers=[2], topics=["t"]))
     assert caught.value.code is ErrorCode.GUARD_RAILS

@@ -123,7 +123,8 @@ class ReassignmentPlans:
             )
             for view in views
         )
-        moving = pending.keys() | ongoing.keys()
+        moving = {place: one.target for place, one in ongoing.items()}
+        moving |= {place: move.after for place, move in pending.items()}
         partitions = [
             one
             for name in sorted(described)
@@ -160,26 +161,34 @@ class ReassignmentPlans:
 def _partitions(
     described: TopicDescription,
     statuses: Mapping[int, schemas.PartitionStatus],
-    moving: Collection[PartitionId],
+    moving: Mapping[PartitionId, tuple[int, ...]],
     held: Mapping[Replica, LocalReplica],
     rates: Mapping[PartitionId, float],
 ) -> list[planner.Partition]:
+    """The topic's partitions. Those that are ``moving``, with these as their new replicas, count where they go: the next plan
+    would even out once more what the last one does already."""
     rows = []
     for row in described.partitions:
         place = (described.topic, row.partition)
-        there = {broker: held.get((*place, broker), NO_REPLICA) for broker in row.replicas}
+        replicas = moving.get(place, row.replicas)
+        there = {broker: held.get((*place, broker), NO_REPLICA) for broker in {*replicas, *row.replicas}}
+        sizes = {broker: None if one.path is None else one.size for broker, one in there.items()}
+        if set(replicas) != set(row.replicas):
+            # Of what is copied a broker has only a part so far.
+            largest = max((size for size in sizes.values() if size is not None), default=None)
+            sizes = dict.fromkeys(replicas, largest)
         rows.append(
             planner.Partition(
                 described.topic,
                 row.partition,
-                row.replicas,
+                replicas,
                 row.leader,
                 isr=row.isr,
-                sizes=tuple(None if one.path is None else one.size for one in there.values()),
-                log_dirs=tuple(one.path for one in there.values()),
+                sizes=tuple(sizes[broker] for broker in replicas),
+                log_dirs=tuple(there[broker].path for broker in replicas),
                 status=statuses.get(row.partition, "live"),
                 moving=place in moving,
-                moving_log_dir=tuple(b for b, one in there.items() if one.future_path is not None),
+                moving_log_dir=tuple(b for b in replicas if there[b].future_path is not None),
                 write_rate=rates.get(place, 0.0),
             )
         )
