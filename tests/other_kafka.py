@@ -42,11 +42,14 @@ DIFFERENT = {
         "test_what_is_wrong_for_one_topic_is_done_for_the_others": "Kafka words the refusal otherwise",
         "test_partitions_of_several_topics_and_what_is_wrong_with_some": "another error for a partition that is not there",
         "test_cancelled_ones_stay_where_they_were": "a move to a broker that is away is over once it is cancelled",
+        "test_a_broker_that_is_down_keeps_no_topic_from_growing": "no replica is made on a broker that is down",
         **dict.fromkeys(("test_topics_kafka_refuses", "test_every_chunk_is_validated"), _CHECKED_LATE),
         **dict.fromkeys(
             (
                 "test_deleted_partition_gives_replicas_away_and_gets_them_back",
                 "test_added_partitions_get_the_replicas_that_are_given",
+                "test_it_grows_while_its_replicas_are_moved",
+                "test_it_grows_while_its_replicas_wait_for_a_broker",
             ),
             _MOVED,
         ),

@@ -128,14 +128,14 @@ def test_request_that_comes_again_while_it_is_planned_is_recorded_once() -> None
     store = Store(record())
     with changes_of(store) as (changes, runner), keyed("k"):
         planned = replace(CHANGE, id=new_id("t", 4))
-        jobs = [changes._record("t", "id", planned, lambda *_: planned) for _ in range(2)]
+        jobs = [changes._record("t", record(), planned, lambda *_: planned) for _ in range(2)]
         assert jobs[0] is jobs[1]
         assert runner.begun(1) == jobs[:1]
         # Ended meanwhile: nothing is begun anew.
         ended = finished(planned.id)
         store.records["t"] = record(last_change=ended)
         changes._jobs._entries.clear()
-        assert changes._record("t", "id", planned, lambda *_: planned).done.result(0) == ended
+        assert changes._record("t", record(), planned, lambda *_: planned).done.result(0) == ended
         assert len(runner.jobs) == 1
 
 
@@ -155,11 +155,11 @@ def test_change_whose_recording_got_no_answer_goes_on_if_it_was_recorded(arrived
 
     with changes_of(Losing(record(), claimed=claimed)) as (changes, runner):
         if arrived:
-            job = changes._record("t", "id", CHANGE, lambda *_: CHANGE)
+            job = changes._record("t", record(), CHANGE, lambda *_: CHANGE)
             assert runner.begun(1) == [job]
         else:
             with pytest.raises(ZooKeeperError, match="no answer"):
-                changes._record("t", "id", CHANGE, lambda *_: CHANGE)
+                changes._record("t", record(), CHANGE, lambda *_: CHANGE)
             assert runner.jobs == []
 
 
@@ -167,7 +167,7 @@ def test_check_before_a_switch_that_has_begun_does_not_refuse_it() -> None:
     store = Store(record())
     with changes_of(store) as (changes, _), keyed("k"):
         switch = replace(CHANGE, id=new_id("t", "ordered_delivery", False, False), kind="unorder", target=2)
-        job = changes._record("t", "id", switch, lambda *_: switch)
+        job = changes._record("t", record(), switch, lambda *_: switch)
         asked: dict[str, Any] = {"force": False, "principal": "User:a"}
         assert changes.switch_order("t", False, validate_only=True, **asked) is None
         assert changes.switch_order("t", False, validate_only=False, **asked) is job

@@ -17,6 +17,8 @@ from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.listed import listed
 
 _SHOWN = 20
+# What Kafka answers about new partitions while existing ones are moved; the latter without KRaft, whatever they look like.
+_WHILE_MOVED = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.REASSIGNMENT_IN_PROGRESS)
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Expansion:
             try:
                 self._admin.create_partitions(topic.topic, total, added, validate_only=validate_only)
             except RequestError as error:
-                if error.code != ErrorCode.INVALID_REPLICA_ASSIGNMENT:
+                if error.code not in _WHILE_MOVED:
                     raise
                 refused.append(error)
             else:
