@@ -111,8 +111,9 @@ class Expansion:
                 final = {p: brokers[: plan.factor] for p, brokers in plan.added.items()}
                 self._replicas.restore(topic.topic, final)
         except RequestError as error:
-            # The moves may end in time, and a broker that was asked first may not know the new partitions yet.
-            if error.code in (ErrorCode.REASSIGNMENT_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            # The moves may end in time, and Kafka's controller may not know the new partitions yet.
+            passing = error.code in (ErrorCode.REASSIGNMENT_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if passing or (plan.restored and error.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT):
                 raise UnavailableError(error.message) from error
             raise
 
@@ -132,7 +133,7 @@ class Expansion:
             else:
                 return count
         ongoing = self._replicas.ongoing(topic.topic, range(len(topic.partitions)))
-        if not (plan.restored or ongoing):
+        if not ongoing:
             raise refused[0]
         raise RequestError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS,
