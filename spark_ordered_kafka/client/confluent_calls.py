@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from spark_ordered_kafka.client.arguments import seconds_of
 from spark_ordered_kafka.client.backlog import Backlog
 from spark_ordered_kafka.client.counts import WriterCounts
 from spark_ordered_kafka.client.options import ProducerOptions
@@ -269,7 +270,7 @@ class ConfluentCalls:
         """Metadata of the cluster, or of one topic, as ``confluent_kafka.Producer.list_topics``."""
         self._check_open()
         named = {} if topic is None else {"topic": topic}
-        return self._cluster().list_topics(**named, timeout=timeout)
+        return self._cluster().list_topics(**named, timeout=seconds_of(timeout))
 
     def cluster_id(self, timeout: float = _FOREVER) -> str | None:
         """The id of the Kafka cluster."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from spark_ordered_kafka.client.arguments import partitions_of, wanted_offsets
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.committing import AutoCommit
 from spark_ordered_kafka.client.counts import ReaderCounts
@@ -18,7 +19,7 @@ from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.offset_source import TransactionSide
 from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options, merged
 from spark_ordered_kafka.client.queries import ConsumerQueries
-from spark_ordered_kafka.client.steering import Steering, wanted_offsets
+from spark_ordered_kafka.client.steering import Steering
 from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.client.waits import limit_of
@@ -122,7 +123,7 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
         ``partition_key_listener`` is called when keys come and go without a rebalance (KIP-253).
 
         Raises:
-            ConfigError: not a list of topic names and patterns, or a callback that cannot be called.
+            ConfigError: not a list of topic names and patterns, a callback that cannot be called, or no listener.
             RequestError: UNKNOWN_TOPIC_OR_PARTITION for a topic that is not managed.
             UnavailableError: no controller answers.
         """
@@ -130,6 +131,9 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
         for name, callback in {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}.items():
             if callback is not None and not callable(callback):
                 raise ConfigError(name, callback, "a callable that takes the consumer and partitions")
+        if not isinstance(partition_key_listener, PartitionKeyRebalanceListener | None):
+            expected = "an object of a class made from PartitionKeyRebalanceListener"
+            raise ConfigError("partition_key_listener", partition_key_listener, expected)
         self._subscription.set(topics)
         self._give_up_assignment()
         self._end_manual()
@@ -291,7 +295,9 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The offset of the next record of each partition; ``OFFSET_INVALID`` of those that are not assigned."""
         self._check_usable()
-        return [self._assignment.commits.position(one.topic, one.partition) for one in partitions]
+        return [
+            self._assignment.commits.position(one.topic, one.partition) for one in partitions_of(partitions)
+        ]
 
     def rewind(self) -> None:
         """Go back to what the group has committed: what was delivered since comes again, here or to others.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
@@ -16,7 +17,7 @@ from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, U
 from spark_ordered_kafka.kafka.clients import translate, translate_of_member
 from spark_ordered_kafka.kafka.ranges import TopicLog
 from spark_ordered_kafka.ordering import blockers
-from spark_ordered_kafka.ordering.handover import Release, released
+from spark_ordered_kafka.ordering.handover import LastRead, Release, released
 
 TIMEOUT = 10.0
 """Seconds for the group's coordinator to read or take offsets."""
@@ -92,18 +93,17 @@ class GroupOffsets:
 
 def committable(topic: str, partition: int, release: Release) -> TopicPartition:
     """What librdkafka is to commit."""
-    metadata = release.metadata()
-    if release.last is None:
-        return TopicPartition(topic, partition, release.offset, metadata=metadata)
-    epoch = release.last.leader_epoch
-    return TopicPartition(topic, partition, release.offset, metadata=metadata, leader_epoch=epoch)
+    return _known_by(release.last, topic, partition, release.offset, release.metadata())
 
 
 def fetch_position(topic: str, partition: int, progress: Progress) -> TopicPartition:
     """Where librdkafka is to fetch from. By the leader epoch it sees that the log was truncated meanwhile (D-400)."""
-    if progress.last is None:
-        return TopicPartition(topic, partition, progress.received)
-    return TopicPartition(topic, partition, progress.received, leader_epoch=progress.last.leader_epoch)
+    return _known_by(progress.last, topic, partition, progress.received)
+
+
+def _known_by(last: LastRead | None, *place: Any) -> TopicPartition:
+    """A place, metadata included, with the leader epoch of the last record before it, as far as that is known."""
+    return TopicPartition(*place) if last is None else TopicPartition(*place, leader_epoch=last.leader_epoch)
 
 
 def release_of(one: TopicPartition) -> Release:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, TopicPartition
 
+from spark_ordered_kafka.client.arguments import partitions_of
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.committing import AutoCommit
 from spark_ordered_kafka.client.transactions import TransactionOffsets
@@ -62,7 +63,11 @@ class TransactionSide:
     def check_positions(self, positions: Sequence[TopicPartition]) -> None:
         """Raises ConfigError unless these are the positions, those of partitions that nothing was delivered from left out."""
         self._check_usable()
-        given = {(one.topic, one.partition): one.offset for one in positions if one.offset >= 0}
+        given = {
+            (one.topic, one.partition): one.offset
+            for one in partitions_of(positions, "positions")
+            if one.offset >= 0
+        }
         needed = given.keys() | self._assignment.commits.dirty()
         actual = {place: self._assignment.commits.position(*place).offset for place in needed}
         wrong = sorted(place for place in needed if given.get(place) != actual[place])

@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from spark_ordered_kafka.client.arguments import partition_of, partitions_of, seconds_of
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.counts import PartitionFigures
 from spark_ordered_kafka.client.options import ConsumerOptions
@@ -54,7 +55,7 @@ class ConsumerQueries:
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = 10.0) -> list[TopicPartition]:
         """What the group has committed, as ``confluent_kafka.Consumer.committed``."""
         self._check_usable()
-        return self._consumer.committed(list(partitions), timeout)
+        return self._consumer.committed(partitions_of(partitions), seconds_of(timeout))
 
     def offsets_for_times(
         self, partitions: Sequence[TopicPartition], timeout: float | None = None
@@ -64,25 +65,27 @@ class ConsumerQueries:
         -1 where there is none. ``timeout`` in seconds; None, or negative: without limit.
         """
         self._check_usable()
-        return self._consumer.offsets_for_times(list(partitions), _seconds(timeout))
+        return self._consumer.offsets_for_times(partitions_of(partitions), seconds_of(timeout))
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float | None = None, cached: bool = False
     ) -> tuple[int, int] | None:
         """Where a partition's log begins and ends; ``cached``: as of the last fetch, without asking a broker."""
         self._check_usable()
-        return self._consumer.get_watermark_offsets(partition, timeout=_seconds(timeout), cached=cached)
+        return self._consumer.get_watermark_offsets(
+            partition_of(partition), timeout=seconds_of(timeout), cached=cached
+        )
 
     def list_topics(self, topic: str | None = None, timeout: float | None = -1) -> Any:
         """Metadata of the cluster, or of one topic, as ``confluent_kafka.Consumer.list_topics``."""
         self._check_usable()
         named = {} if topic is None else {"topic": topic}
-        return self._consumer.list_topics(**named, timeout=_seconds(timeout))
+        return self._consumer.list_topics(**named, timeout=seconds_of(timeout))
 
     def cluster_id(self, timeout: float | None = -1) -> str | None:
         """The id of the Kafka cluster."""
         self._check_usable()
-        return self._consumer.cluster_id(timeout=_seconds(timeout))
+        return self._consumer.cluster_id(timeout=seconds_of(timeout))
 
     def memberid(self) -> str | None:
         """The id that the group's coordinator has given to this member."""
@@ -102,7 +105,3 @@ class ConsumerQueries:
         self._check_usable()
         self._consumer.set_sasl_credentials(username, password)
         self._directory.ranges.set_sasl_credentials(username, password)
-
-
-def _seconds(timeout: float | None) -> float:
-    return -1.0 if timeout is None else timeout

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from spark_ordered_kafka.client.arguments import partition_of, partitions_of, wanted_offsets
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.moving import explicit
 from spark_ordered_kafka.client.options import ConsumerOptions
@@ -79,6 +80,8 @@ class Steering:
             RebalancedError: the group has given the partition to another member.
             UnavailableError: a server does not answer, or a transaction with this consumer's offsets is being committed.
         """
+        self._check_usable()
+        partition = partition_of(partition)
         ((name, p),) = self._own([partition], "sought")
         if self._assignment.is_settled((name, p)):
             self._assignment.moves.seek(name, p, partition.offset)
@@ -100,7 +103,7 @@ class Steering:
 
     def _own(self, partitions: Iterable[TopicPartition], doing: str) -> list[PartitionId]:
         self._check_usable()
-        given = [(one.topic, one.partition) for one in partitions]
+        given = [(one.topic, one.partition) for one in partitions_of(partitions)]
         assigned = set(self._assignment.places())
         strange = [f"{name}-{p}" for name, p in given if (name, p) not in assigned]
         if strange:
@@ -123,6 +126,7 @@ class Steering:
             UnavailableError: no controller answers.
         """
         self._check_usable()
+        partitions = partitions_of(partitions)
         if self._offered is not None:
             self._begin_offered(partitions)
             return
@@ -133,6 +137,7 @@ class Steering:
     def incremental_assign(self, partitions: Sequence[TopicPartition]) -> None:
         """As :meth:`assign`, in addition to the partitions that are assigned already."""
         self._check_usable()
+        partitions = partitions_of(partitions)
         if self._offered is not None:
             self._begin_offered(partitions)
             return
@@ -160,6 +165,7 @@ class Steering:
     def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """Read these partitions no more, after :meth:`assign`. In ``on_revoke`` and ``on_lost`` it is done anyway."""
         self._check_usable()
+        partitions = partitions_of(partitions)
         if self._offered is not None:
             return
         self._check_by_hand(partitions)
@@ -215,24 +221,3 @@ class Steering:
 
 def _shown(one: TopicPartition) -> str:
     return f"{one.topic}-{one.partition}"
-
-
-def wanted_offsets(
-    message: Message | None, offsets: Sequence[TopicPartition] | None
-) -> Sequence[TopicPartition] | None:
-    """What is to be committed or stored: the arguments of ``commit`` and ``store_offsets``.
-
-    Raises ConfigError for both of them, and for what is no message, and no offsets.
-    """
-    if message is not None and offsets is not None:
-        raise ConfigError("offsets", offsets, "give message or offsets, not both")
-    if message is None:
-        if offsets is not None and not all(isinstance(one, TopicPartition) for one in offsets):
-            raise ConfigError("offsets", offsets, "a list of TopicPartition")
-        return offsets
-    if not isinstance(message, Message):
-        raise ConfigError("message", message, "a record that was delivered")
-    error = message.error()
-    if error is not None:
-        raise ConfigError("message", error.str(), "a record, not an event")
-    return [TopicPartition(message.topic() or "", message.partition() or 0, (message.offset() or 0) + 1)]

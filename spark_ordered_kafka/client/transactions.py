@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from spark_ordered_kafka.client.arguments import partitions_of
 from spark_ordered_kafka.client.backlog import CommitRequest
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.clients import translate
@@ -73,7 +74,8 @@ class GivenOffsets:
             raise ConfigError(
                 "group_metadata", group, "what consumer_group_metadata() of a consumer returned"
             )
-        self._sent = TransactionOffsets([one for one in offsets if one.offset >= 0], group)
+        given = partitions_of(offsets, "positions")
+        self._sent = TransactionOffsets([one for one in given if one.offset >= 0], group)
 
     def transaction_offsets(self, oldest: float | None) -> TransactionOffsets:
         """Those that were given."""
