@@ -163,6 +163,15 @@ class Assignment:
         self._let_go = let_go
         self.moves.wanted.update(wanted)
 
+    def begin_anew(self) -> None:
+        """Fetch again what is not delivered, whatever has become of it."""
+        self.delivery.drop(self.places())
+        for topic in self._topics.values():
+            for p in topic.own:
+                topic.read_anew(p, topic.layouts.history.first_offset(p))
+        if self._topics:
+            self._assign()
+
     # -- records ------------------------------------------------------------------------------------------------
 
     def take(self, count: int) -> list[Message]:

@@ -87,6 +87,8 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
         self._is_lost = False
         self._rewound_at = float("-inf")
         self._served_at = clock()
+        # Whether something has ended a wait for records in its middle, such as Ctrl-C (D-410).
+        self._is_torn = False
         self._opened()
 
     def _open(self) -> Consumer:
@@ -225,14 +227,19 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
         limit = limit_of(timeout)
         self._begin_taking()
         try:
+            if self._is_torn:
+                self._assignment.begin_anew()
+                self._is_torn = False
             self._auto_commit.commit_due(self._assignment.commits)
             self._follow_patterns()
             now = self._clock()
             if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
                 self._await(count, _FOREVER if limit is None else now + limit)
             return self._assignment.take(count)
-        except Exception as error:
-            if self._is_closing:
+        except BaseException as error:
+            # What was fetched may be in nobody's hands.
+            self._is_torn = True
+            if self._is_closing and isinstance(error, Exception):
                 raise ClosedError("the consumer was closed meanwhile") from error
             self._end_with(error)
             raise

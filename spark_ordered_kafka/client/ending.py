@@ -16,10 +16,10 @@ class EndingConsumer(OpenClient):
     # The thread that waits for records.
     _taking: int | None = None
 
-    def _end_with(self, error: Exception) -> None:
+    def _end_with(self, error: BaseException) -> None:
         """An error that is neither retriable nor about an argument ends the consumer: later calls raise it again."""
         retriable = isinstance(error, OrderedKafkaError) and error.retriable
-        if not retriable and not isinstance(error, ConfigError):
+        if isinstance(error, Exception) and not retriable and not isinstance(error, ConfigError):
             self._failure = error
 
     def _check_usable(self) -> None:

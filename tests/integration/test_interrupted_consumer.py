@@ -1,0 +1,50 @@
+"""Waits for records that something ends in their middle, and which the application goes on after."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from confluent_kafka import Consumer, Message
+
+from spark_ordered_kafka.client import assignment
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.native.messages import fetch
+from tests.integration.members import Room, exact, idle, read_until, settle
+from tests.streams import NumberedWriter, change, create
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), UnavailableError("of a callback")], ids=["Ctrl-C", "callback"]
+)
+def test_what_an_interrupted_call_has_fetched_is_delivered_by_the_next_ones(
+    room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Ctrl-C in a notebook, where the cell runs once more; or a stats_cb that raises what does not end the consumer."""
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    member = room.member(topic_name)
+    settle([member], 2)
+    left = 0
+
+    def interrupted_behind(consumer: Consumer, most: int, wait: float) -> list[Message]:
+        nonlocal left
+        found = fetch(consumer, most, wait)
+        if left > 0 and any(one.error() is None for one in found):
+            left -= 1
+            raise error
+        return found
+
+    def has_all() -> bool:
+        with suppress(type(error)):
+            member.read(count=7)
+        return left == 0 and len(member.messages) >= writer.written
+
+    monkeypatch.setattr(assignment, "fetch", interrupted_behind)
+    for partitions in (3, 2, 4):
+        change(room.cluster, topic_name, partitions)
+        writer.write(3)
+        left = 2
+        read_until([], has_all, "all records")
+    assert idle(member) == []
+    exact(member.messages, writer.written)
