@@ -13,13 +13,14 @@ from spark_ordered_kafka.client.committing import Commits
 from spark_ordered_kafka.client.counts import PartitionFigures
 from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.figures import partition_figures
-from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, fetch_position, report_lost
+from spark_ordered_kafka.client.joining import TIMEOUT, GroupOffsets, Joining, fetch_position
+from spark_ordered_kafka.client.layout_looks import LayoutLooks
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.losses import Losses
 from spark_ordered_kafka.client.misrouted import MisroutedReports
 from spark_ordered_kafka.client.moving import Moves
 from spark_ordered_kafka.client.options import ConsumerOptions
-from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
+from spark_ordered_kafka.client.progress import TopicProgress, progress_of
 from spark_ordered_kafka.client.topics import TopicDirectory, require_same
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import (
@@ -35,16 +36,11 @@ from spark_ordered_kafka.native.messages import fetch, runs
 
 _LOG = logging.getLogger(__name__)
 
-# Seconds between two questions for layouts: at least this, and this many times what one takes (D-097).
-_LEAST_INTERVAL, _SHARE = 0.05, 20
-_IDLE_INTERVAL = 1.0
 _RETRY_INTERVAL = 0.5
 # Seconds between two looks at the group's offsets while a partition is blocked.
 _BLOCKED_INTERVAL = 0.1
 # Seconds between two looks at a transaction that is being committed while partitions are taken up.
 _COMMIT_INTERVAL = 0.01
-# Records in hand beyond which the layout is asked for at once.
-_MOST_HELD = 10_000
 
 
 class Assignment:
@@ -77,7 +73,6 @@ class Assignment:
     ) -> None:
         self._consumer = consumer
         self._offsets = offsets
-        self._directory = directory
         self._subscription = subscription
         self._options = options
         self._listener = listener
@@ -92,7 +87,17 @@ class Assignment:
         self.misrouted = MisroutedReports(options.connection, clock)
         self.delivery = Delivery(self._topics, self.misrouted.filter)
         self._losses = Losses(consumer, directory, self._topics, self.delivery, options.reset, clock)
-        self._layout_at = self._idle_at = self._group_at = self._settle_at = clock()
+        self._looks = LayoutLooks(
+            consumer,
+            directory,
+            self._topics,
+            self.delivery,
+            options.reset,
+            self._assign,
+            self._on_looked,
+            clock,
+        )
+        self._group_at = self._settle_at = clock()
         self.commits = Commits(self._topics, offsets, listener, self._look_at_group, clock)
         self.claims = Claims(consumer, offsets, self._topics, rejoin, clock)
         self.moves = Moves(consumer, self._topics, self.delivery, self.commits, self._assign, self._open)
@@ -111,7 +116,7 @@ class Assignment:
 
     def figures(self) -> list[PartitionFigures]:
         """Of the partitions whose start is known, as of the last fetch. May be called by any thread."""
-        return partition_figures(self._topics, self._seen_end)
+        return partition_figures(self._topics, self._looks.seen_end)
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions in place of those before; where to begin is found by :meth:`advance`."""
@@ -184,9 +189,7 @@ class Assignment:
             self._patiently(self._settle)
         if self.moves.wanted and not self._unsettled:
             self._patiently(self.moves.settled)
-        if self.delivery.held:
-            wait = min(wait, max(0.0, self._layout_at - self._clock()))
-        self._receive(most, wait)
+        self._receive(most, self._looks.wait(wait))
         if self._losses.has_begun() and not self._patiently(lambda: self._move(self._losses.check_begun)):
             self._drop_unknown()
         if self._losses.must_find_ranges():
@@ -195,11 +198,11 @@ class Assignment:
             self._fetch_again()
         self._sort()
         now = self._clock()
-        if self.delivery.held and (now >= self._layout_at or self.delivery.held >= _MOST_HELD):
-            if not self._patiently(lambda: self._check_layouts(self.delivery.held_topics())):
+        if self._looks.must_look_at_held(now):
+            if not self._patiently(self._looks.look_at_held):
                 self._drop_unknown()
-        elif now >= self._idle_at:
-            self._patiently(lambda: self._check_layouts(set(self._topics), idle=True))
+        elif self._looks.must_look_at_all(now):
+            self._patiently(self._looks.look_at_all)
         if now >= self._group_at:
             self._patiently(self._check_group)
         if now >= self._losses.look_at:
@@ -218,8 +221,8 @@ class Assignment:
             if not self._is_stalled:
                 _LOG.warning("no progress until this is known: %s", error)
             self._is_stalled = True
-            self._layout_at = self._group_at = self._settle_at = self._clock() + _RETRY_INTERVAL
-            self._idle_at = self._layout_at + _IDLE_INTERVAL
+            self._group_at = self._settle_at = self._clock() + _RETRY_INTERVAL
+            self._looks.put_off(self._group_at)
             return False
         self._is_stalled = False
         return True
@@ -248,7 +251,7 @@ class Assignment:
         self._let_go = set()
         self._assign()
         for name in more:
-            self._skip_folded(name)
+            self._looks.skip_folded(name)
 
     def _assign(self) -> None:
         """Let librdkafka fetch from where each partition was received to."""
@@ -331,8 +334,7 @@ class Assignment:
     def _drop_unknown(self) -> None:
         """Leave in Kafka what cannot be delivered before a controller answers again (D-374)."""
         self._pause(self.delivery.close_unknown())
-        # Nothing in hand asks for the layouts any more: the look for idle ones comes as early.
-        self._idle_at = self._layout_at
+        self._looks.dropped_held()
 
     def _pause(self, closed: Collection[PartitionId]) -> None:
         self._consumer.pause([TopicPartition(*place) for place in closed])
@@ -341,50 +343,11 @@ class Assignment:
 
     # -- layouts and the gate -----------------------------------------------------------------------------------
 
-    def _check_layouts(self, names: Iterable[str], *, idle: bool = False) -> None:
-        """Ask for the layouts of what was fetched by now. A look at all topics holds up no records of one."""
-        begun = self._clock()
-        for name in names:
-            topic = self._topics[name]
-            ends = {p: self._seen_end(name, p, progress) for p, progress in topic.own.items()}
-            layouts = self._directory.refresh(name)
-            require_same(topic.layouts, layouts)
-            for p, end in ends.items():
-                topic.own[p].validated = max(topic.own[p].validated, end)
-            if layouts is not topic.layouts:
-                topic.follow(layouts)
-                self._skip_folded(name)
-                self._group_at = begun
-            self._open(name)
-            self.claims.claim(name)
-        now = self._clock()
-        if idle:
-            self._idle_at = now + max(_IDLE_INTERVAL, _SHARE * (now - begun))
-        else:
-            self._layout_at = now + max(_LEAST_INTERVAL, _SHARE * (now - begun))
-
-    def _skip_folded(self, name: str) -> None:
-        """Move positions before the first known layout to its start: what lay there was deleted (D-008)."""
-        topic = self._topics[name]
-        missed = {
-            p: begin
-            for p, progress in topic.own.items()
-            if progress.reached < (begin := topic.layouts.history.first_offset(p))
-        }
-        if not missed:
-            return
-        self.delivery.drop([(name, p) for p in missed])
-        for p, begin in missed.items():
-            progress = topic.own[p]
-            report_lost(name, p, progress.position, begin, self._options.reset)
-            progress.forget_pending()
-            progress.received, progress.dropped = begin, None
-        self._assign()
-
-    def _seen_end(self, topic: str, partition: int, progress: Progress) -> int:
-        """An offset that the log has reached for certain."""
-        found = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
-        return max(progress.received, progress.end, -1 if found is None else found[1])
+    def _on_looked(self, name: str, is_newer: bool) -> None:
+        if is_newer:
+            self._look_at_group()
+        self._open(name)
+        self.claims.claim(name)
 
     def _look_at_group(self) -> None:
         self._group_at = min(self._group_at, self._clock())
