@@ -228,7 +228,7 @@ class Assignment:
         return True
 
     def _settle(self) -> None:
-        if self.commits.is_under_way():
+        if self.commits.transactions.are_under_way():
             # Before it is known how that ends, the group's offsets may be those of before it: records would come twice.
             self._settle_at = self._clock() + _COMMIT_INTERVAL
             return

@@ -25,8 +25,25 @@ Releases = Mapping[str, Mapping[int, Release]]
 """Per topic and partition what is to be committed."""
 
 
+class Transactions:
+    """Those that commit offsets of a consumer, also of partitions that are not assigned to it any more."""
+
+    def __init__(self) -> None:
+        self._begun: list[Callable[[], bool]] = []
+
+    def begun(self, is_done: Callable[[], bool]) -> None:
+        """The commit of one is under way until ``is_done()``."""
+        self._begun = [*(one for one in self._begun if not one()), is_done]
+
+    def are_under_way(self) -> bool:
+        """Whether one is being committed, so that what the group has committed may be about to change."""
+        return not all(is_done() for is_done in self._begun)
+
+
 class Commits:
     """Commits of the assigned partitions.
+
+    ``transactions``: those that commit them in its place.
 
     Args:
         topics: the progress of the current assignment, by topic.
@@ -52,16 +69,7 @@ class Commits:
         self._renew_at = clock() + RENEWAL_INTERVAL
         # Partitions whose keys the listener was asked to let go, for a commit that is not done yet.
         self._leaving: set[tuple[str, int]] = set()
-        # Of transactions whose commit was begun: whether it is done.
-        self._begun: list[Callable[[], bool]] = []
-
-    def begun(self, is_done: Callable[[], bool]) -> None:
-        """A transaction commits offsets of these partitions until ``is_done()``."""
-        self._begun = [*(one for one in self._begun if not one()), is_done]
-
-    def is_under_way(self) -> bool:
-        """Whether a transaction is being committed, so that what the group has committed may be about to change."""
-        return not all(is_done() for is_done in self._begun)
+        self.transactions = Transactions()
 
     def is_dirty(self) -> bool:
         """Whether something was delivered and not committed."""
@@ -147,7 +155,7 @@ class Commits:
         In a group without members Kafka lets each offset expire for itself, and others would wait for it (D-365). What was
         delivered since may be committed by a transaction whose end is not known here, so the rest is left out.
         """
-        if self.is_under_way():
+        if self.transactions.are_under_way():
             return
         idle = [
             committable(name, p, progress.committed)

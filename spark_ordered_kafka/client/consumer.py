@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from spark_ordered_kafka.client.arguments import partitions_of, wanted_offsets
 from spark_ordered_kafka.client.assignment import Assignment
-from spark_ordered_kafka.client.committing import AutoCommit
+from spark_ordered_kafka.client.committing import AutoCommit, Transactions
 from spark_ordered_kafka.client.counts import ReaderCounts
 from spark_ordered_kafka.client.ending import EndingConsumer
 from spark_ordered_kafka.client.joining import GroupOffsets
@@ -69,7 +69,7 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
     ) -> None:
         self._options: ConsumerOptions = consumer_options(merged(conf, options))
         self._clock = clock
-        self.counts = ReaderCounts()
+        self.counts, self._transactions = ReaderCounts(), Transactions()
         self._consumer = self._open()
         # The next poll asks again; this one must keep to its timeout.
         self._directory = TopicDirectory(self._options.connection, retry_for=0.0)
@@ -178,7 +178,7 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
             rejoin,
             self._clock,
         )
-        made.delivery.counts = self.counts
+        made.delivery.counts, made.commits.transactions = self.counts, self._transactions
         return made
 
     def _join(self) -> None:

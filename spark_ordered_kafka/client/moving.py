@@ -133,7 +133,7 @@ class Moves:
 
     def _move(self, name: str, partition: int, wanted: int) -> None:
         topic = self._topics[name]
-        if self._commits.is_under_way():
+        if self._commits.transactions.are_under_way():
             raise UnavailableError(
                 f"a transaction with offsets of {name!r} is being committed: wait for commit(), then seek"
             )

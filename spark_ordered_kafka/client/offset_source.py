@@ -79,7 +79,7 @@ class TransactionSide:
 
     def transaction_begun(self, is_done: Callable[[], bool]) -> None:
         """A transaction with offsets of :meth:`transaction_offsets` is being committed until ``is_done()``."""
-        self._assignment.commits.begun(is_done)
+        self._assignment.commits.transactions.begun(is_done)
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """The transaction with these offsets is committed."""

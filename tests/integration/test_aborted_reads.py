@@ -14,7 +14,7 @@ from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client.sending import OpenTransaction
 from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
 from tests.integration.desk import MANUAL, Desk
-from tests.integration.members import Recorder, Room, committed, exact, read_until, settle
+from tests.integration.members import Recorder, Room, committed, exact, idle, places, read_until, settle
 from tests.integration.producing import ReportError, failing_reports
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, await_true
@@ -113,6 +113,25 @@ def test_a_commit_that_timed_out_takes_nothing_that_came_later(desk: Desk, then:
     elif then == "close":
         member.consumer.close()
         producer, member = desk.producer(), desk.member()
+    desk.copy_rest(producer, member)
+
+
+def test_another_assignment_waits_for_a_commit_that_timed_out(desk: Desk) -> None:
+    """It began at what was committed before, and the rewind hid that its records were not to be delivered again."""
+    producer, member = desk.producer(), desk.room.member(**MANUAL)
+    member.consumer.assign(places(desk.source, 0, 1))
+    desk.copy(member, producer)
+    producer.send_offsets(member.consumer)
+    delivered = list(member.messages)
+    with held("commit"):
+        with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+            producer.commit(0)
+        member.consumer.assign(places(desk.source, 0, 1))
+        member.consumer.rewind()
+        assert idle(member) == []
+        assert member.messages == delivered
+    with pytest.raises(RebalancedError):
+        producer.send_offsets(member.consumer)
     desk.copy_rest(producer, member)
 
 
