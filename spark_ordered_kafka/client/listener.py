@@ -10,7 +10,8 @@ class PartitionKeyRebalanceListener:
 
     For partitions that come and go by a rebalance of the group there are ``on_assign`` and ``on_revoke`` of
     :meth:`OrderedConsumer.subscribe`. Not called for topics without ordered delivery (D-096). Runs in the thread that
-    calls the consumer. What a method raises ends the consumer: nothing is committed and nothing delivered beyond it.
+    calls the consumer. What a method raises ends the consumer: nothing is committed and nothing delivered beyond it. After a
+    retriable error of this package, such as UnavailableError, the method is called again instead.
     """
 
     def on_partition_key_maybe_revoked(self, partitions: list[TopicPartition]) -> None:
