@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
@@ -93,17 +92,18 @@ class GroupOffsets:
 
 def committable(topic: str, partition: int, release: Release) -> TopicPartition:
     """What librdkafka is to commit."""
-    return _known_by(release.last, topic, partition, release.offset, release.metadata())
+    epoch = _leader_epoch(release.last)
+    return TopicPartition(topic, partition, release.offset, release.metadata(), leader_epoch=epoch)
 
 
 def fetch_position(topic: str, partition: int, progress: Progress) -> TopicPartition:
     """Where librdkafka is to fetch from. By the leader epoch it sees that the log was truncated meanwhile (D-400)."""
-    return _known_by(progress.last, topic, partition, progress.received)
+    return TopicPartition(topic, partition, progress.received, leader_epoch=_leader_epoch(progress.last))
 
 
-def _known_by(last: LastRead | None, *place: Any) -> TopicPartition:
-    """A place, metadata included, with the leader epoch of the last record before it, as far as that is known."""
-    return TopicPartition(*place) if last is None else TopicPartition(*place, leader_epoch=last.leader_epoch)
+def _leader_epoch(last: LastRead | None) -> int:
+    """That of the last record before an offset; -1, librdkafka's word, where it is not known."""
+    return -1 if last is None else last.leader_epoch
 
 
 def release_of(one: TopicPartition) -> Release:

@@ -103,10 +103,11 @@ def test_partitions_may_come_from_any_iterable(room: Room, topic_name: str) -> N
     writer = NumberedWriter(room.cluster, topic_name)
     writer.write()
     member = room.member(enable_auto_commit=False)
-    member.consumer.assign(iter(places(topic_name, 0)))
-    member.consumer.incremental_assign(one for one in places(topic_name, 1))
+    once: Any = iter
+    member.consumer.assign(once(places(topic_name, 0)))
+    member.consumer.incremental_assign(once(places(topic_name, 1)))
     all_of(member, writer.written)
-    done = member.consumer.commit(offsets=iter([at(topic_name, 0, 1)]))
+    done = member.consumer.commit(offsets=once([at(topic_name, 0, 1)]))
     assert done is not None
     assert [one.offset for one in done] == [1]
 
