@@ -14,6 +14,8 @@ from spark_ordered_kafka.controller.placement.planner import (
     Snapshot,
     plan,
 )
+from spark_ordered_kafka.controller.placement.planner.swaps import TOLERANCE, WORTHWHILE
+from spark_ordered_kafka.controller.placement.planner.volumes import attainable_mean
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.values import LogDir
 from tests.properties.planner_cases import check_sound
@@ -103,16 +105,19 @@ def test_directories_are_balanced_as_far_as_a_move_helps(snapshot: Snapshot) -> 
     for live in (True, False):
         before, after = filled(snapshot, unmoved(snapshot), live), filled(snapshot, found, live)
         assert max(after.values()) - min(after.values()) <= max(before.values()) - min(before.values())
-        mean = sum(after.values()) / len(after)
         moved = {c.partition.partition: c.placed[0] for c in found.changes}
-        for one in snapshot.partitions:
-            path = moved.get(one.partition, one.log_dir_on(0) if 0 in one.replicas else None)
-            if path not in after or one.moving_log_dir or (one.status == "live") != live:
-                continue
-            size = one.size_on(0) or 0
+        movable = [
+            (path, one.size_on(0) or 0)
+            for one in snapshot.partitions
+            if 0 in one.replicas and not one.moving_log_dir and (one.status == "live") == live
+            if (path := moved.get(one.partition, one.log_dir_on(0))) in after
+        ]
+        mean = attainable_mean(sum(after.values()), (size for _, size in movable), len(after))
+        for path, size in movable:
             for load in after.values():
-                even = after[path] <= 1.1 * mean and load >= 0.9 * mean
-                assert even or not 0 < size < after[path] - load, "one more move would have helped"
+                even = after[path] <= (1 + TOLERANCE) * mean and load >= (1 - TOLERANCE) * mean
+                helps = 0 < size < (after[path] - load) * WORTHWHILE
+                assert even or not helps, "one more move would have helped"
 
 
 def test_what_is_even_stays_and_what_is_not_moves_as_little_as_can_be() -> None:
