@@ -21,7 +21,7 @@ from spark_ordered_kafka.client.misrouted import MisroutedReports
 from spark_ordered_kafka.client.moving import Moves
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.progress import TopicProgress, progress_of
-from spark_ordered_kafka.client.topics import TopicDirectory, require_same
+from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts, require_same
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.clients import (
     OUT_OF_RANGE,
@@ -80,6 +80,8 @@ class Assignment:
         self._joining = Joining(offsets, directory, options.reset, keeps_state=listener is not None)
         self._topics: dict[str, TopicProgress] = {}
         self._unsettled: dict[str, list[int]] = {}
+        # Of topics that were read before a rebalance, too: the group's offsets may be those of a topic that was there then.
+        self._read: dict[str, TopicLayouts] = {}
         # Of which the listener let go, and whose records come again all the same.
         self._let_go: set[PartitionId] = set()
         # Whose end was met before a record that was dropped came again.
@@ -151,6 +153,7 @@ class Assignment:
         for name in names:
             self._topics.pop(name, None)
             self._unsettled.pop(name, None)
+            self._read.pop(name, None)
         self._assign()
 
     def stop_delivery(self) -> None:
@@ -240,8 +243,7 @@ class Assignment:
             for p, progress in topic.own.items():
                 progress.is_let_go = (name, p) in self._let_go
                 progress.stopped = (name, p) in self.moves.paused
-            if name in self._topics:
-                require_same(self._topics[name].layouts, topic.layouts)
+            require_same(self._read.setdefault(name, topic.layouts), topic.layouts)
         more = joined.keys() & self._topics.keys()
         for name in more:
             self._topics[name].add(joined[name])

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.errors import RebalancedError
+from spark_ordered_kafka.client.controller import ControllerClient
+from spark_ordered_kafka.errors import DataLossError, RebalancedError
 from tests.integration.members import Member, Room, committed, exact, read_until
 from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, create
@@ -81,6 +82,26 @@ def test_what_was_processed_under_another_subscription_is_committed(room: Room, 
     member.consumer.subscribe([second.topic])
     assert sum(committed(room, first.topic, 2)) >= first.written
     all_of(member, second)
+
+
+@pytest.mark.parametrize("pattern", ["", "^"])
+@pytest.mark.parametrize("rewinds", [True, False])
+def test_a_topic_created_again_is_not_taken_for_the_old_one(
+    room: Room, topic_name: str, pattern: str, rewinds: bool
+) -> None:
+    """Where partitions were assigned or taken up anew meanwhile, its records behind the old offsets were passed over."""
+    old = NumberedWriter(room.cluster, create(room.cluster, topic_name, 2))
+    old.write()
+    member = room.member(f"{pattern}{topic_name}", enable_auto_commit=not rewinds)
+    all_of(member, old)
+    with ControllerClient(room.cluster.controller_url) as controller:
+        controller.delete_topic(topic_name)
+    # With more partitions, so that the group assigns them anew.
+    NumberedWriter(room.cluster, create(room.cluster, topic_name, 3)).write()
+    if rewinds:
+        member.consumer.rewind()
+    with pytest.raises(DataLossError, match="deleted and created again; begin with a new group"):
+        read_until([member], lambda: False, "nothing is said")
 
 
 def test_an_exception_on_its_way_commits_nothing_that_is_not_processed(room: Room, topic_name: str) -> None:
