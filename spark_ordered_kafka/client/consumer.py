@@ -237,7 +237,7 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
                 self._await(count, _FOREVER if limit is None else now + limit)
             return self._assignment.take(count)
         except BaseException as error:
-            # What was fetched may be in nobody's hands.
+            # librdkafka may have given out records that were not kept here.
             self._is_torn = True
             if self._is_closing and isinstance(error, Exception):
                 raise ClosedError("the consumer was closed meanwhile") from error

@@ -170,7 +170,10 @@ class Fencer:
         return rows
 
     async def _list(self, prefix: str | None, broker: int, deadline: float) -> list[Any]:
-        """Rows of ListTransactions, of ids that begin with ``prefix``, None: of all; brokers before Kafka 4.1 know no patterns (KIP-1152) and list all."""
+        """Rows of ListTransactions, of ids that begin with ``prefix``; None: of all.
+
+        Brokers before Kafka 4.1 know no patterns (KIP-1152) and list all.
+        """
         pattern = None if prefix is None else f"{re.escape(prefix)}(?s:.*)"
         request = ListTransactionsRequest(transactional_id_pattern=pattern)
         response = await self._requests.send(request, broker, deadline)

@@ -25,13 +25,17 @@ _WHILE_MOVED = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.REASSIGNMENT_IN_
 class ExpansionPlan:
     """Replicas by partition: ``restored`` of existing ones, ``added`` of new ones, of which the first ``factor`` stay.
 
-    Kafka takes new partitions with one of the ``counts`` of replicas; ``factor`` comes first.
+    Kafka takes new partitions with one of the ``counts`` of replicas, which begin with ``factor``.
     """
 
     restored: dict[int, list[int]]
     added: dict[int, list[int]]
-    factor: int
     counts: list[int]
+
+    @property
+    def factor(self) -> int:
+        """The replication factor of the topic."""
+        return self.counts[0]
 
 
 class Expansion:
@@ -61,7 +65,7 @@ class Expansion:
         ongoing = self._replicas.ongoing(topic.topic, [0, *revived])
         current = {row.partition: row.replicas for row in topic.partitions}
         factor = len(staying(topic, ongoing, 0))
-        counts = sorted({len(row.replicas) for row in topic.partitions} - {factor})
+        counts = [factor, *sorted({len(row.replicas) for row in topic.partitions} - {factor})]
 
         def plan(headroom: Headroom) -> dict[int, list[int]]:
             again = restored(topic, ongoing, revived, headroom.racks, headroom.capacity)
@@ -75,15 +79,13 @@ class Expansion:
             else:
                 placed = {**current, 0: staying(topic, ongoing, 0)}
                 new = continue_placement(headroom.racks, placed, change.target - existing, capacity=left)
-            most = max([factor, *counts])
-            return again | _with_more(dict(enumerate(new, existing)), most, headroom.racks, left)
+            return again | _with_more(dict(enumerate(new, existing)), max(counts), headroom.racks, left)
 
         replicas = self._capacities.reserve(change.id, topic.topic, plan)
         return ExpansionPlan(
             restored={p: brokers for p, brokers in replicas.items() if p < existing},
             added={p: replicas[p] for p in range(existing, change.target)},
-            factor=factor,
-            counts=[factor, *counts],
+            counts=counts,
         )
 
     def check(self, change: Change, topic: TopicDescription) -> None:

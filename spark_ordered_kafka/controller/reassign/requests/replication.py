@@ -181,12 +181,7 @@ class ReplicationFactors:
     def _retired(self, topic: str, record: TopicRecord) -> dict[int, int]:
         if self._retired_factor is None:
             return {}
-        statuses = self._znodes.partition_statuses(topic)
-        return {
-            partition: self._retired_factor
-            for partition, status in statuses.items()
-            if status == "deleted" and partition >= record.undeleted_partition_count
-        }
+        return dict.fromkeys(record.deleted(self._znodes.partition_statuses(topic)), self._retired_factor)
 
     def _start(
         self,
