@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.state.change import AnyChange, refuse_second
+from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.updates import updated
 
 
 def plan_count(
@@ -78,3 +82,17 @@ def plan_order(
         started_at=now,
         force=force,
     )
+
+
+def with_cancel(topic: str, record: TopicRecord, change_id: str) -> TopicRecord:
+    """The record with the request that its change is rolled back; raises RequestError when that has ended."""
+    if not isinstance(record.change, Change) or record.change.id != change_id:
+        last = record.last_change
+        if last is not None and last.id == change_id and last.outcome != "done":
+            return record  # rolled back meanwhile, as requested
+        # Its commit was done although no answer arrived.
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"change {change_id} of topic {topic!r} has ended: it cannot be cancelled any more",
+        )
+    return updated(record, change=replace(record.change, cancel_requested=True))

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import machine, planning
@@ -30,7 +31,7 @@ from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.views import change_view, finished_view
 from spark_ordered_kafka.controller.zk.records import NewerRecordError, UnreadableRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
-from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.plain import plain_write
@@ -39,6 +40,14 @@ from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
+
+# A layout that covers partitions of another tool may be committed at any time, and seldom twice.
+_MOST_CHECKS = 3
+_CHANGED = "topic {!r} was changed, replaced or deleted meanwhile; send the request again"
+
+
+class _OtherLayoutError(UnavailableError):
+    """A layout was committed after the checks, and the topic is as it was but for that: they can be made again."""
 
 
 class Changes:
@@ -98,10 +107,9 @@ class Changes:
 
         def plan(record: TopicRecord, existing: int) -> Change:
             if item.layout_epoch not in (None, record.layout_epoch):
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST,
+                raise invalid_request(
                     f"topic {topic!r} was changed meanwhile: it has layout epoch {record.layout_epoch} and "
-                    f"{record.undeleted_partition_count} partitions now, and layout_epoch has the value {item.layout_epoch}",
+                    f"{record.undeleted_partition_count} partitions now, and layout_epoch has the value {item.layout_epoch}"
                 )
             return self._plan_count(topic, change_id, target, force, record, existing)
 
@@ -134,7 +142,18 @@ class Changes:
                 )
             )
 
-        plan = partial(self._plan_order, topic, change_id, ordered_delivery, force)
+        def plan(current: TopicRecord, existing: int) -> Change:
+            return planning.plan_order(
+                topic,
+                change_id=change_id,
+                ordered_delivery=ordered_delivery,
+                count=current.undeleted_partition_count,
+                existing=existing,
+                force=force,
+                pending=current.change,
+                now=self._clock(),
+            )
+
         return self._start(topic, plan, vet, validate_only)
 
     def view(self, topic: str) -> schemas.TopicChange:
@@ -164,9 +183,7 @@ class Changes:
             record, _ = self._topics.record(topic)
             job = self._jobs.find(topic)
         if record.change is None:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"topic {topic!r} has no partition change that could be cancelled"
-            )
+            raise invalid_request(f"topic {topic!r} has no partition change that could be cancelled")
         change = record.change
         own_change(topic, change)
         if job is None or job.change.id != change.id or not job.request_cancel():
@@ -176,7 +193,7 @@ class Changes:
                 "ends in a moment",
             )
         # Written to the record that the commit writes: the first of the two makes the other fail.
-        self._znodes.update_topic(topic, lambda current: _with_cancel(topic, current, change.id))
+        self._znodes.update_topic(topic, lambda current: planning.with_cancel(topic, current, change.id))
         return schemas.TopicResult(topic=topic, change_id=change.id)
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -238,6 +255,21 @@ class Changes:
             plan: makes the change from the topic's record and its number of Kafka partitions; raises its refusal.
             vet: raises the policy's refusal.
         """
+        again = Retrying(
+            retry=retry_if_exception_type(_OtherLayoutError),
+            stop=stop_after_attempt(_MOST_CHECKS),
+            reraise=True,
+        )
+        return again(self._check_and_start, topic, plan, vet, validate_only, assignments)
+
+    def _check_and_start(
+        self,
+        topic: str,
+        plan: Callable[[TopicRecord, int], Change],
+        vet: Callable[[TopicRecord], None],
+        validate_only: bool,
+        assignments: Assignment | None,
+    ) -> Job | None:
         record, _ = self._topics.record(topic)
         plan(record, 0)
         description = described(self._admin, topic, record.topic_id, self._topics.covered(topic, record))
@@ -282,11 +314,10 @@ class Changes:
     ) -> Job:
         def transform(current: TopicRecord) -> TopicRecord:
             # All checks, a policy's too, were of the topic as it was: growth may be a shrink by now.
-            same = (checked.topic_id, checked.layout_epoch) == (current.topic_id, current.layout_epoch)
-            if not same or current.deleting_since is not None:
-                raise UnavailableError(
-                    f"topic {topic!r} was changed, replaced or deleted meanwhile; send the request again"
-                )
+            if current.deleting_since is not None or _identity(current) != _identity(checked):
+                raise UnavailableError(_CHANGED.format(topic))
+            if current.layout_epoch != checked.layout_epoch:
+                raise _OtherLayoutError(_CHANGED.format(topic))
             # Planned again from the current record: two requests may arrive at once.
             planned = replace(plan(current, change.existing), id=change.id, assignments=change.assignments)
             return updated(current, change=planned)
@@ -362,35 +393,6 @@ class Changes:
             now=self._clock(),
         )
 
-    def _plan_order(
-        self,
-        topic: str,
-        change_id: str,
-        ordered_delivery: bool,
-        force: bool,
-        record: TopicRecord,
-        existing: int,
-    ) -> Change:
-        return planning.plan_order(
-            topic,
-            change_id=change_id,
-            ordered_delivery=ordered_delivery,
-            count=record.undeleted_partition_count,
-            existing=existing,
-            force=force,
-            pending=record.change,
-            now=self._clock(),
-        )
 
-
-def _with_cancel(topic: str, record: TopicRecord, change_id: str) -> TopicRecord:
-    if not isinstance(record.change, Change) or record.change.id != change_id:
-        last = record.last_change
-        if last is not None and last.id == change_id and last.outcome != "done":
-            return record  # rolled back meanwhile, as requested
-        # Its commit was done although no answer arrived.
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"change {change_id} of topic {topic!r} has ended: it cannot be cancelled any more",
-        )
-    return updated(record, change=replace(record.change, cancel_requested=True))
+def _identity(record: TopicRecord) -> tuple[int, int, bool]:
+    return record.management, record.undeleted_partition_count, record.ordered_delivery
