@@ -8,7 +8,7 @@ import typer
 
 from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, change_replicas, parse_assignment
-from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
+from spark_ordered_kafka.errors import ConfigError, invalid_request
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
@@ -208,9 +208,7 @@ def _await_done(
     if last.error is not None:
         common.raise_if_refused(last.error)
     if last.outcome != "done":
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST, f"change {last.id} of topic {topic!r} was {last.outcome}"
-        )
+        raise invalid_request(f"change {last.id} of topic {topic!r} was {last.outcome}")
     return body, last
 
 

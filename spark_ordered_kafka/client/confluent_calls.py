@@ -19,7 +19,7 @@ from spark_ordered_kafka.client.reports import Outbox
 from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.transactions import GivenOffsets, ReadSide
 from spark_ordered_kafka.client.waits import limit_of
-from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.errors import ConfigError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.parsing import together
 
@@ -104,7 +104,7 @@ class ConfluentCalls:
             busy = [sender for sender in senders if sender.kept]
         if len(busy) > 1:
             topics = ", ".join(sorted(sender.topic for sender in busy))
-            raise _state(
+            raise invalid_request(
                 f"since the last commit records went to {topics}, but an atomic transaction spans one topic:"
                 " use a transactional producer per topic"
             )
@@ -191,7 +191,7 @@ class ConfluentCalls:
         """
         self._check_open()
         if self._transactions is not _Transactions.READY:
-            raise _state(
+            raise invalid_request(
                 "a transaction is open: end it by commit_transaction() or abort_transaction()"
                 if self._in_transaction
                 else "call init_transactions() first"
@@ -199,7 +199,7 @@ class ConfluentCalls:
         with self._backlog.lock:
             early = sum(sender.kept for sender in self._senders.values())
         if early > 0:
-            raise _state(
+            raise invalid_request(
                 f"{early} records were produced before begin_transaction(), and would be in the transaction: call"
                 " commit() or abort() before"
             )
@@ -262,7 +262,7 @@ class ConfluentCalls:
 
     def _check_begun(self) -> None:
         if not self._in_transaction:
-            raise _state("no transaction is open: call begin_transaction() first")
+            raise invalid_request("no transaction is open: call begin_transaction() first")
 
     # -- the cluster --------------------------------------------------------------------------------------------
 
@@ -278,20 +278,15 @@ class ConfluentCalls:
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Refused by RequestError: make another producer instead."""
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
+        raise invalid_request(
             "the connections of a producer's transactions are made anew at any time: flush() and close() this producer,"
-            " and make one with the new sasl.username and sasl.password",
+            " and make one with the new sasl.username and sasl.password"
         )
 
     def _cluster(self) -> AdminClient:
         if self._admin is None:
             self._admin = AdminClient(admin_properties(self._options.connection.kafka))
         return self._admin
-
-
-def _state(message: str) -> RequestError:
-    return RequestError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _check(number: int, message: Mapping[str, Any]) -> Callable[[], None]:

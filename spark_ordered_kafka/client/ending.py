@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from spark_ordered_kafka.client.lifetime import OpenClient
-from spark_ordered_kafka.errors import ClosedError, ConfigError, ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, invalid_request
 
 
 class EndingConsumer(OpenClient):
@@ -39,8 +39,7 @@ class EndingConsumer(OpenClient):
         self._check_stays()
         here = threading.get_ident()
         if self._taking == here:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                "poll() and consume() cannot be called by a callback of the consumer: they have called it",
+            raise invalid_request(
+                "poll() and consume() cannot be called by a callback of the consumer: they have called it"
             )
         self._taking = here

@@ -27,6 +27,7 @@ from spark_ordered_kafka.errors import (
     OrderedKafkaError,
     RebalancedError,
     RequestError,
+    invalid_request,
 )
 from spark_ordered_kafka.kafka.clients import translate, unknown_topic, wait_for
 from spark_ordered_kafka.kafka.ids import WriterTask
@@ -310,9 +311,8 @@ def _check_others(
 def _of_ledger(group: str) -> RequestError | None:
     if WriterTask.of(group) is None:
         return None
-    return RequestError(
-        ErrorCode.INVALID_REQUEST,
-        f"group {group!r} is the ledger of a writer's task: without it a batch that is replayed is written twice",
+    return invalid_request(
+        f"group {group!r} is the ledger of a writer's task: without it a batch that is replayed is written twice"
     )
 
 

@@ -21,11 +21,10 @@ from spark_ordered_kafka.client.sending import OpenTransaction, SenderSettings
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.errors import (
     ClosedError,
-    ErrorCode,
     OrderedKafkaError,
     RebalancedError,
-    RequestError,
     UnavailableError,
+    invalid_request,
 )
 from spark_ordered_kafka.kafka.attempts import failure_of, pause_before, retriable_failure, without_frames
 from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
@@ -356,9 +355,7 @@ class TopicSender:
             del self._asked[:chunks], self._requests[:requests]
             self._chunks_to_drop = self._requests_to_drop = 0
         reason = f"records to {self.topic!r} were dropped by abort()"
-        self._drop(
-            RequestError(ErrorCode.INVALID_REQUEST, reason), KafkaError(KafkaError._PURGE_QUEUE, reason)
-        )
+        self._drop(invalid_request(reason), KafkaError(KafkaError._PURGE_QUEUE, reason))
         with self._backlog.lock:
             for request in aborts:
                 request.done = True

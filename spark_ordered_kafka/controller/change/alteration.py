@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs, check_lengths
 
@@ -40,9 +40,7 @@ class TopicAlteration:
         """
         wanted, configs = request.ordered_delivery, request.configs
         if wanted is None and not configs:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST, "nothing is to be altered: give ordered_delivery or configs"
-            )
+            raise invalid_request("nothing is to be altered: give ordered_delivery or configs")
         check_lengths(configs)
         record, _ = self._topics.record(topic)
         described(self._admin, topic, record.topic_id)

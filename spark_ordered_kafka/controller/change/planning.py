@@ -7,7 +7,7 @@ from dataclasses import replace
 from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.state.change import AnyChange, refuse_second
 from spark_ordered_kafka.controller.state.records import TopicRecord
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, invalid_request
 from spark_ordered_kafka.updates import updated
 
 
@@ -91,8 +91,7 @@ def with_cancel(topic: str, record: TopicRecord, change_id: str) -> TopicRecord:
         if last is not None and last.id == change_id and last.outcome != "done":
             return record  # rolled back meanwhile, as requested
         # Its commit was done although no answer arrived.
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"change {change_id} of topic {topic!r} has ended: it cannot be cancelled any more",
+        raise invalid_request(
+            f"change {change_id} of topic {topic!r} has ended: it cannot be cancelled any more"
         )
     return updated(record, change=replace(record.change, cancel_requested=True))

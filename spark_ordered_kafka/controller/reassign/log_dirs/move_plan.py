@@ -11,7 +11,7 @@ from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import k
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.reassignment_records import ANY, Move
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, invalid_request
 from spark_ordered_kafka.kafka.values import (
     NO_REPLICA,
     LocalReplica,
@@ -145,9 +145,7 @@ def results(
     request_id: int | None = None,
 ) -> schemas.ReplicaLogDirsResult:
     """The answer: with any refusal, nothing was started."""
-    others = RequestError(
-        ErrorCode.INVALID_REQUEST, "not started: other replicas of the request were refused"
-    )
+    others = invalid_request("not started: other replicas of the request were refused")
     found = []
     for index, row in enumerate(rows):
         place = {"topic": row.topic, "partition": row.partition, "broker": row.broker}

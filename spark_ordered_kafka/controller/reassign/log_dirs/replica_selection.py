@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.listed import listed
@@ -89,10 +89,7 @@ class ReplicaSelection:
         INVALID_REQUEST for partitions without topics.
         """
         if partitions and not topics:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"partition has the value {next(iter(partitions))}: name its topic, too",
-            )
+            raise invalid_request(f"partition has the value {next(iter(partitions))}: name its topic, too")
         found = self.topics(topics, partitions)
         if brokers:
             self.brokers(brokers)

@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.reassign.log_dirs.replica_selection import (
     not_hosted,
 )
 from spark_ordered_kafka.controller.results import result
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, invalid_request
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs, by_broker
 from spark_ordered_kafka.kafka.requests import refusal
 from spark_ordered_kafka.kafka.values import (
@@ -53,10 +53,7 @@ class LogDirService:
         """
         for path in paths:
             if not path.startswith("/") or "\0" in path:
-                raise RequestError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"log_dir has the value {path[:250]!r}: an absolute path is needed",
-                )
+                raise invalid_request(f"log_dir has the value {path[:250]!r}: an absolute path is needed")
         wanted = None
         if topics:
             found = self._selection.topics(topics)

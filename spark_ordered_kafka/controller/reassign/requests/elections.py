@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.controller.results import result
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.elections import elect_preferred
 from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
@@ -54,16 +54,12 @@ class LeaderElections:
 
 def _check_distinct(places: list[PartitionId]) -> None:
     if not places:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST, "partitions is empty: name one at least, or leave it out for all"
-        )
+        raise invalid_request("partitions is empty: name one at least, or leave it out for all")
     seen: set[PartitionId] = set()
     for topic, partition in places:
         if (topic, partition) in seen:
             shown = f"{topic[:250]}-{partition}"
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"partitions has the value {shown!r} twice: name each once"
-            )
+            raise invalid_request(f"partitions has the value {shown!r} twice: name each once")
         seen.add((topic, partition))
 
 

@@ -23,7 +23,7 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
-from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
@@ -96,9 +96,8 @@ class ReplicationFactors:
         """
         topic = item.topic
         if (item.replication_factor is None) == (item.assignments is None):
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"topic {topic[:250]!r}: give replication_factor or assignments, one of the two",
+            raise invalid_request(
+                f"topic {topic[:250]!r}: give replication_factor or assignments, one of the two"
             )
         record, _ = self._topics.record(topic)
         refuse_second(topic, record.change)
@@ -134,10 +133,9 @@ class ReplicationFactors:
             return False
         other = [p for p, brokers in moving.replicas.items() if _replicas(description, p) != brokers]
         if other:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
+            raise invalid_request(
                 f"the reassignment of topic {moving.topic!r} was cancelled or replaced by another: partition {other[0]} "
-                f"has its replicas on {list(_replicas(description, other[0]))}, not {list(moving.replicas[other[0]])}",
+                f"has its replicas on {list(_replicas(description, other[0]))}, not {list(moving.replicas[other[0]])}"
             )
         return True
 

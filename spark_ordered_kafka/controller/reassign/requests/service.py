@@ -39,7 +39,7 @@ from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.rows import by_topic
 from spark_ordered_kafka.kafka.values import local_replicas
@@ -237,10 +237,7 @@ class ReassignmentRequests:
         record, stored = self._queries.read(request.rollback, "rollback")
         what = f"rollback has the value {request.rollback}"
         if not record.ended:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"{what}: that request is {record.state}: cancel it, or wait for its end",
-            )
+            raise invalid_request(f"{what}: that request is {record.state}: cancel it, or wait for its end")
         moves = stored.moves
         topics = self._snapshots.settled(record, moves)
         named = any(move.before_log_dirs is not None for move in moves)
@@ -251,9 +248,8 @@ class ReassignmentRequests:
         of_it = f"partitions of request {request.rollback}"
         warnings = [f"{of_it} are gone since, with their topics: {shown_places(gone)}"] if gone else []
         if not rows:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"{what}: nothing is to be undone, its partitions are like before it{''.join(f'; {w}' for w in warnings)}",
+            raise invalid_request(
+                f"{what}: nothing is to be undone, its partitions are like before it{''.join(f'; {w}' for w in warnings)}"
             )
         moved = moved_since(moves, topics, rows)
         if moved:
@@ -283,9 +279,8 @@ class ReassignmentRequests:
         """
         wanted = self._queries.number(request_id)
         if not request.model_fields_set - {"validate_only"}:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                "throttle is missing: give throttle or replica_alter_log_dirs_throttle, bytes per second or null",
+            raise invalid_request(
+                "throttle is missing: give throttle or replica_alter_log_dirs_throttle, bytes per second or null"
             )
 
         def transform(record: RequestRecord) -> RequestRecord:
@@ -337,11 +332,9 @@ def _throttled(record: RequestRecord, request: schemas.ReassignmentThrottleReque
 
 def _check_shape(request: schemas.ReassignmentRequest) -> None:
     if (request.partitions is None) == (request.rollback is None):
-        raise RequestError(ErrorCode.INVALID_REQUEST, "give partitions or rollback, one of the two")
+        raise invalid_request("give partitions or rollback, one of the two")
     if request.partitions is not None and not request.partitions:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST, "partitions is empty: name those that are to be reassigned"
-        )
+        raise invalid_request("partitions is empty: name those that are to be reassigned")
 
 
 def _replicas(moves: Sequence[Move]) -> dict[str, dict[int, Sequence[int]]]:

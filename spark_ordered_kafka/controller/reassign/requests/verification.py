@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.controller.state.reassignment_records import ANY
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
@@ -104,19 +104,13 @@ def _replica(broker: int, path: str, held: LocalReplica) -> schemas.VerifiedRepl
 
 def _check(rows: Sequence[schemas.PartitionReassignment]) -> None:
     if not rows:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST, "partitions is empty: name those that are to be verified"
-        )
+        raise invalid_request("partitions is empty: name those that are to be verified")
     for (topic, partition), times in Counter((row.topic, row.partition) for row in rows).items():
         if times > 1:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                f"partitions names {topic[:250]}-{partition} {times} times: name it once",
-            )
+            raise invalid_request(f"partitions names {topic[:250]}-{partition} {times} times: name it once")
     for row in rows:
         if row.log_dirs is not None and len(row.log_dirs) != len(row.replicas):
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
+            raise invalid_request(
                 f"log_dirs of partition {row.topic[:250]}-{row.partition} has {len(row.log_dirs)} entries for "
-                f"{len(row.replicas)} replicas: as many are needed",
+                f"{len(row.replicas)} replicas: as many are needed"
             )

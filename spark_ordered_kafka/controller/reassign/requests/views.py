@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller import results
 from spark_ordered_kafka.controller.reassign.machine.progress import (
     Rate,
     Row,
@@ -16,14 +17,13 @@ from spark_ordered_kafka.controller.reassign.machine.progress import (
     seconds_left,
     totals,
 )
-from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.reassignment_records import (
     ENDED,
     Move,
     RequestRecord,
     Sums,
 )
-from spark_ordered_kafka.errors import ErrorCode, RequestError, error_name
+from spark_ordered_kafka.errors import ErrorCode, RequestError, error_name, invalid_request
 
 
 def summary(
@@ -40,20 +40,14 @@ def ended_summary(record: RequestRecord, sums: Sums) -> schemas.ReassignmentSumm
 
 
 def _summary(record: RequestRecord, sums: Totals, rate: Rate | None) -> schemas.ReassignmentSummary:
-    return schemas.ReassignmentSummary(
-        request_id=record.request_id,
+    return results.view(
+        schemas.ReassignmentSummary,
+        record,
         complete=record.ended,
-        state=record.state,
         numerator=sums.numerator,
         denominator=sums.denominator,
         rate=0.0 if record.ended or rate is None else rate.per_second or 0.0,
         eta_seconds=0.0 if record.ended else seconds_left(sums, rate),
-        created_at=record.created_at,
-        ended_at=record.ended_at,
-        principal=record.principal,
-        throttle=record.throttle,
-        replica_alter_log_dirs_throttle=record.replica_alter_log_dirs_throttle,
-        rollback_of=record.rollback_of,
         waiting=sums.states["waiting"],
         moving=sums.moving,
         done=sums.states["done"],
@@ -73,13 +67,11 @@ def refused(
     rows: Sequence[schemas.PartitionReassignment], reasons: Mapping[int, RequestError]
 ) -> schemas.ReassignmentResult:
     """The answer to a refused request. ``reasons``: errors by index of the row; other rows say that others were refused."""
-    other = RequestError(
-        ErrorCode.INVALID_REQUEST, "not started: other partitions of the request were refused"
-    )
+    other = invalid_request("not started: other partitions of the request were refused")
     return schemas.ReassignmentResult(
         request_id=None,
         partitions=[
-            result(
+            results.result(
                 schemas.PartitionResult, reasons.get(index, other), topic=row.topic, partition=row.partition
             )
             for index, row in enumerate(rows)
@@ -104,7 +96,7 @@ def cancelled(record: RequestRecord, move: Move) -> schemas.PartitionResult:
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
         f"partition {move.topic}-{move.partition} of request {record.request_id} has ended: {state}",
     )
-    return result(schemas.PartitionResult, error, topic=move.topic, partition=move.partition)
+    return results.result(schemas.PartitionResult, error, topic=move.topic, partition=move.partition)
 
 
 class _Shown:

@@ -31,7 +31,7 @@ from spark_ordered_kafka.controller.reassign.throttle.unread import both, kept
 from spark_ordered_kafka.controller.state.reassignments import MAX_BYTES
 from spark_ordered_kafka.controller.zk.records import dump, owned, parse
 from spark_ordered_kafka.controller.zk.session import ROOT, Session
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
@@ -227,10 +227,9 @@ class Throttles:
             return None
         data = dump(new)
         if len(data) > _MAX_ADDED and not new.held().keys() <= old.held().keys():
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
+            raise invalid_request(
                 f"what the throttles replace takes {len(data)} bytes, but at most {_MAX_ADDED} can be kept: move fewer "
-                "topics at once, or without a throttle",
+                "topics at once, or without a throttle"
             )
         if version is None:
             transaction.create(THROTTLES, data)
