@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from fastapi import FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.api.http.filters import Filter, numbers
 from spark_ordered_kafka.controller.api.http.rights import on_topic
 from spark_ordered_kafka.controller.api.http.thread_pools import LAYOUTS
 from spark_ordered_kafka.controller.service import ControllerService
 from spark_ordered_kafka.errors import invalid_request
-
-# int() takes the digits of every script, and underscores.
-_NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
 def add_routes(app: FastAPI, service: ControllerService) -> None:
@@ -32,9 +29,10 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         return await LAYOUTS.run(service.topics.layouts, topic, from_epoch)
 
     @app.get("/v1/topics/{topic}/leader-epochs", dependencies=described)
-    def get_leader_epochs(topic: str, partitions: str | None = None) -> schemas.LeaderEpochsView:
-        """KIP-253's PartitionLeaderEpochsForPartitions; ``partitions`` is a comma-separated list."""
-        return service.topics.leader_epochs(topic, None if partitions is None else _numbers(partitions))
+    def get_leader_epochs(topic: str, partitions: Filter = None) -> schemas.LeaderEpochsView:
+        """KIP-253's PartitionLeaderEpochsForPartitions."""
+        wanted = None if partitions is None else numbers("partitions", partitions)
+        return service.topics.leader_epochs(topic, wanted)
 
     @app.post("/v1/topics/{topic}/truncations", dependencies=described)
     def get_truncations(topic: str, request: schemas.TruncationsRequest) -> schemas.Truncations:
@@ -49,12 +47,3 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         service.topics.record(topic)
         service.metrics.count_misrouted(topic, request.records)
         return schemas.Result()
-
-
-def _numbers(value: str) -> list[int]:
-    parts = value.split(",")
-    if any(_NUMBER.fullmatch(part) is None for part in parts):
-        raise invalid_request(
-            f"partitions has the value {value[:100]!r}: a comma-separated list of partition numbers is needed"
-        )
-    return [int(part) for part in parts]
