@@ -64,35 +64,34 @@ def alter(
     --replica-assignment with --partitions gives the replicas of all partitions, as in kafka-topics; existing partitions
     keep theirs. Without --partitions it moves the replicas of existing partitions.
     """
-    with common.exit_on_error():
-        configs = alterations(config or [], delete_config or [])
-        assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
-        replicas = replication_factor is not None or (assignments is not None and partitions is None)
-        altered = ordered_delivery is not None or bool(configs)
-        if cancel and (partitions is not None or replicas or altered or force or validate_only):
-            raise ConfigError("--cancel", True, "can be combined with --no-wait only")
-        if force and partitions is None and ordered_delivery is None:
-            raise ConfigError(
-                "--force", True, "give --partitions, --ordered-delivery or --no-ordered-delivery with it"
-            )
-        if replication_factor is not None and assignments is not None:
-            raise ConfigError(
-                "--replication-factor", replication_factor, "cannot be combined with --replica-assignment"
-            )
-        if (partitions is not None) + replicas + altered > 1:
-            raise ConfigError(
-                "--replication-factor" if partitions is None else "--partitions",
-                replication_factor if partitions is None else partitions,
-                "cannot be combined with --partitions, --replication-factor, --ordered-delivery, --config or "
-                "--delete-config: alter one after the other",
-            )
-        if partitions is None and not replicas and not altered and not cancel:
-            raise ConfigError(
-                "--partitions",
-                None,
-                "give the new partition count, --replication-factor, --replica-assignment, --ordered-delivery, "
-                "--config, --delete-config, or --cancel",
-            )
+    configs = alterations(config or [], delete_config or [])
+    assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
+    replicas = replication_factor is not None or (assignments is not None and partitions is None)
+    altered = ordered_delivery is not None or bool(configs)
+    if cancel and (partitions is not None or replicas or altered or force or validate_only):
+        raise ConfigError("--cancel", True, "can be combined with --no-wait only")
+    if force and partitions is None and ordered_delivery is None:
+        raise ConfigError(
+            "--force", True, "give --partitions, --ordered-delivery or --no-ordered-delivery with it"
+        )
+    if replication_factor is not None and assignments is not None:
+        raise ConfigError(
+            "--replication-factor", replication_factor, "cannot be combined with --replica-assignment"
+        )
+    if (partitions is not None) + replicas + altered > 1:
+        raise ConfigError(
+            "--replication-factor" if partitions is None else "--partitions",
+            replication_factor if partitions is None else partitions,
+            "cannot be combined with --partitions, --replication-factor, --ordered-delivery, --config or "
+            "--delete-config: alter one after the other",
+        )
+    if partitions is None and not replicas and not altered and not cancel:
+        raise ConfigError(
+            "--partitions",
+            None,
+            "give the new partition count, --replication-factor, --replica-assignment, --ordered-delivery, "
+            "--config, --delete-config, or --cancel",
+        )
     from spark_ordered_kafka.client.schemas import (
         AlterTopicRequest,
         PartitionCountsRequest,

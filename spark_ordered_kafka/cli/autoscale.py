@@ -114,31 +114,27 @@ def simulate(
 
     Keys are taken to be spread evenly; the part of one hot key may be in the file.
     """
-    with common.exit_on_error():
-        require("controller", "ordered-kafka autoscale simulate")
+    require("controller", "ordered-kafka autoscale simulate")
 
     from spark_ordered_kafka.controller.autoscale import simulation
     from spark_ordered_kafka.controller.autoscale.configuration import KEYS, autoscale_settings
     from spark_ordered_kafka.controller.config import read_file
 
-    with common.exit_on_error():
-        if (load is None) == (shape is None):
-            raise ConfigError(
-                "--load and --shape", None if load is None else str(load), "give one of the two"
-            )
-        count = initial if partitions is None else partitions
-        if count < initial:
-            raise ConfigError("--partitions", count, f"it must be at least --initial, which is {initial}")
-        points = (
-            load_files.from_csv(load, record_size)
-            if load is not None
-            else load_files.from_shape(shape or "", record_size)
-        )
-        entries = read_file(config, os.environ)
-        settings = autoscale_settings({name: value for name, value in entries.items() if name in KEYS})
-        if (points[-1][0] - points[0][0]) / settings.interval > _STEPS:
-            hint = f"the load lasts for more than {_STEPS} of them"
-            raise ConfigError("autoscale.interval.ms", round(1000 * settings.interval), hint)
+    if (load is None) == (shape is None):
+        raise ConfigError("--load and --shape", None if load is None else str(load), "give one of the two")
+    count = initial if partitions is None else partitions
+    if count < initial:
+        raise ConfigError("--partitions", count, f"it must be at least --initial, which is {initial}")
+    points = (
+        load_files.from_csv(load, record_size)
+        if load is not None
+        else load_files.from_shape(shape or "", record_size)
+    )
+    entries = read_file(config, os.environ)
+    settings = autoscale_settings({name: value for name, value in entries.items() if name in KEYS})
+    if (points[-1][0] - points[0][0]) / settings.interval > _STEPS:
+        hint = f"the load lasts for more than {_STEPS} of them"
+        raise ConfigError("autoscale.interval.ms", round(1000 * settings.interval), hint)
     rules = settings.of(topic)
     found = simulation.simulate(
         rules, [simulation.LoadPoint(*point) for point in points], initial, count, settings.interval
@@ -168,11 +164,10 @@ def demo(
 
     Exit code 1 when a record is out of order, lost or doubled.
     """
-    with common.exit_on_error():
-        require("local", "ordered-kafka autoscale demo")
-        with common.new_directory(directory, "ordered-kafka-autoscale-") as chosen:
-            chosen.mkdir(parents=True, exist_ok=True)
-            violations = _demo(chosen, kafka_version)
+    require("local", "ordered-kafka autoscale demo")
+    with common.new_directory(directory, "ordered-kafka-autoscale-") as chosen:
+        chosen.mkdir(parents=True, exist_ok=True)
+        violations = _demo(chosen, kafka_version)
     raise typer.Exit(0 if violations == 0 else 1)
 
 

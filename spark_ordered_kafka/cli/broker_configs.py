@@ -25,10 +25,9 @@ def describe(
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """Configuration of a broker that was set while it runs. Sensitive values are not shown."""
-    with common.exit_on_error():
-        from spark_ordered_kafka.client.cluster_admin import ClusterAdmin
+    from spark_ordered_kafka.client.cluster_admin import ClusterAdmin
 
-        found = ClusterAdmin(broker_conf(bootstrap_server, command_config)).broker_configs(broker)
+    found = ClusterAdmin(broker_conf(bootstrap_server, command_config)).broker_configs(broker)
     shown = [one for one in found if every or one.is_dynamic]
     if output.is_data:
         common.print_data({"broker": broker, "configs": [asdict(one) for one in shown]}, output)
@@ -53,13 +52,12 @@ def alter(
     command_config: KafkaConfigOption = None,
 ) -> None:
     """Alter the configuration of a broker while it runs: all that is named, or nothing."""
-    with common.exit_on_error():
-        configs = alterations(config or [], delete_config or [])
-        if not configs:
-            raise ConfigError("--config", None, "give it, or --delete-config")
-        from spark_ordered_kafka.client.cluster_admin import ClusterAdmin
+    configs = alterations(config or [], delete_config or [])
+    if not configs:
+        raise ConfigError("--config", None, "give it, or --delete-config")
+    from spark_ordered_kafka.client.cluster_admin import ClusterAdmin
 
-        admin = ClusterAdmin(broker_conf(bootstrap_server, command_config))
-        admin.alter_broker(broker, configs, validate_only=validate_only)
+    admin = ClusterAdmin(broker_conf(bootstrap_server, command_config))
+    admin.alter_broker(broker, configs, validate_only=validate_only)
     done = ", ".join(name if value is None else f"{name}={value}" for name, value in configs.items())
     typer.echo(f"broker {broker}: {'could be altered' if validate_only else 'altered'} ({done})")

@@ -88,14 +88,13 @@ OutputOption = Annotated[OutputFormat, typer.Option("--output", help="How to pri
 def connected(
     controller: str | None, reason: str | None = None, *, command_config: Path | None = None
 ) -> Iterator[ControllerClient]:
-    """A client of the controller; an error ends the command with its text and exit code."""
+    """A client of the controller."""
     from spark_ordered_kafka.cli.command_config import connection
     from spark_ordered_kafka.client.controller import ControllerClient
 
-    with exit_on_error():
-        urls, credentials = connection(controller, command_config)
-        with ControllerClient(urls, reason=reason, credentials=credentials) as client:
-            yield client
+    urls, credentials = connection(controller, command_config)
+    with ControllerClient(urls, reason=reason, credentials=credentials) as client:
+        yield client
 
 
 @contextmanager

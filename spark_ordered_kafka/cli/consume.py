@@ -102,19 +102,18 @@ def consume(
 
     Several of these with one --group share the partitions. Offsets are committed of what is printed.
     """
-    with common.exit_on_error():
-        write = _writer(format_, properties, print_key, key_separator)
-        more = common.parse_options("--consumer-property", consumer_property or [], "fetch.min.bytes=1")
-        if "group.id" in more:
-            raise ConfigError("--consumer-property", f"group.id={more['group.id']}", "give --group instead")
-        conf = client_conf(bootstrap_server, controller, command_config) | more
-        _set_reset(conf, from_beginning)
-        with common.ended_by_signals(), _group(group, conf) as name:
-            from spark_ordered_kafka.client.consumer import OrderedConsumer
+    write = _writer(format_, properties, print_key, key_separator)
+    more = common.parse_options("--consumer-property", consumer_property or [], "fetch.min.bytes=1")
+    if "group.id" in more:
+        raise ConfigError("--consumer-property", f"group.id={more['group.id']}", "give --group instead")
+    conf = client_conf(bootstrap_server, controller, command_config) | more
+    _set_reset(conf, from_beginning)
+    with common.ended_by_signals(), _group(group, conf) as name:
+        from spark_ordered_kafka.client.consumer import OrderedConsumer
 
-            with OrderedConsumer(conf | {"group.id": name}) as consumer:
-                consumer.subscribe(list(dict.fromkeys(topic)))
-                count = _print_all(consumer, write, max_messages, timeout_ms)
+        with OrderedConsumer(conf | {"group.id": name}) as consumer:
+            consumer.subscribe(list(dict.fromkeys(topic)))
+            count = _print_all(consumer, write, max_messages, timeout_ms)
     typer.echo(f"processed a total of {count} messages", err=True)
 
 

@@ -60,8 +60,7 @@ def run(
     Of several controllers one leads; the others answer reads, redirect writes to the leader, and take over when it fails.
     Options override the file.
     """
-    with common.exit_on_error():
-        require("controller", "ordered-kafka controller run")
+    require("controller", "ordered-kafka controller run")
 
     from spark_ordered_kafka.controller.config import controller_config, read_file
     from spark_ordered_kafka.controller.monitoring.logs import configure_logging
@@ -75,15 +74,14 @@ def run(
         "port": port,
         "retire.replication.factor": retire_replication_factor,
     }
-    with common.exit_on_error():
-        entries = {} if config is None else read_file(config, os.environ)
-        entries |= {name: value for name, value in given.items() if value is not None}
-        parsed = controller_config(entries, default_host=socket.getfqdn())
-        configure_logging(parsed.log_level, parsed.log_format)
-        check_tls(parsed.settings.tls)
-        listener = bind(parsed.host, parsed.port)
-        service = ControllerService(parsed.settings)
-        service.start()
+    entries = {} if config is None else read_file(config, os.environ)
+    entries |= {name: value for name, value in given.items() if value is not None}
+    parsed = controller_config(entries, default_host=socket.getfqdn())
+    configure_logging(parsed.log_level, parsed.log_format)
+    check_tls(parsed.settings.tls)
+    listener = bind(parsed.host, parsed.port)
+    service = ControllerService(parsed.settings)
+    service.start()
     try:
         serve(service, listener)
     finally:
@@ -116,9 +114,8 @@ def hash_token(
     """Make a bearer token, and the line for the file of authentication.tokens.file that lets it in."""
     from spark_ordered_kafka.controller.access.tokens import hashed, new_token
 
-    with common.exit_on_error():
-        token = sys.stdin.readline().strip() if from_stdin else new_token()
-        entry = hashed(token, principal)
+    token = sys.stdin.readline().strip() if from_stdin else new_token()
+    entry = hashed(token, principal)
     shown = {"entry": str(entry)} if from_stdin else {"token": token, "entry": str(entry)}
     if output.is_data:
         common.print_data(shown, output)

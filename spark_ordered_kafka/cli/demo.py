@@ -43,12 +43,11 @@ def demo(
     Exit code 1 when a record is out of order, lost or doubled.
     """
     console = Console()
-    with common.exit_on_error():
-        require("local", "ordered-kafka demo")
-        if directory is not None and (directory / _SPARK).exists():
-            raise ConfigError("--dir", str(directory), "a demo has run there; name another directory")
-        with common.new_directory(directory, "ordered-kafka-demo-") as chosen:
-            violations = _run(console, chosen, brokers, kafka_version, secure)
+    require("local", "ordered-kafka demo")
+    if directory is not None and (directory / _SPARK).exists():
+        raise ConfigError("--dir", str(directory), "a demo has run there; name another directory")
+    with common.new_directory(directory, "ordered-kafka-demo-") as chosen:
+        violations = _run(console, chosen, brokers, kafka_version, secure)
     raise typer.Exit(0 if violations == 0 else 1)
 
 

@@ -47,15 +47,13 @@ def doctor(
     2 with errors. The clocks of brokers are not checked: Kafka does not tell them.
     """
     from spark_ordered_kafka.cli.findings import worst
+    from spark_ordered_kafka.client.controller import ControllerClient
+    from spark_ordered_kafka.client.options import consumer_options
 
-    with common.exit_on_error():
-        from spark_ordered_kafka.client.controller import ControllerClient
-        from spark_ordered_kafka.client.options import consumer_options
-
-        conf = client_conf(bootstrap_server, controller, command_config) | {"group.id": "doctor"}
-        connection = consumer_options(conf).connection
-        with ControllerClient.of(connection) as client:
-            findings = list(_findings(client, connection))
+    conf = client_conf(bootstrap_server, controller, command_config) | {"group.id": "doctor"}
+    connection = consumer_options(conf).connection
+    with ControllerClient.of(connection) as client:
+        findings = list(_findings(client, connection))
     if output.is_data:
         common.print_data({"worst": worst(findings), "findings": [asdict(one) for one in findings]}, output)
     else:

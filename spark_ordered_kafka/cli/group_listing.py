@@ -21,10 +21,9 @@ def list_groups(
 
     Leaves out the ledgers of writers, which are groups without members (ordered:TOPIC:WRITER:TASK).
     """
-    with common.exit_on_error():
-        from spark_ordered_kafka.client.group_admin import GroupAdmin
+    from spark_ordered_kafka.client.group_admin import GroupAdmin
 
-        found = GroupAdmin(broker_conf(bootstrap_server, command_config)).groups()
+    found = GroupAdmin(broker_conf(bootstrap_server, command_config)).groups()
     shown = [one for one in found if not one.is_ledger]
     if output.is_data:
         rows = [{"group": one.group, "state": one.state, "type": one.kind} for one in shown]
@@ -52,13 +51,12 @@ def delete(
 ) -> None:
     """Delete consumer groups without members, with the offsets that they have committed."""
     groups = list(dict.fromkeys(group))
-    with common.exit_on_error():
-        from spark_ordered_kafka.client.group_admin import GroupAdmin
+    from spark_ordered_kafka.client.group_admin import GroupAdmin
 
-        admin = GroupAdmin(broker_conf(bootstrap_server, command_config))
-        if not yes:
-            typer.confirm(f"Delete {', '.join(groups)} with all offsets?", abort=True, err=True)
-        failed = admin.delete(groups)
+    admin = GroupAdmin(broker_conf(bootstrap_server, command_config))
+    if not yes:
+        typer.confirm(f"Delete {', '.join(groups)} with all offsets?", abort=True, err=True)
+    failed = admin.delete(groups)
     for one in (name for name in groups if name in failed):
         typer.echo(f"error: group {one}: {_said(failed[one])}", err=True)
     if output.is_data:

@@ -75,32 +75,31 @@ def reset_offsets(
     Its consumers must be stopped. In topics with ordered delivery every key is read on from one point, without a gap: where
     an offset would leave one, the partition goes further back, and a line says so.
     """
-    with common.exit_on_error():
-        if dry_run and execute:
-            raise ConfigError("--dry-run", True, "cannot be combined with --execute: give one")
-        target = _target(
-            {
-                "--to-earliest": to_earliest or None,
-                "--to-latest": to_latest or None,
-                "--to-datetime": to_datetime,
-                "--by-duration": by_duration,
-                "--to-offset": to_offset,
-                "--shift-by": shift_by,
-            }
-        )
-        scopes = _scopes(topic or [], all_topics)
-        conf = client_conf(bootstrap_server, controller, command_config) | {"group.id": group}
-        from spark_ordered_kafka.client.group_admin import OffsetReset
-        from spark_ordered_kafka.client.options import consumer_options
+    if dry_run and execute:
+        raise ConfigError("--dry-run", True, "cannot be combined with --execute: give one")
+    target = _target(
+        {
+            "--to-earliest": to_earliest or None,
+            "--to-latest": to_latest or None,
+            "--to-datetime": to_datetime,
+            "--by-duration": by_duration,
+            "--to-offset": to_offset,
+            "--shift-by": shift_by,
+        }
+    )
+    scopes = _scopes(topic or [], all_topics)
+    conf = client_conf(bootstrap_server, controller, command_config) | {"group.id": group}
+    from spark_ordered_kafka.client.group_admin import OffsetReset
+    from spark_ordered_kafka.client.options import consumer_options
 
-        with OffsetReset(consumer_options(conf).connection, group) as reset:
-            if all_topics:
-                scopes = dict.fromkeys(reset.admin.committed_topics(group))
-            # First: what a running group has committed is no basis.
-            reset.admin.check_idle(group)
-            rows = [row for name, some in scopes.items() for row in reset.plan(name, some, target)]
-            if execute and rows:
-                reset.execute(rows)
+    with OffsetReset(consumer_options(conf).connection, group) as reset:
+        if all_topics:
+            scopes = dict.fromkeys(reset.admin.committed_topics(group))
+        # First: what a running group has committed is no basis.
+        reset.admin.check_idle(group)
+        rows = [row for name, some in scopes.items() for row in reset.plan(name, some, target)]
+        if execute and rows:
+            reset.execute(rows)
     _print(group, rows, execute, output)
 
 

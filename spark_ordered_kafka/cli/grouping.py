@@ -91,7 +91,7 @@ class _Root(_Commands):
 
 
 class _Typer(typer.Typer):
-    """Its commands that connect to servers have ``--profile``."""
+    """Its commands end with the text and exit code of an error; those that connect to servers have ``--profile``."""
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Any], Any]:
         """As typer's."""
@@ -99,9 +99,10 @@ class _Typer(typer.Typer):
 
         def registered(command: Any) -> Any:
             # Here, since help of all commands needs none of it.
+            from spark_ordered_kafka.cli.common import exit_on_error
             from spark_ordered_kafka.cli.profile_store import with_profile
 
-            register(with_profile(command))
+            register(with_profile(exit_on_error()(command)))
             return command
 
         return registered

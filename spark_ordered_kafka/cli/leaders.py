@@ -64,14 +64,13 @@ def elect(
 
     An unclean election loses the records that the new leader lacks, and so the order of their keys.
     """
-    with common.exit_on_error():
-        places = _places(topic, partition, all_topic_partitions, path_to_json_file)
-        conf = broker_conf(bootstrap_server, command_config)
-        if election_type is ElectionKind.UNCLEAN and not yes:
-            typer.confirm("Elect unclean leaders? What they lack is lost.", abort=True, err=True)
-        from spark_ordered_kafka.client.cluster_admin import ClusterAdmin
+    places = _places(topic, partition, all_topic_partitions, path_to_json_file)
+    conf = broker_conf(bootstrap_server, command_config)
+    if election_type is ElectionKind.UNCLEAN and not yes:
+        typer.confirm("Elect unclean leaders? What they lack is lost.", abort=True, err=True)
+    from spark_ordered_kafka.client.cluster_admin import ClusterAdmin
 
-        found = ClusterAdmin(conf).elect(election_type.value, places)
+    found = ClusterAdmin(conf).elect(election_type.value, places)
     _print(found, election_type, output)
     if found.failed:
         raise typer.Exit(common.REFUSED)

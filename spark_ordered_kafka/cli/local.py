@@ -71,43 +71,41 @@ def up(
 
     The defaults apply to a new directory; a used one keeps what it was set up with.
     """
-    with common.exit_on_error():
-        cluster = LocalCluster(
-            directory,
-            brokers=brokers,
-            kafka_version=kafka_version,
-            racks=None if racks is None else racks.split(","),
-            controllers=controllers,
-            zookeepers=zookeepers,
-            secure=secure,
-            progress=lambda message: typer.echo(message, err=True),
-        )
-        with ended_by_sigterm():
-            description = cluster.up()
-        exports = _exports(description)
-        environment = cluster.directory / _ENVIRONMENT
-        environment.write_text("".join(f"{line}\n" for line in exports))
-        if output.is_data:
-            common.print_data(description, output)
-            return
-        _print_addresses(description, cluster.kafka_version)
-        typer.echo(f"\nFor your shell (or: . {shlex.quote(str(environment))}):")
-        for line in exports:
-            typer.echo(line)
+    cluster = LocalCluster(
+        directory,
+        brokers=brokers,
+        kafka_version=kafka_version,
+        racks=None if racks is None else racks.split(","),
+        controllers=controllers,
+        zookeepers=zookeepers,
+        secure=secure,
+        progress=lambda message: typer.echo(message, err=True),
+    )
+    with ended_by_sigterm():
+        description = cluster.up()
+    exports = _exports(description)
+    environment = cluster.directory / _ENVIRONMENT
+    environment.write_text("".join(f"{line}\n" for line in exports))
+    if output.is_data:
+        common.print_data(description, output)
+        return
+    _print_addresses(description, cluster.kafka_version)
+    typer.echo(f"\nFor your shell (or: . {shlex.quote(str(environment))}):")
+    for line in exports:
+        typer.echo(line)
 
 
 @app.command()
 def down(directory: DirOption = _DEFAULT_DIR) -> None:
     """End every process of the cluster; its data stays in the directory."""
-    with common.exit_on_error():
-        cluster = LocalCluster(directory)
-        ended = cluster.down()
-        if not ended:
-            _check_exists(cluster)
-        typer.echo(
-            f"Stopped {', '.join(ended)}" if ended else f"Nothing was running in {cluster.directory}",
-            err=True,
-        )
+    cluster = LocalCluster(directory)
+    ended = cluster.down()
+    if not ended:
+        _check_exists(cluster)
+    typer.echo(
+        f"Stopped {', '.join(ended)}" if ended else f"Nothing was running in {cluster.directory}",
+        err=True,
+    )
 
 
 @app.command()
@@ -118,24 +116,23 @@ def status(
 
     The JSON is that of `up` with `kafka_version`, `directory`, `running` (whether all run) and `servers` added.
     """
-    with common.exit_on_error():
-        cluster = LocalCluster(directory)
-        _check_exists(cluster)
-        servers = cluster.status()
-        if output is common.OutputFormat.TABLE:
-            common.print_table(
-                ("Server", "Address", "Pid", "Status"),
-                [(server.name, server.address, server.pid, server.status) for server in servers],
-            )
-            return
-        shown = {
-            **cluster.description(),
-            "kafka_version": cluster.kafka_version,
-            "directory": str(cluster.directory),
-            "running": all(server.status == "running" for server in servers),
-            "servers": [dataclasses.asdict(server) for server in servers],
-        }
-        common.print_data(shown, output)
+    cluster = LocalCluster(directory)
+    _check_exists(cluster)
+    servers = cluster.status()
+    if output is common.OutputFormat.TABLE:
+        common.print_table(
+            ("Server", "Address", "Pid", "Status"),
+            [(server.name, server.address, server.pid, server.status) for server in servers],
+        )
+        return
+    shown = {
+        **cluster.description(),
+        "kafka_version": cluster.kafka_version,
+        "directory": str(cluster.directory),
+        "running": all(server.status == "running" for server in servers),
+        "servers": [dataclasses.asdict(server) for server in servers],
+    }
+    common.print_data(shown, output)
 
 
 def _check_exists(cluster: LocalCluster) -> None:

@@ -76,32 +76,31 @@ def migrate_checkpoint(
 
     Writes a new checkpoint with the same batch numbers, query id and keyed state. Start only one of the two queries.
     """
-    with common.exit_on_error():
-        # Of an extra, which may not be installed.
-        from spark_ordered_kafka.spark.checkpoint import read_checkpoint
-        from spark_ordered_kafka.spark.files import located
-        from spark_ordered_kafka.spark.migration import Planner, sources_of
+    # Of an extra, which may not be installed.
+    from spark_ordered_kafka.spark.checkpoint import read_checkpoint
+    from spark_ordered_kafka.spark.files import located
+    from spark_ordered_kafka.spark.migration import Planner, sources_of
 
-        spark_conf = common.parse_options("--conf", conf or [], _CONF_EXAMPLE)
-        with located({_FROM: old, _TO: new}, spark_conf) as (files, (directory, target)):
-            checkpoint = read_checkpoint(_FROM, files, directory)
-            to_format, sources = sources_of(_FROM, checkpoint, source or ())
-            if _is_done(files, checkpoint, target, to_format):
-                return
-            topics = sorted(set().union(*sources.values()))
-            options = _source_options(bootstrap_server, controller, command_config, option or [], topics)
-            planner = Planner(options, force=force)
-            try:
-                plan = planner.plan(checkpoint, to_format, sources)
-            finally:
-                planner.close()
-            _show(checkpoint, plan)
-            if dry_run:
-                return
-            if not yes:
-                typer.confirm(f"Write {target}? The query must be stopped.", abort=True, err=True)
-            _write(files, checkpoint, target, plan)
-            _show_next(plan)
+    spark_conf = common.parse_options("--conf", conf or [], _CONF_EXAMPLE)
+    with located({_FROM: old, _TO: new}, spark_conf) as (files, (directory, target)):
+        checkpoint = read_checkpoint(_FROM, files, directory)
+        to_format, sources = sources_of(_FROM, checkpoint, source or ())
+        if _is_done(files, checkpoint, target, to_format):
+            return
+        topics = sorted(set().union(*sources.values()))
+        options = _source_options(bootstrap_server, controller, command_config, option or [], topics)
+        planner = Planner(options, force=force)
+        try:
+            plan = planner.plan(checkpoint, to_format, sources)
+        finally:
+            planner.close()
+        _show(checkpoint, plan)
+        if dry_run:
+            return
+        if not yes:
+            typer.confirm(f"Write {target}? The query must be stopped.", abort=True, err=True)
+        _write(files, checkpoint, target, plan)
+        _show_next(plan)
 
 
 def _write(files: Files, checkpoint: Checkpoint, target: str, plan: Plan) -> None:

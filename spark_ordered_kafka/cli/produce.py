@@ -59,26 +59,21 @@ def produce(
     Separators may have the escapes \t, \n, \0 and \x1f. Ends with the input; Ctrl-C and SIGTERM end it, too. What was read by
     then is written.
     """
-    with common.exit_on_error():
-        from spark_ordered_kafka.cli.record_lines import line_reader
+    from spark_ordered_kafka.cli.record_lines import line_reader
 
-        if key is not None and key_separator is not None:
-            raise ConfigError(
-                "--key", key, "cannot be combined with --key-separator: lines have their keys then"
-            )
-        reader = line_reader(
-            common.parse_options("--property", properties or [], "parse.key=true"), key_separator
-        )
-        if key is not None and reader.key_separator is not None:
-            raise ConfigError(
-                "--key", key, "cannot be combined with parse.key=true: lines have their keys then"
-            )
-        more = common.parse_options("--producer-property", producer_property or [], "compression.type=zstd")
-        conf = client_conf(bootstrap_server, controller, command_config) | more
-        from spark_ordered_kafka.client.producer import OrderedProducer
+    if key is not None and key_separator is not None:
+        raise ConfigError("--key", key, "cannot be combined with --key-separator: lines have their keys then")
+    reader = line_reader(
+        common.parse_options("--property", properties or [], "parse.key=true"), key_separator
+    )
+    if key is not None and reader.key_separator is not None:
+        raise ConfigError("--key", key, "cannot be combined with parse.key=true: lines have their keys then")
+    more = common.parse_options("--producer-property", producer_property or [], "compression.type=zstd")
+    conf = client_conf(bootstrap_server, controller, command_config) | more
+    from spark_ordered_kafka.client.producer import OrderedProducer
 
-        with common.ended_by_signals(), OrderedProducer(conf) as producer:
-            count = _produce(producer, topic, _records(reader, key, typer.get_binary_stream("stdin")))
+    with common.ended_by_signals(), OrderedProducer(conf) as producer:
+        count = _produce(producer, topic, _records(reader, key, typer.get_binary_stream("stdin")))
     typer.echo(f"wrote {count} records to {topic}", err=True)
 
 

@@ -32,8 +32,7 @@ def profile() -> None:
 @app.command("list")
 def list_profiles(output: common.OutputOption = common.OutputFormat.TABLE) -> None:
     """The profiles; the one in use has a star."""
-    with common.exit_on_error():
-        found = profile_store.read_profiles()
+    found = profile_store.read_profiles()
     if output.is_data:
         shown = {name: _shown(properties) for name, properties in found.profiles.items()}
         common.print_data({"current": found.current, "profiles": shown}, output)
@@ -64,12 +63,11 @@ def show(
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """The properties of a profile, without secrets."""
-    with common.exit_on_error():
-        found = profile_store.read_profiles()
-        wanted = found.current if name is None else name
-        if wanted is None:
-            raise ConfigError(_NAME, None, "no profile is in use: name one, or see ordered-kafka profile use")
-        properties = _shown(found.of(wanted, _NAME))
+    found = profile_store.read_profiles()
+    wanted = found.current if name is None else name
+    if wanted is None:
+        raise ConfigError(_NAME, None, "no profile is in use: name one, or see ordered-kafka profile use")
+    properties = _shown(found.of(wanted, _NAME))
     if output.is_data:
         common.print_data({"name": wanted, "properties": properties}, output)
     else:
@@ -79,7 +77,7 @@ def show(
 @app.command()
 def use(name: NameArgument) -> None:
     """Let commands use a profile that name none."""
-    with common.exit_on_error(), profile_store.changing() as found:
+    with profile_store.changing() as found:
         found.of(name, _NAME)
         profile_store.write_profiles(Profiles(name, found.profiles))
     typer.echo(f"profile {name} is in use")
@@ -118,7 +116,7 @@ def create(
     from spark_ordered_kafka.parsing import servers as parsed_servers
     from spark_ordered_kafka.parsing import urls
 
-    with common.exit_on_error(), profile_store.changing() as found:
+    with profile_store.changing() as found:
         if not name or not name.isprintable() or name != name.strip():
             raise ConfigError(_NAME, name, "a name without blanks around it is needed")
         if name in found.profiles:
@@ -147,7 +145,7 @@ def create(
 @app.command()
 def delete(name: NameArgument) -> None:
     """Delete a profile."""
-    with common.exit_on_error(), profile_store.changing() as found:
+    with profile_store.changing() as found:
         found.of(name, _NAME)
         left = {other: one for other, one in found.profiles.items() if other != name}
         profile_store.write_profiles(Profiles(None if found.current == name else found.current, left))

@@ -88,8 +88,7 @@ def execute(
 
     Begins nothing if part of the plan is refused. Ctrl-C stops watching; the reassignment continues.
     """
-    with common.exit_on_error():
-        partitions = _plan(reassignment_json_file, rollback)
+    partitions = _plan(reassignment_json_file, rollback)
     from spark_ordered_kafka.client.schemas import ReassignmentRequest
 
     request = ReassignmentRequest(

@@ -96,11 +96,10 @@ def alter_throttle(
 ) -> None:
     """Change how fast a running reassignment may copy."""
     options = {"throttle": throttle, "replica_alter_log_dirs_throttle": replica_alter_log_dirs_throttle}
-    with common.exit_on_error():
-        # A limit that is left out stays, so those given alone are sent.
-        limits = {name: _limit(name, value) for name, value in options.items() if value is not None}
-        if not limits:
-            raise ConfigError("--throttle", None, "give it, --replica-alter-log-dirs-throttle, or both")
+    # A limit that is left out stays, so those given alone are sent.
+    limits = {name: _limit(name, value) for name, value in options.items() if value is not None}
+    if not limits:
+        raise ConfigError("--throttle", None, "give it, --replica-alter-log-dirs-throttle, or both")
     from spark_ordered_kafka.cli.units import shown_rate
     from spark_ordered_kafka.client.schemas import ReassignmentThrottleRequest
 

@@ -84,20 +84,19 @@ def plan(
     The proposed configuration is for reassign execute, or for kafka-reassign-partitions. A summary of the moves goes to
     stderr. With --output json, stdout gets the plan alone.
     """
-    with common.exit_on_error():
-        goals = {
-            # The first that is given is the goal; those after it are further ones.
-            "--drain": _ids("drain", "--drain", drain),
-            "--spread-onto": _ids("spread", "--spread-onto", spread_onto),
-            "--replication-factor": _factor(replication_factor),
-            "--replace-replicas": _ids("replace_replicas", "--replace-replicas", replace_replicas),
-            "--empty-log-dir": _log_dirs(empty_log_dir or []),
-            "--balance-log-dirs": _ids("balance_log_dirs", "--balance-log-dirs", balance_log_dirs),
-            "--fix-racks": {"goal": "racks"} if fix_racks else None,
-            "--balance": {"goal": "balance"} if balance else None,
-            "--balance-leaders": {"goal": "leaders"} if balance_leaders else None,
-        }
-        request = _request(goals, brokers, topics)
+    goals = {
+        # The first that is given is the goal; those after it are further ones.
+        "--drain": _ids("drain", "--drain", drain),
+        "--spread-onto": _ids("spread", "--spread-onto", spread_onto),
+        "--replication-factor": _factor(replication_factor),
+        "--replace-replicas": _ids("replace_replicas", "--replace-replicas", replace_replicas),
+        "--empty-log-dir": _log_dirs(empty_log_dir or []),
+        "--balance-log-dirs": _ids("balance_log_dirs", "--balance-log-dirs", balance_log_dirs),
+        "--fix-racks": {"goal": "racks"} if fix_racks else None,
+        "--balance": {"goal": "balance"} if balance else None,
+        "--balance-leaders": {"goal": "leaders"} if balance_leaders else None,
+    }
+    request = _request(goals, brokers, topics)
     with common.connected(controller, command_config=command_config) as client:
         _show(client.plan_reassignment(request), output)
 

@@ -28,9 +28,8 @@ def status(
     output: common.OutputOption = common.OutputFormat.TABLE,
 ) -> None:
     """How far a reassignment is. With --follow, ends with 0 only if every partition was reassigned."""
-    with common.exit_on_error():
-        if progress and follow:
-            raise ConfigError("--progress", True, "cannot be combined with --follow")
+    if progress and follow:
+        raise ConfigError("--progress", True, "cannot be combined with --follow")
     with common.connected(controller, command_config=command_config) as client:
         if follow:
             follow_to_end(client, request, output)
@@ -54,12 +53,11 @@ def verify(
 
     Prints what kafka-reassign-partitions --verify does. Leaves throttles alone: the controller removes those of requests.
     """
-    with common.exit_on_error():
-        if reassignment_json_file is None:
-            raise ConfigError(REASSIGNMENT_JSON_FILE, None, "give it")
-        from spark_ordered_kafka.cli.reassign_files import read_partitions
+    if reassignment_json_file is None:
+        raise ConfigError(REASSIGNMENT_JSON_FILE, None, "give it")
+    from spark_ordered_kafka.cli.reassign_files import read_partitions
 
-        partitions = read_partitions(reassignment_json_file)
+    partitions = read_partitions(reassignment_json_file)
     from spark_ordered_kafka.cli.reassign_texts import verification
     from spark_ordered_kafka.client.schemas import VerifyRequest
 

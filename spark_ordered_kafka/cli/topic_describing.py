@@ -75,9 +75,8 @@ def describe(
     }
     filters = [name for name, is_given in given.items() if is_given]
     wanted = topic or []
-    with common.exit_on_error():
-        if len(filters) > 1:
-            raise ConfigError(filters[0], True, f"cannot be combined with {', '.join(filters[1:])}: give one")
+    if len(filters) > 1:
+        raise ConfigError(filters[0], True, f"cannot be combined with {', '.join(filters[1:])}: give one")
     with common.connected(controller, command_config=command_config) as client:
         if filters:
             _print_filtered(_found(client, wanted, exclude_internal, if_exists), filters[0], output)

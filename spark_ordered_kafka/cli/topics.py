@@ -60,14 +60,13 @@ def create(
     """Create a topic whose partition count can grow and shrink with every key in order."""
     from spark_ordered_kafka.client.schemas import CreateTopicRequest
 
-    with common.exit_on_error():
-        assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
-        if assignments is not None and (partitions is not None or replication_factor is not None):
-            raise ConfigError(
-                "--replica-assignment",
-                replica_assignment,
-                "cannot be combined with --partitions or --replication-factor: it says both",
-            )
+    assignments = None if replica_assignment is None else parse_assignment(replica_assignment)
+    if assignments is not None and (partitions is not None or replication_factor is not None):
+        raise ConfigError(
+            "--replica-assignment",
+            replica_assignment,
+            "cannot be combined with --partitions or --replication-factor: it says both",
+        )
     if partitions is None:
         partitions = 1 if assignments is None else len(assignments)
     with common.connected(controller, reason, command_config=command_config) as client:
