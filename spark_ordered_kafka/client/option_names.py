@@ -12,34 +12,16 @@ from dataclasses import dataclass
 from spark_ordered_kafka.kafka import java_names
 
 PASSED = frozenset(
-    {
-        "acks",
-        "allow.auto.create.topics",
-        "auto.commit.interval.ms",
-        "auto.offset.reset",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "enable.idempotence",
-        "enable.partition.eof",
-        "group.instance.id",
-        "group.protocol",
-        "group.remote.assignor",
-        "heartbeat.interval.ms",
-        "key.deserializer",
-        "key.serializer",
-        "max.poll.interval.ms",
-        "partition.assignment.strategy",
-        "partitioner",
-        "request.required.acks",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.service.name",
-        "session.timeout.ms",
-        "statistics.interval.ms",
-        "transactional.id",
-        "value.deserializer",
-        "value.serializer",
-    }
+    java_names.names(
+        """
+        acks allow.auto.create.topics auto.commit.interval.ms auto.offset.reset enable.auto.commit
+        enable.auto.offset.store enable.idempotence enable.partition.eof group.instance.id group.protocol
+        group.remote.assignor heartbeat.interval.ms key.deserializer key.serializer max.poll.interval.ms
+        partition.assignment.strategy partitioner request.required.acks sasl.kerberos.kinit.cmd
+        sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name session.timeout.ms
+        statistics.interval.ms transactional.id value.deserializer value.serializer
+        """
+    )
 )
 """Refused or fixed for Spark only: librdkafka has them, or a client parses them itself."""
 _OF_JAVA: Mapping[str, str] = {

@@ -33,6 +33,11 @@ class Fixed:
     reason: str
 
 
+def names(text: str) -> tuple[str, ...]:
+    """What stands in a text, with blanks and line breaks between."""
+    return tuple(text.split())
+
+
 def _kilobytes(option: str, value: str) -> str:
     return str(max(1, _bytes(option, value) // 1024))
 
@@ -45,69 +50,28 @@ def _bytes(option: str, value: str) -> int:
     return natural(option, value, "a whole number of bytes")
 
 
-_LAYOUT = "the layout decides the partition of a key; leave it out"
-_JAVA_CLASS = "it names a class of Java's clients, and none of them is used here; leave it out"
-_BINARY_READ = "keys and values are read as binary; cast them in the DataFrame"
-_BINARY_WRITE = "keys and values are written as binary or string; cast them in the DataFrame"
-_CHECKPOINT = "positions are kept in the checkpoint; leave it out"
-_NO_GROUP = "reading takes part in no consumer group; leave it out"
-_OPENSSL = "librdkafka's OpenSSL chooses it; leave it out"
-_METRICS = "it is for the metrics of Java's clients; leave it out"
-_TOKEN = "librdkafka renews tokens on its own; leave it out"
-_BROKERS = "it is for brokers, which check tokens; leave it out"
 _KERBEROS = (
     "Kerberos is not built into the librdkafka of confluent-kafka's wheels: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
     " OAUTHBEARER or client certificates, or install a confluent-kafka that was built with libsasl2"
 )
 
-SAME: tuple[str, ...] = (
-    "batch.size",
-    "bootstrap.servers",
-    "check.crcs",
-    "client.dns.lookup",
-    "client.id",
-    "client.rack",
-    "compression.type",
-    "connections.max.idle.ms",
-    "delivery.timeout.ms",
-    "enable.metrics.push",
-    "fetch.max.bytes",
-    "fetch.min.bytes",
-    "group.id",
-    "isolation.level",
-    "linger.ms",
-    "max.in.flight.requests.per.connection",
-    "max.partition.fetch.bytes",
-    "metadata.max.age.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "retries",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
-    "sasl.mechanism",
-    "sasl.oauthbearer.assertion.algorithm",
-    "sasl.oauthbearer.assertion.claim.aud",
-    "sasl.oauthbearer.assertion.claim.exp.seconds",
-    "sasl.oauthbearer.assertion.claim.iss",
-    "sasl.oauthbearer.assertion.claim.jti.include",
-    "sasl.oauthbearer.assertion.claim.nbf.seconds",
-    "sasl.oauthbearer.assertion.claim.sub",
-    "sasl.oauthbearer.assertion.file",
-    "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.assertion.private.key.passphrase",
-    "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.sub.claim.name",
-    "sasl.oauthbearer.token.endpoint.url",
-    "security.protocol",
-    "socket.connection.setup.timeout.ms",
-    "ssl.cipher.suites",
-    "ssl.key.password",
-    "ssl.keystore.password",
-    "transaction.timeout.ms",
+SAME = names(
+    """
+    batch.size bootstrap.servers check.crcs client.dns.lookup client.id client.rack compression.type
+    connections.max.idle.ms delivery.timeout.ms enable.metrics.push fetch.max.bytes fetch.min.bytes
+    group.id isolation.level linger.ms max.in.flight.requests.per.connection max.partition.fetch.bytes
+    metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
+    reconnect.backoff.max.ms reconnect.backoff.ms retries retry.backoff.max.ms retry.backoff.ms
+    sasl.mechanism sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
+    sasl.oauthbearer.scope sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
+    security.protocol socket.connection.setup.timeout.ms ssl.cipher.suites ssl.key.password
+    ssl.keystore.password transaction.timeout.ms
+    """
 )
 """Of these librdkafka has the name and the meaning."""
 
@@ -148,80 +112,60 @@ FIXED: Mapping[str, Fixed] = {
     "transaction.two.phase.commit.enable": Fixed(("false",), "a task ends its transaction itself"),
 }
 
+_OF_ONE_REASON: Mapping[str, str] = {
+    "positions are kept in the checkpoint; leave it out": "auto.commit.interval.ms enable.auto.commit enable.auto.offset.store",
+    "librdkafka has one name for all codecs: write kafka.compression.level": "compression.gzip.level compression.lz4.level compression.zstd.level",
+    "it names a class of Java's clients, and none of them is used here; leave it out": """
+        config.providers interceptor.classes metric.reporters sasl.client.callback.handler.class
+        sasl.login.class sasl.oauthbearer.jwt.retriever.class
+        sasl.oauthbearer.jwt.validator.class security.providers ssl.engine.factory.class
+    """,
+    "reading takes part in no consumer group; leave it out": """
+        group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
+        max.poll.interval.ms partition.assignment.strategy session.timeout.ms
+    """,
+    "keys and values are read as binary; cast them in the DataFrame": "key.deserializer value.deserializer",
+    "keys and values are written as binary or string; cast them in the DataFrame": "key.serializer value.serializer",
+    "it is for the metrics of Java's clients; leave it out": "metrics.num.samples metrics.recording.level metrics.sample.window.ms",
+    "the layout decides the partition of a key; leave it out": "partitioner partitioner.availability.timeout.ms partitioner.class",
+    _KERBEROS: """
+        sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
+        sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    """,
+    "librdkafka renews tokens on its own; leave it out": """
+        sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+        sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+        sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+        sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+    """,
+    "it is for brokers, which check tokens; leave it out": """
+        sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+        sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+        sasl.oauthbearer.scope.claim.name
+    """,
+    "share groups keep no order; leave it out": "share.acknowledgement.mode share.acquire.mode",
+    "librdkafka's OpenSSL chooses it; leave it out": """
+        ssl.enabled.protocols ssl.keymanager.algorithm ssl.protocol ssl.provider
+        ssl.secure.random.implementation ssl.trustmanager.algorithm
+    """,
+}
+"""By the reason why they are refused."""
+
 REFUSED: Mapping[str, str] = {
-    "auto.commit.interval.ms": _CHECKPOINT,
     "auto.offset.reset": "startingOffsets of a read says where it begins; leave it out",
-    "compression.gzip.level": "librdkafka has one name for all codecs: write kafka.compression.level",
-    "compression.lz4.level": "librdkafka has one name for all codecs: write kafka.compression.level",
-    "compression.zstd.level": "librdkafka has one name for all codecs: write kafka.compression.level",
-    "config.providers": _JAVA_CLASS,
     "default.api.timeout.ms": "leaders are waited for a minute, whatever it says; leave it out",
-    "enable.auto.commit": _CHECKPOINT,
-    "enable.auto.offset.store": _CHECKPOINT,
     "enable.partition.eof": "it is needed to see the end of a range; leave it out",
-    "group.instance.id": _NO_GROUP,
-    "group.protocol": _NO_GROUP,
-    "group.remote.assignor": _NO_GROUP,
-    "heartbeat.interval.ms": _NO_GROUP,
-    "interceptor.classes": _JAVA_CLASS,
-    "key.deserializer": _BINARY_READ,
-    "key.serializer": _BINARY_WRITE,
     "max.block.ms": "a task waits for the layout as long as option controllerTimeout says; set that, or leave it out",
-    "max.poll.interval.ms": _NO_GROUP,
     "max.poll.records": "batches are of Arrow and bound by fetch.max.bytes; set that, or leave it out",
     "metadata.max.idle.ms": "librdkafka keeps what it knows of a topic for metadata.max.age.ms; set that, or leave it out",
-    "metric.reporters": _JAVA_CLASS,
-    "metrics.num.samples": _METRICS,
-    "metrics.recording.level": _METRICS,
-    "metrics.sample.window.ms": _METRICS,
-    "partition.assignment.strategy": _NO_GROUP,
-    "partitioner": _LAYOUT,
-    "partitioner.availability.timeout.ms": _LAYOUT,
-    "partitioner.class": _LAYOUT,
-    "sasl.client.callback.handler.class": _JAVA_CLASS,
-    "sasl.kerberos.kinit.cmd": _KERBEROS,
-    "sasl.kerberos.min.time.before.relogin": _KERBEROS,
-    "sasl.kerberos.service.name": _KERBEROS,
-    "sasl.kerberos.ticket.renew.jitter": _KERBEROS,
-    "sasl.kerberos.ticket.renew.window.factor": _KERBEROS,
-    "sasl.login.class": _JAVA_CLASS,
-    "sasl.login.connect.timeout.ms": _TOKEN,
-    "sasl.login.read.timeout.ms": _TOKEN,
-    "sasl.login.refresh.buffer.seconds": _TOKEN,
-    "sasl.login.refresh.min.period.seconds": _TOKEN,
-    "sasl.login.refresh.window.factor": _TOKEN,
-    "sasl.login.refresh.window.jitter": _TOKEN,
-    "sasl.login.retry.backoff.max.ms": _TOKEN,
-    "sasl.login.retry.backoff.ms": _TOKEN,
     "sasl.oauthbearer.assertion.template.file": "write kafka.sasl.oauthbearer.assertion.jwt.template.file",
-    "sasl.oauthbearer.clock.skew.seconds": _BROKERS,
-    "sasl.oauthbearer.expected.audience": _BROKERS,
-    "sasl.oauthbearer.expected.issuer": _BROKERS,
     "sasl.oauthbearer.header.urlencode": "librdkafka always encodes the header; leave it out",
-    "sasl.oauthbearer.jwks.endpoint.refresh.ms": _BROKERS,
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": _BROKERS,
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": _BROKERS,
-    "sasl.oauthbearer.jwks.endpoint.url": _BROKERS,
-    "sasl.oauthbearer.jwt.retriever.class": _JAVA_CLASS,
-    "sasl.oauthbearer.jwt.validator.class": _JAVA_CLASS,
-    "sasl.oauthbearer.scope.claim.name": _BROKERS,
-    "security.providers": _JAVA_CLASS,
-    "session.timeout.ms": _NO_GROUP,
-    "share.acknowledgement.mode": "share groups keep no order; leave it out",
-    "share.acquire.mode": "share groups keep no order; leave it out",
-    "socket.connection.setup.timeout.max.ms": "librdkafka's limit does not grow: set"
-    " kafka.socket.connection.setup.timeout.ms, or leave it out",
-    "ssl.enabled.protocols": _OPENSSL,
-    "ssl.engine.factory.class": _JAVA_CLASS,
-    "ssl.keymanager.algorithm": _OPENSSL,
-    "ssl.protocol": _OPENSSL,
-    "ssl.provider": _OPENSSL,
-    "ssl.secure.random.implementation": _OPENSSL,
-    "ssl.trustmanager.algorithm": _OPENSSL,
+    "socket.connection.setup.timeout.max.ms": "librdkafka's limit does not grow: set kafka.socket.connection.setup.timeout.ms, or leave it out",
     "statistics.interval.ms": "statistics are not delivered; leave it out",
     "transactional.id": "it is derived from topic, query and task; leave it out",
-    "value.deserializer": _BINARY_READ,
-    "value.serializer": _BINARY_WRITE,
+    **{name: reason for reason, some in _OF_ONE_REASON.items() for name in names(some)},
 }
 
 
