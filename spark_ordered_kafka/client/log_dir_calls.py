@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.client.typed import TypedTransport
-from spark_ordered_kafka.client.waits import DRAIN_TIMEOUT, patience_of
+from spark_ordered_kafka.client.typed import Calls
+from spark_ordered_kafka.client.waits import DRAIN_TIMEOUT
 
 _REPLICAS = "/v1/replica-log-dirs"
 
 
-class LogDirCalls:
+class LogDirCalls(Calls):
     """Part of :class:`~spark_ordered_kafka.client.controller.ControllerClient`, which says what they raise.
 
     An empty filter stands for all. What a filter names and does not exist is refused. ``timeout_ms`` is what brokers have to
     answer: the rows of those that do not have their error.
     """
-
-    _transport: TypedTransport
 
     def log_dirs(
         self,
@@ -29,9 +27,14 @@ class LogDirCalls:
         timeout_ms: int | None = None,
     ) -> schemas.LogDirList:
         """Log directories with their replicas (describeLogDirs); one that a broker has not is there, LOG_DIR_NOT_FOUND."""
-        params = _filters(broker=brokers, log_dir=log_dirs, topic=topics) | _limit(timeout_ms)
-        return self._transport.ask(
-            schemas.LogDirList, "GET", "/v1/log-dirs", params=params, extra_timeout=_patience(timeout_ms)
+        return self._get(
+            schemas.LogDirList,
+            "/v1/log-dirs",
+            broker=brokers,
+            log_dir=log_dirs,
+            topic=topics,
+            timeout_ms=timeout_ms,
+            extra_timeout=_patience(timeout_ms),
         )
 
     def replica_log_dirs(
@@ -46,9 +49,14 @@ class LogDirCalls:
 
         ``partitions`` are those of each of ``topics``.
         """
-        params = _filters(topic=topics, partition=partitions, broker=brokers) | _limit(timeout_ms)
-        return self._transport.ask(
-            schemas.ReplicaLogDirList, "GET", _REPLICAS, params=params, extra_timeout=_patience(timeout_ms)
+        return self._get(
+            schemas.ReplicaLogDirList,
+            _REPLICAS,
+            topic=topics,
+            partition=partitions,
+            broker=brokers,
+            timeout_ms=timeout_ms,
+            extra_timeout=_patience(timeout_ms),
         )
 
     def alter_replica_log_dirs(self, request: schemas.ReplicaLogDirsRequest) -> schemas.ReplicaLogDirsResult:
@@ -57,31 +65,16 @@ class LogDirCalls:
         They are a request to reassign partitions, which :meth:`reassignment` shows and :meth:`cancel_reassignment` takes back.
         A replica that is named with the directory in which it is stays there: a move of it ends.
         """
-        return self._transport.ask(
-            schemas.ReplicaLogDirsResult,
-            "POST",
-            _REPLICAS,
-            body=request,
-            extra_timeout=patience_of(request.timeout_ms),
-            repeatable=True,
-        )
+        return self._post(schemas.ReplicaLogDirsResult, _REPLICAS, request, repeatable=True)
 
     def replica_status(
         self, *, topics: Sequence[str] = (), partitions: Sequence[int] = (), brokers: Sequence[int] = ()
     ) -> schemas.ReplicaStatusList:
         """How many records replicas are behind their leaders (replicaStatus); filters as of :meth:`replica_log_dirs`."""
-        params = _filters(topic=topics, partition=partitions, broker=brokers)
-        return self._transport.ask(
-            schemas.ReplicaStatusList, "GET", "/v1/replica-status", params=params, extra_timeout=DRAIN_TIMEOUT
+        wanted = {"topic": topics, "partition": partitions, "broker": brokers}
+        return self._get(
+            schemas.ReplicaStatusList, "/v1/replica-status", **wanted, extra_timeout=DRAIN_TIMEOUT
         )
-
-
-def _filters(**filters: Sequence[object]) -> dict[str, str]:
-    return {name: ",".join(map(str, values)) for name, values in filters.items() if values}
-
-
-def _limit(timeout_ms: int | None) -> dict[str, str]:
-    return {} if timeout_ms is None else {"timeout_ms": str(timeout_ms)}
 
 
 def _patience(timeout_ms: int | None) -> float:

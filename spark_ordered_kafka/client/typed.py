@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TypedDict, TypeVar, Unpack
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from spark_ordered_kafka.client.transport import Transport
+from spark_ordered_kafka.client.waits import patience_of
 from spark_ordered_kafka.errors import ConfigError
 
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
+
+
+class Options(TypedDict, total=False):
+    """Arguments of :meth:`Transport.send`."""
+
+    params: Mapping[str, str]
+    extra_timeout: float | None
+    repeatable: bool | None
+    key: str | None
+    retry_for: float | None
 
 
 class TypedTransport(Transport):
@@ -22,15 +33,10 @@ class TypedTransport(Transport):
         answer: type[_AnswerT],
         method: str,
         path: str,
-        *,
-        params: Mapping[str, str] | None = None,
         body: BaseModel | None = None,
-        extra_timeout: float | None = None,
-        repeatable: bool | None = None,
-        key: str | None = None,
-        retry_for: float | None = None,
+        **options: Unpack[Options],
     ) -> _AnswerT:
-        """The controller's answer, validated. Arguments and errors are those of :meth:`Transport.send`."""
+        """The controller's answer, validated. Options and errors are those of :meth:`Transport.send`."""
 
         def parse(content: bytes) -> _AnswerT:
             try:
@@ -49,18 +55,42 @@ class TypedTransport(Transport):
             )
         except PydanticSerializationError as error:
             raise ConfigError("the request", f"{method} {path}", f"cannot be sent: {error}") from error
-        return self.send(
-            parse,
-            method,
-            path,
-            params=params,
-            body=content,
-            extra_timeout=extra_timeout,
-            repeatable=repeatable,
-            key=key,
-            retry_for=retry_for,
-        )
+        return self.send(parse, method, path, body=content, **options)
 
     def text(self, path: str) -> str:
         """The answer to a GET as it is. Raises as :meth:`Transport.send`."""
         return self.send(lambda content: content.decode("utf-8", "replace"), "GET", path)
+
+
+class Calls:
+    """Part of a client of the API."""
+
+    _transport: TypedTransport
+
+    def _get(
+        self, answer: type[_AnswerT], path: str, *, extra_timeout: float | None = None, **params: object
+    ) -> _AnswerT:
+        return self._transport.ask(answer, "GET", path, params=query(**params), extra_timeout=extra_timeout)
+
+    def _post(
+        self, answer: type[_AnswerT], path: str, body: BaseModel | None = None, **options: Unpack[Options]
+    ) -> _AnswerT:
+        """The controller may take as long as the request says, where it has a ``timeout_ms``."""
+        said = {} if body is None else vars(body)
+        if "timeout_ms" in said:
+            options.setdefault("extra_timeout", patience_of(said["timeout_ms"]))
+        return self._transport.ask(answer, "POST", path, body, **options)
+
+
+def query(**params: object) -> dict[str, str]:
+    """The parameters that say something: neither None nor False nor an empty list. Items have commas between them."""
+    lists = {
+        name: ",".join(map(str, value)) or None
+        for name, value in params.items()
+        if isinstance(value, Iterable) and not isinstance(value, str)
+    }
+    return {
+        name: "true" if value is True else str(value)
+        for name, value in (params | lists).items()
+        if value is not None and value is not False
+    }
