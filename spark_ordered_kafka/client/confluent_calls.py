@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from spark_ordered_kafka.client.arguments import seconds_of
 from spark_ordered_kafka.client.backlog import Backlog
 from spark_ordered_kafka.client.counts import WriterCounts
+from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.client.options import ProducerOptions
 from spark_ordered_kafka.client.queries import GroupMetadata
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras
@@ -36,7 +37,7 @@ class _Transactions(Enum):
     OPEN = auto()
 
 
-class ConfluentCalls:
+class ConfluentCalls(OpenClient):
     """Batches, purging, metadata, and transactions under the names that confluent-kafka gives them."""
 
     _backlog: Backlog
@@ -57,9 +58,6 @@ class ConfluentCalls:
 
     def send_offsets(self, consumer: Any) -> None:
         """See OrderedProducer."""
-        raise NotImplementedError
-
-    def _check_open(self) -> None:
         raise NotImplementedError
 
     def _commit(

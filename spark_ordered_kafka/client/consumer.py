@@ -13,11 +13,10 @@ from spark_ordered_kafka.client.arguments import partitions_of, wanted_offsets
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.committing import AutoCommit, Transactions
 from spark_ordered_kafka.client.counts import ReaderCounts
-from spark_ordered_kafka.client.ending import EndingConsumer
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.offset_source import TransactionSide
-from spark_ordered_kafka.client.options import ConsumerOptions, consumer_options, merged
+from spark_ordered_kafka.client.options import consumer_options, merged
 from spark_ordered_kafka.client.queries import ConsumerQueries
 from spark_ordered_kafka.client.steering import Steering
 from spark_ordered_kafka.client.subscription import Subscription
@@ -37,7 +36,7 @@ _LEAST_FETCH, _MOST_FETCH = 500, 10_000
 _SERVE_INTERVAL = 1.0
 
 
-class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide):
+class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
     """A member of a consumer group, as ``confluent_kafka.Consumer``, for topics whose partition count changes.
 
     Each key's records reach the group's members in the order of writing, through expansions and shrinks. A member does
@@ -67,7 +66,7 @@ class OrderedConsumer(EndingConsumer, ConsumerQueries, Steering, TransactionSide
         clock: Callable[[], float] = time.monotonic,
         **options: Any,
     ) -> None:
-        self._options: ConsumerOptions = consumer_options(merged(conf, options))
+        self._options = consumer_options(merged(conf, options))
         self._clock = clock
         self.counts, self._transactions = ReaderCounts(), Transactions()
         self._consumer = self._open()

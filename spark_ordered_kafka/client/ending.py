@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import threading
 
+from confluent_kafka import Consumer
+
+from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.lifetime import OpenClient
+from spark_ordered_kafka.client.options import ConsumerOptions
+from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, invalid_request
 
 
 class EndingConsumer(OpenClient):
-    """A consumer that is ended by :meth:`close`, by a fork, or by an error that later calls raise again."""
+    """A consumer that is ended by :meth:`close`, by a fork, or by an error that later calls raise again.
 
+    The parts of :class:`~spark_ordered_kafka.OrderedConsumer` are made from it, which has what they share.
+    """
+
+    _consumer: Consumer
+    _directory: TopicDirectory
+    _options: ConsumerOptions
+    _assignment: Assignment
+    _is_manual: bool
     _failure: BaseException | None = None
     _is_closing = False
     # The thread that waits for records.
@@ -23,8 +36,7 @@ class EndingConsumer(OpenClient):
             self._failure = error
 
     def _check_usable(self) -> None:
-        if self._closed is not None:
-            raise ClosedError(self._closed)
+        self._check_open()
         if self._failure is not None:
             raise self._failure
 

@@ -9,6 +9,8 @@ import os
 import weakref
 from typing import NoReturn
 
+from spark_ordered_kafka.errors import ClosedError
+
 _LOG = logging.getLogger(__name__)
 _OPEN: weakref.WeakSet[OpenClient] = weakref.WeakSet()
 
@@ -21,6 +23,10 @@ class OpenClient:
 
     def _opened(self) -> None:
         _OPEN.add(self)
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise ClosedError(self._closed)
 
     def _end_in_child(self) -> None:
         """Refuse all calls. Takes no lock, since a thread of the parent may have held it."""

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka.client.arguments import partitions_of
-from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.committing import AutoCommit
+from spark_ordered_kafka.client.ending import EndingConsumer
 from spark_ordered_kafka.client.transactions import TransactionOffsets
 from spark_ordered_kafka.errors import ConfigError, RebalancedError
 
 
-class TransactionSide:
+class TransactionSide(EndingConsumer):
     """An ordered consumer as an :class:`~spark_ordered_kafka.client.transactions.OffsetSource`."""
 
-    _consumer: Consumer
-    _assignment: Assignment
     _auto_commit: AutoCommit
-    _failure: BaseException | None
-    _closed: str | None
     _is_lost: bool
-    _is_manual: bool
     _rewound_at: float
-
-    def _check_usable(self) -> None:
-        raise NotImplementedError
-
-    def _end_with(self, error: Exception) -> None:
-        raise NotImplementedError
 
     def _rewind(self) -> None:
         raise NotImplementedError

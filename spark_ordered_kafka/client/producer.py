@@ -13,7 +13,6 @@ from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra, ra
 from spark_ordered_kafka.client.confluent_calls import ConfluentCalls
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.counts import WriterCounts
-from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.client.options import merged, producer_options
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras, too_large
 from spark_ordered_kafka.client.reports import Outbox
@@ -23,12 +22,7 @@ from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
 from spark_ordered_kafka.client.waits import limit_of
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
-from spark_ordered_kafka.errors import (
-    ClosedError,
-    ConfigError,
-    RebalancedError,
-    UnavailableError,
-)
+from spark_ordered_kafka.errors import ConfigError, RebalancedError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import retriable_failure
 from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.parsing import topic_name
@@ -36,7 +30,7 @@ from spark_ordered_kafka.parsing import topic_name
 _FOREVER = -1
 
 
-class OrderedProducer(ConfluentCalls, OpenClient):
+class OrderedProducer(ConfluentCalls):
     """Writes to topics under management: per key in order, exactly once, through changes of the partition count.
 
     Takes confluent-kafka's configuration names and ``controller.url``; :mod:`~spark_ordered_kafka.client.options` has
@@ -255,10 +249,6 @@ class OrderedProducer(ConfluentCalls, OpenClient):
         return True
 
     # -- senders --------------------------------------------------------------------------------------------------
-
-    def _check_open(self) -> None:
-        if self._closed is not None:
-            raise ClosedError(self._closed)
 
     def _open_sender(self, topic: Any) -> TopicSender:
         self._check_open()

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka.client.arguments import partition_of, partitions_of, seconds_of
-from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.counts import PartitionFigures
-from spark_ordered_kafka.client.options import ConsumerOptions
-from spark_ordered_kafka.client.topics import TopicDirectory
+from spark_ordered_kafka.client.ending import EndingConsumer
 
 
 class GroupMetadata(bytes):
@@ -27,17 +25,8 @@ class GroupMetadata(bytes):
         return made
 
 
-class ConsumerQueries:
+class ConsumerQueries(EndingConsumer):
     """Calls of ``confluent_kafka.Consumer`` that do not touch the order; they raise KafkaException as it does."""
-
-    _assignment: Assignment
-    _consumer: Consumer
-    _directory: TopicDirectory
-    _closed: str | None
-    _options: ConsumerOptions
-
-    def _check_usable(self) -> None:
-        raise NotImplementedError
 
     @property
     def group(self) -> str:

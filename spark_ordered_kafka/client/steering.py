@@ -8,10 +8,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from spark_ordered_kafka.client.arguments import partition_of, partitions_of, wanted_offsets
 from spark_ordered_kafka.client.assignment import Assignment
+from spark_ordered_kafka.client.ending import EndingConsumer
 from spark_ordered_kafka.client.moving import explicit
-from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.subscription import Subscription
-from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -21,21 +20,13 @@ _OF_GROUP = (
 )
 
 
-class Steering:
+class Steering(EndingConsumer):
     """Calls of ``confluent_kafka.Consumer`` that change what is delivered next, as far as every key stays in order."""
 
-    _consumer: Consumer
-    _directory: TopicDirectory
-    _options: ConsumerOptions
-    _assignment: Assignment
     _subscription: Subscription
-    _is_manual: bool
     _has_joined: bool
     # The partitions of the rebalance whose callback is running.
     _offered: list[PartitionId] | None
-
-    def _check_usable(self) -> None:
-        raise NotImplementedError
 
     def _open(self) -> Consumer:
         raise NotImplementedError
