@@ -131,7 +131,7 @@ def _replicas(
     file: typer.FileBinaryRead | None,
 ) -> list[ReplicaLogDir]:
     """The replicas that the options name. Raises ConfigError when they do not name some in one way."""
-    from spark_ordered_kafka.cli.log_dir_files import read_replicas
+    from spark_ordered_kafka.cli.reassign_files import read_replicas
     from spark_ordered_kafka.client.schemas import ReplicaLogDir
 
     options = {"--topic": topic, "--partition": partition, "--broker": broker, "--log-dir": log_dir}

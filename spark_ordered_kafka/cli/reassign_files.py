@@ -1,4 +1,5 @@
-"""Kafka's JSON of a reassignment (``--reassignment-json-file``)."""
+"""Kafka's JSON of a reassignment (``--reassignment-json-file``), and that of replicas and their log directories
+(``--replica-log-dirs-json-file``)."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from typing import Any, BinaryIO, Literal
 
 from spark_ordered_kafka.cli.json_files import read_json
 from spark_ordered_kafka.cli.reassign_options import REASSIGNMENT_JSON_FILE
-from spark_ordered_kafka.client.schemas import PartitionReassignment
-from spark_ordered_kafka.client.schemas.base import Request
+from spark_ordered_kafka.client.schemas import PartitionReassignment, ReplicaLogDir
+from spark_ordered_kafka.client.schemas.base import Many, Request
 
 
 class _Reassignment(Request):
@@ -28,3 +29,14 @@ def read_partitions(file: BinaryIO) -> list[PartitionReassignment]:
     The controller checks that the partitions, brokers and directories exist. Raises ConfigError as :func:`read_json` does.
     """
     return read_json(_Reassignment, file, REASSIGNMENT_JSON_FILE).partitions
+
+
+class _Replicas(Request):
+    """Other than the API's request without what options say: in the file it would not be heeded."""
+
+    replicas: Many[ReplicaLogDir]
+
+
+def read_replicas(file: BinaryIO, option: str) -> list[ReplicaLogDir]:
+    """The replicas of the file that ``option`` names, in its order. Raises ConfigError as :func:`read_json` does."""
+    return read_json(_Replicas, file, option).replicas

@@ -8,13 +8,11 @@ import typer
 
 from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.alter import alter
-from spark_ordered_kafka.cli.deletion import delete
 from spark_ordered_kafka.cli.grouping import command_group
-from spark_ordered_kafka.cli.partitions import delete_records
-from spark_ordered_kafka.cli.release import release
 from spark_ordered_kafka.cli.replicas import ReplicaAssignmentOption, parse_assignment
 from spark_ordered_kafka.cli.topic_describing import describe
 from spark_ordered_kafka.cli.topic_listing import list_topics
+from spark_ordered_kafka.cli.topic_removal import delete, delete_records, release
 from spark_ordered_kafka.errors import ConfigError, ErrorCode, RequestError
 
 app = command_group("topics")
