@@ -6,56 +6,33 @@ A shell shows no errors, so where a server does not answer nothing is completed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from spark_ordered_kafka.client.controller import ControllerClient
 
 _PATIENCE = 2.0
 
 
-def complete_topic(context: typer.Context, incomplete: str) -> list[str]:
-    """Topics under management."""
+def _completed(names: Callable[[typer.Context], list[str]]) -> Callable[[typer.Context, str], list[str]]:
+    """Of names those that begin as what is typed."""
 
-    def names() -> list[str]:
-        with _controller(context) as client:
-            return [one.topic for one in client.topics().topics]
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        from spark_ordered_kafka.cli.profile_store import VARIABLE, choose
+        from spark_ordered_kafka.errors import OrderedKafkaError
 
-    return _beginning(names, incomplete)
+        # The command itself, which would choose it, is not called.
+        choose(context.params.get("profile") or os.environ.get(VARIABLE))
+        try:
+            return [name for name in names(context) if name.startswith(incomplete)]
+        except OrderedKafkaError:
+            return []
 
-
-def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
-    """Ids of brokers."""
-
-    def names() -> list[str]:
-        with _controller(context) as client:
-            return [str(one.id) for one in client.brokers().brokers]
-
-    return _beginning(names, incomplete)
-
-
-def complete_group(context: typer.Context, incomplete: str) -> list[str]:
-    """Consumer groups, without ledgers."""
-
-    def names() -> list[str]:
-        _choose_profile(context)
-        from spark_ordered_kafka.cli.kafka_connection import broker_conf
-        from spark_ordered_kafka.client.group_admin import GroupAdmin
-
-        given: dict[str, Any] = context.params
-        # Of `groups describe`, which itself asks the controllers, too.
-        servers = given.get("bootstrap_server") or os.environ.get("BOOTSTRAP_SERVERS")
-        conf = broker_conf(servers, given.get("command_config"))
-        return [one.group for one in GroupAdmin(conf, timeout=_PATIENCE).groups() if not one.is_ledger]
-
-    return _beginning(names, incomplete)
+    return complete
 
 
 @contextmanager
@@ -63,25 +40,34 @@ def _controller(context: typer.Context) -> Iterator[ControllerClient]:
     from spark_ordered_kafka.cli.command_config import connection
     from spark_ordered_kafka.client.controller import ControllerClient
 
-    _choose_profile(context)
     given: dict[str, Any] = context.params
-    path: Path | None = given.get("command_config")
-    urls, credentials = connection(given.get("controller"), path)
+    urls, credentials = connection(given.get("controller"), given.get("command_config"))
     with ControllerClient(urls, timeout=_PATIENCE, retry_for=0.0, credentials=credentials) as client:
         yield client
 
 
-def _choose_profile(context: typer.Context) -> None:
-    # The command itself, which would choose it, is not called.
-    from spark_ordered_kafka.cli.profile_store import VARIABLE, choose
+@_completed
+def complete_topic(context: typer.Context) -> list[str]:
+    """Topics under management."""
+    with _controller(context) as client:
+        return [one.topic for one in client.topics().topics]
 
-    choose(context.params.get("profile") or os.environ.get(VARIABLE))
+
+@_completed
+def complete_broker(context: typer.Context) -> list[str]:
+    """Ids of brokers."""
+    with _controller(context) as client:
+        return [str(one.id) for one in client.brokers().brokers]
 
 
-def _beginning(names: Callable[[], list[str]], incomplete: str) -> list[str]:
-    from spark_ordered_kafka.errors import OrderedKafkaError
+@_completed
+def complete_group(context: typer.Context) -> list[str]:
+    """Consumer groups, without ledgers."""
+    from spark_ordered_kafka.cli.kafka_connection import broker_conf
+    from spark_ordered_kafka.client.group_admin import GroupAdmin
 
-    try:
-        return [name for name in names() if name.startswith(incomplete)]
-    except OrderedKafkaError:
-        return []
+    given: dict[str, Any] = context.params
+    # Of `groups describe`, which itself asks the controllers, too.
+    servers = given.get("bootstrap_server") or os.environ.get("BOOTSTRAP_SERVERS")
+    conf = broker_conf(servers, given.get("command_config"))
+    return [one.group for one in GroupAdmin(conf, timeout=_PATIENCE).groups() if not one.is_ledger]
