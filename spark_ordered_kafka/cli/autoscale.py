@@ -25,11 +25,6 @@ app = command_group("autoscale")
 _STEPS = 1_000_000
 
 
-@app.callback()
-def autoscale() -> None:
-    """Show automatic partition counts, simulate them, and see them at work."""
-
-
 @app.command()
 def status(
     controller: common.ControllerOption = None,

@@ -23,11 +23,6 @@ _INT32_MAX = 2**31 - 1
 _BrokerOption = Annotated[int, typer.Option(metavar="N", min=0, max=_INT32_MAX, help="Id of the broker.")]
 
 
-@app.callback()
-def group() -> None:
-    """Show the brokers, limit what they host, and configure them."""
-
-
 @app.command("list")
 def list_brokers(
     controller: common.ControllerOption = None,

@@ -17,11 +17,6 @@ from spark_ordered_kafka.extras import require
 app = command_group("controller")
 
 
-@app.callback()
-def group() -> None:
-    """Run a controller, and show those that run."""
-
-
 @app.command()
 def run(
     config: Annotated[

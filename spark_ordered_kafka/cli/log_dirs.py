@@ -36,11 +36,6 @@ class LogDirsOutput(StrEnum):
     KAFKA = "kafka"
 
 
-@app.callback()
-def log_dirs() -> None:
-    """Show log directories of brokers, and move replicas between those of a broker."""
-
-
 @app.command()
 def describe(
     broker_list: Annotated[

@@ -1,4 +1,5 @@
-"""``ordered-kafka profile``: connections to several clusters under names."""
+"""``ordered-kafka profile``: connections to several clusters under names, of which --profile, ORDERED_KAFKA_PROFILE or
+``profile use`` chooses one."""
 
 from __future__ import annotations
 
@@ -22,11 +23,6 @@ _NAME = "NAME"
 NameArgument = Annotated[
     str, typer.Argument(metavar=_NAME, help="Name of the profile.", autocompletion=complete_profile)
 ]
-
-
-@app.callback()
-def profile() -> None:
-    """Name the connections to clusters once, and choose one: --profile NAME, ORDERED_KAFKA_PROFILE, or `profile use`."""
 
 
 @app.command("list")
