@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Unpack
 
 from spark_ordered_kafka.client import schemas
@@ -73,18 +72,6 @@ class ControllerClient(LayoutCalls, ReassignmentCalls, LogDirCalls):
     def urls(self) -> tuple[str, ...]:
         """The controllers' URLs."""
         return self._transport.urls
-
-    def close(self) -> None:
-        """Close the connections; the client cannot be used afterwards."""
-        self._transport.close()
-
-    def __enter__(self) -> ControllerClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # -- topics -------------------------------------------------------------------------------------------------
 

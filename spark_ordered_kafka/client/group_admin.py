@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Literal
 
 from confluent_kafka import (
@@ -174,9 +173,7 @@ class OffsetReset:
     def __enter__(self) -> OffsetReset:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
         self._directory.close()
 

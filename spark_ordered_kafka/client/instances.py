@@ -29,7 +29,6 @@ class Instances:
         topic: str,
         name: LeasedName,
         timeout: float,
-        clock: Callable[[], float] = time.monotonic,
         callbacks: Mapping[str, Callable[[Any], None]] | None = None,
     ) -> None:
         self._callbacks = callbacks or {}
@@ -37,7 +36,6 @@ class Instances:
         self._topic = topic
         self._name = name
         self._timeout = timeout
-        self._clock = clock
         self._idle: dict[int, TransactionalProducer] = {}
         self._groups: dict[int, Any] = {}
         # The one that carries the transaction; which was used last, and until when.
@@ -51,7 +49,7 @@ class Instances:
         no other producer has (D-093). ``await_others``: see TransactionalProducer.
         """
         if self._number is None:
-            self._number = self._last if self._clock() >= self._used_until + _REST else 1 - self._last
+            self._number = self._last if time.monotonic() >= self._used_until + _REST else 1 - self._last
             if (idle := self._idle.pop(self._number, None)) is not None:
                 if idle.is_clean():
                     return idle
@@ -60,7 +58,7 @@ class Instances:
 
     def give_back(self, producer: TransactionalProducer) -> None:
         """Keep the instance of a transaction that was committed."""
-        self._last, self._used_until = self._number or 0, self._clock()
+        self._last, self._used_until = self._number or 0, time.monotonic()
         self._idle[self._last] = producer
 
     def end(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -34,6 +34,16 @@ class LayoutCalls:
 
     _transport: Transport
 
+    def close(self) -> None:
+        """Close the connections; the client cannot be used afterwards."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def writer_layout(self, topic: str, *, retry_for: float | None = None) -> WriterLayoutView:
         """What a writer needs to place records; a linearizable read. ``retry_for`` instead of the client's own.
 
@@ -48,25 +58,19 @@ class LayoutCalls:
             retry_for=retry_for,
         )
 
-    def wait_for_layout(
-        self,
-        topic: str,
-        timeout: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> WriterLayoutView:
+    def wait_for_layout(self, topic: str, timeout: float) -> WriterLayoutView:
         """The writer's layout, waiting while a change is closing or no controller answers.
 
         Raises the last retriable error once ``timeout`` (seconds) has passed.
         """
-        deadline = clock() + timeout
+        deadline = time.monotonic() + timeout
         while True:
             try:
                 return self.writer_layout(topic, retry_for=0.0)
             except OrderedKafkaError as error:
-                if not error.retriable or clock() >= deadline:
+                if not error.retriable or time.monotonic() >= deadline:
                     raise
-                sleep(min(_LAYOUT_RETRY, max(0.0, deadline - clock())))
+                time.sleep(min(_LAYOUT_RETRY, max(0.0, deadline - time.monotonic())))
 
     def layout(self, topic: str, from_epoch: int = 0) -> LayoutHistoryView:
         """The committed layouts from ``from_epoch`` on; a linearizable read."""
@@ -104,16 +108,6 @@ class Layouts(LayoutCalls):
         self, connection: Connection, *, timeout: float = 10.0, retry_for: float | None = None
     ) -> None:
         self._transport = Transport.of(connection, timeout=timeout, retry_for=retry_for)
-
-    def close(self) -> None:
-        """Close the connections; the client cannot be used afterwards."""
-        self._transport.close()
-
-    def __enter__(self) -> Layouts:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def reader(answer: type[_AnswerT]) -> Callable[[bytes], _AnswerT]:

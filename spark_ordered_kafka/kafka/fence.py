@@ -23,6 +23,7 @@ IDLE_STATES = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 """States of an id without a transaction."""
 
 _DESCRIBED_AT_ONCE = 5000
+_FENCED_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,10 @@ class Fencer:
 
     Args:
         admin: connections to the cluster.
-        concurrency: ids that are fenced at the same time.
     """
 
-    def __init__(self, admin: KafkaAdmin, *, concurrency: int = 16) -> None:
+    def __init__(self, admin: KafkaAdmin) -> None:
         self._requests = admin.requests
-        self._concurrency = concurrency
 
     def list_writers(self, prefix: str, deadline: float) -> dict[str, WriterId]:
         """All transactional ids of the cluster that begin with ``prefix``, idle ones included.
@@ -128,7 +127,7 @@ class Fencer:
             return
         fencing = EpochBumps(self._requests, transactional_ids, deadline)
         try:
-            fencing.run(self._concurrency, on_fenced)
+            fencing.run(_FENCED_AT_ONCE, on_fenced)
         finally:
             fencing.stop()
 
