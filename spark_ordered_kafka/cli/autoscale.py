@@ -150,8 +150,7 @@ def simulate(
 @app.command()
 def demo(
     directory: Annotated[
-        Path | None,
-        typer.Option("--dir", help="A new directory for the servers; kept. Default: temporary."),
+        Path | None, typer.Option("--dir", help="A new directory for the servers; kept. Default: temporary.")
     ] = None,
     kafka_version: Annotated[str, typer.Option(help="Apache Kafka version: 4.3.1 or 3.9.2.")] = "4.3.1",
 ) -> None:

@@ -68,8 +68,7 @@ CommandConfigOption = Annotated[
     ),
 ]
 TopicOption = Annotated[
-    str,
-    typer.Option("--topic", metavar="TOPIC", help="Name of the topic.", autocompletion=complete_topic),
+    str, typer.Option("--topic", metavar="TOPIC", help="Name of the topic.", autocompletion=complete_topic)
 ]
 ExcludeInternalOption = Annotated[
     bool, typer.Option("--exclude-internal", help="Leave out Kafka's own topics.")

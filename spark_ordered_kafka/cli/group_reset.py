@@ -58,8 +58,7 @@ def reset_offsets(
     ] = None,
     to_offset: Annotated[int | None, typer.Option(metavar="N", min=0, help="To this offset.")] = None,
     shift_by: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="So many offsets on, or back if it is negative."),
+        int | None, typer.Option(metavar="N", help="So many offsets on, or back if it is negative.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the new offsets; this is the default.")

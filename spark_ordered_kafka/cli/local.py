@@ -103,8 +103,7 @@ def down(directory: DirOption = _DEFAULT_DIR) -> None:
     if not ended:
         _check_exists(cluster)
     typer.echo(
-        f"Stopped {', '.join(ended)}" if ended else f"Nothing was running in {cluster.directory}",
-        err=True,
+        f"Stopped {', '.join(ended)}" if ended else f"Nothing was running in {cluster.directory}", err=True
     )
 
 

@@ -42,8 +42,7 @@ def plan(
         bool, typer.Option("--fix-racks", help="Spread partitions over more racks where there are more.")
     ] = False,
     replication_factor: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=_MAX_REPLICAS, help="Give partitions N replicas."),
+        int | None, typer.Option(metavar="N", min=1, max=_MAX_REPLICAS, help="Give partitions N replicas.")
     ] = None,
     empty_log_dir: Annotated[
         list[str] | None,
@@ -64,8 +63,7 @@ def plan(
     replace_replicas: Annotated[
         str | None,
         typer.Option(
-            metavar="ID,ID,...",
-            help="Move to other brokers what these have in no online log directory.",
+            metavar="ID,ID,...", help="Move to other brokers what these have in no online log directory."
         ),
     ] = None,
     topics: Annotated[

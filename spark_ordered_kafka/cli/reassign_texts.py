@@ -26,12 +26,7 @@ def partition_name(partition: PartitionId) -> str:
 def assignment(rows: Iterable[PartitionAssignment]) -> str:
     """An assignment as Kafka's JSON: what ``--generate`` prints, and ``--execute`` reads."""
     partitions = [
-        {
-            "topic": row.topic,
-            "partition": row.partition,
-            "replicas": row.replicas,
-            "log_dirs": row.log_dirs,
-        }
+        {"topic": row.topic, "partition": row.partition, "replicas": row.replicas, "log_dirs": row.log_dirs}
         for row in sorted(rows, key=_partition_id)
     ]
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))

@@ -80,10 +80,7 @@ class LayoutCalls:
         )
 
     def truncations(
-        self,
-        topic: str,
-        positions: Sequence[PositionCheck] = (),
-        partitions: Sequence[int] | None = None,
+        self, topic: str, positions: Sequence[PositionCheck] = (), partitions: Sequence[int] | None = None
     ) -> Truncations:
         """Which of these positions, and of the layouts' starts, the logs have lost (KIP-320).
 

@@ -215,11 +215,7 @@ class _Read:
         failure = _failure(own)
         wrong = () if failure is None else failure.option.split(", ")
         kafka = {name: value for name, value in self._librdkafka().items() if name not in wrong}
-        together(
-            {},
-            partial(_raise, failure),
-            partial(judge, kafka),
-        )
+        together({}, partial(_raise, failure), partial(judge, kafka))
         return found
 
     def _librdkafka(self) -> dict[str, Any]:

@@ -28,11 +28,7 @@ from spark_ordered_kafka.client.responses import (
 )
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.credentials import NO_CREDENTIALS, PREFIX, URL, ControllerCredentials
-from spark_ordered_kafka.errors import (
-    ClosedError,
-    ConfigError,
-    UnavailableError,
-)
+from spark_ordered_kafka.errors import ClosedError, ConfigError, UnavailableError
 from spark_ordered_kafka.kafka.security import ssl_context
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"

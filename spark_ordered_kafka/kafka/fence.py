@@ -151,12 +151,7 @@ class Fencer:
         return [row for listing in listings for row in listing]
 
     async def _describe(
-        self,
-        prefix: str,
-        listed: str | None,
-        is_wanted: Callable[[Any], bool],
-        broker: int,
-        deadline: float,
+        self, prefix: str, listed: str | None, is_wanted: Callable[[Any], bool], broker: int, deadline: float
     ) -> list[Any]:
         """Rows of DescribeTransactions, of what is wanted among the ids that :meth:`_list` gives for ``listed``."""
         rows: list[Any] = []

@@ -42,10 +42,7 @@ class LogDirs(BrokerCalls):
         return self.describe_each(dict.fromkeys(brokers, topics), timeout=timeout)
 
     def describe_each(
-        self,
-        wanted: Mapping[int, Mapping[str, Collection[int]] | None],
-        *,
-        timeout: float | None = None,
+        self, wanted: Mapping[int, Mapping[str, Collection[int]] | None], *, timeout: float | None = None
     ) -> dict[int, list[LogDir] | OrderedKafkaError]:
         """As :meth:`describe`, with partitions of its own for each broker."""
         questions = {broker: partial(self._describe, broker, topics) for broker, topics in wanted.items()}

@@ -117,11 +117,7 @@ def with_records(
         return found
     consumer = Consumer(
         consumer_properties(
-            {
-                **kafka,
-                "queued.min.messages": "1",
-                "fetch.message.max.bytes": str(_FETCH_BYTES),
-            },
+            {**kafka, "queued.min.messages": "1", "fetch.message.max.bytes": str(_FETCH_BYTES)},
             out_of_range="earliest",
         )
     )

@@ -12,13 +12,7 @@ from kafka import errors as kafka_errors
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.leaders import CHUNK
-from spark_ordered_kafka.kafka.requests import (
-    BrokerRequests,
-    broker_error,
-    is_transient,
-    refusal,
-    translated,
-)
+from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient, refusal, translated
 from spark_ordered_kafka.kafka.values import PartitionId
 
 T = TypeVar("T")
@@ -115,10 +109,7 @@ class _Each(Generic[T]):
     """What brokers have answered so far; ``answers`` are final, ``failed`` may be better the next time."""
 
     def __init__(
-        self,
-        requests: BrokerRequests,
-        questions: Mapping[int, Callable[[float], Awaitable[T]]],
-        what: str,
+        self, requests: BrokerRequests, questions: Mapping[int, Callable[[float], Awaitable[T]]], what: str
     ) -> None:
         self._requests = requests
         self._questions = questions

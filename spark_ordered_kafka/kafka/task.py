@@ -223,11 +223,7 @@ class TaskTransaction:
         )
         if producer is None:
             producer = TransactionalProducer(
-                context.connection,
-                self._topic,
-                self._transactional_id,
-                context.timeout,
-                ledger=self._ledger,
+                context.connection, self._topic, self._transactional_id, context.timeout, ledger=self._ledger
             )
         self._committed = self._seen(producer.last)
         if self._committed is not None:

@@ -84,12 +84,7 @@ def broker_serves(kafka: Mapping[str, str], members: Collection[int]) -> Iterato
     still list it from before a crash.
     """
     client = AdminClient(
-        {
-            **kafka,
-            "reconnect.backoff.ms": 50,
-            "reconnect.backoff.max.ms": 200,
-            "socket.timeout.ms": 5000,
-        },
+        {**kafka, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200, "socket.timeout.ms": 5000},
         logger=QUIET,
     )
 
