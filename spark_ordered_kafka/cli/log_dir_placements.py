@@ -56,15 +56,23 @@ class Placement:
 
 def placements(client: ControllerClient, rows: Sequence[ReplicaLogDir]) -> list[Placement]:
     """Current log directories of the replicas. For a missing one, the view has the error."""
-    found: dict[tuple[str, int, int], ReplicaLogDirView] = {}
     refused: dict[str, RequestError] = {}
     partitions = [row.partition for row in rows] if len(rows) == 1 else []
-    for topics in _chunks(list(dict.fromkeys(row.topic for row in rows))):
+
+    def ask(topics: Sequence[str]) -> list[ReplicaLogDirView]:
+        """For each topic alone after several were refused."""
         try:
-            views = client.replica_log_dirs(topics=topics, partitions=partitions).replicas
+            return client.replica_log_dirs(topics=topics, partitions=partitions).replicas
         except RequestError as error:
-            views = _one_by_one(client, topics, error, refused)
-        found |= {(view.topic, view.partition, view.broker): view for view in views}
+            if error.code not in _UNKNOWN:
+                raise
+            if len(topics) > 1:
+                return [view for topic in topics for view in ask([topic])]
+            refused[topics[0]] = error
+            return []
+
+    chunks = _chunks(list(dict.fromkeys(row.topic for row in rows)))
+    found = {(view.topic, view.partition, view.broker): view for topics in chunks for view in ask(topics)}
     return [
         Placement(
             row, found.get((row.topic, row.partition, row.broker)) or _absent(row, refused.get(row.topic))
@@ -83,24 +91,6 @@ def _chunks(topics: Sequence[str]) -> Iterator[list[str]]:
         some.append(topic)
         length += len(topic) + 1
     yield some
-
-
-def _one_by_one(
-    client: ControllerClient, topics: Sequence[str], error: RequestError, refused: dict[str, RequestError]
-) -> list[ReplicaLogDirView]:
-    """Ask for each topic alone after several were refused; add the errors of missing topics to ``refused``."""
-    if error.code not in _UNKNOWN:
-        raise error
-    if len(topics) == 1:
-        refused[topics[0]] = error
-        return []
-    views: list[ReplicaLogDirView] = []
-    for topic in topics:
-        try:
-            views += client.replica_log_dirs(topics=[topic]).replicas
-        except RequestError as one:
-            _one_by_one(client, [topic], one, refused)
-    return views
 
 
 def _absent(row: ReplicaLogDir, error: RequestError | None) -> ReplicaLogDirView:
