@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from kafka import errors as kafka_errors
 
@@ -105,41 +105,6 @@ async def _ask_left(
             raise broker_error(*answer)
 
 
-class _Each(Generic[T]):
-    """What brokers have answered so far; ``answers`` are final, ``failed`` may be better the next time."""
-
-    def __init__(
-        self, requests: BrokerRequests, questions: Mapping[int, Callable[[float], Awaitable[T]]], what: str
-    ) -> None:
-        self._requests = requests
-        self._questions = questions
-        self._what = what
-        self.answers: dict[int, T | OrderedKafkaError] = {}
-        self.failed: dict[int, kafka_errors.KafkaError] = {}
-
-    async def ask(self, deadline: float) -> None:
-        """Ask those that have not answered; raises a transient error while some have not."""
-        live = await self._requests.broker_ids(deadline)
-        for broker in self._questions.keys() - self.answers.keys() - set(live):
-            message = f"{self._what}: broker {broker} is not alive"
-            self.answers[broker] = RequestError(ErrorCode.BROKER_NOT_AVAILABLE, message)
-        open_ = [broker for broker in self._questions if broker not in self.answers]
-        outcomes = await self._requests.settle(self._questions[broker](deadline) for broker in open_)
-        for broker, outcome in zip(open_, outcomes, strict=True):
-            self.failed.pop(broker, None)
-            if not isinstance(outcome, kafka_errors.KafkaError):
-                self.answers[broker] = outcome
-            elif is_transient(outcome):
-                self.failed[broker] = outcome
-            else:
-                self.answers[broker] = self.explained(outcome)
-        for error in self.failed.values():
-            raise error
-
-    def explained(self, error: kafka_errors.KafkaError) -> OrderedKafkaError:
-        return translated(error, self._what, self._requests.servers)
-
-
 def ask_each(
     requests: BrokerRequests,
     questions: Mapping[int, Callable[[float], Awaitable[T]]],
@@ -161,14 +126,38 @@ def ask_each(
     """
     if not questions:
         return {}
-    each = _Each(requests, questions, what)
+    answers: dict[int, T | OrderedKafkaError] = {}
+    # May be better the next time.
+    failed: dict[int, kafka_errors.KafkaError] = {}
+
+    def explained(error: kafka_errors.KafkaError) -> OrderedKafkaError:
+        return translated(error, what, requests.servers)
+
+    async def ask(deadline: float) -> None:
+        """Ask those that have not answered; raises a transient error while some have not."""
+        live = await requests.broker_ids(deadline)
+        for broker in questions.keys() - answers.keys() - set(live):
+            message = f"{what}: broker {broker} is not alive"
+            answers[broker] = RequestError(ErrorCode.BROKER_NOT_AVAILABLE, message)
+        open_ = [broker for broker in questions if broker not in answers]
+        outcomes = await requests.settle(questions[broker](deadline) for broker in open_)
+        for broker, outcome in zip(open_, outcomes, strict=True):
+            failed.pop(broker, None)
+            if not isinstance(outcome, kafka_errors.KafkaError):
+                answers[broker] = outcome
+            elif is_transient(outcome):
+                failed[broker] = outcome
+            else:
+                answers[broker] = explained(outcome)
+        for error in failed.values():
+            raise error
+
     try:
-        requests.retry(each.ask, time.monotonic() + timeout, what)
+        requests.retry(ask, time.monotonic() + timeout, what)
     except UnavailableError as error:
-        for broker in questions.keys() - each.answers.keys():
-            failed = each.failed.get(broker)
-            each.answers[broker] = error if failed is None else each.explained(failed)
-    return {broker: each.answers[broker] for broker in questions}
+        for broker in questions.keys() - answers.keys():
+            answers[broker] = explained(failed[broker]) if broker in failed else error
+    return {broker: answers[broker] for broker in questions}
 
 
 def as_refusal(error: OrderedKafkaError) -> RequestError:
