@@ -13,7 +13,7 @@ from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, oldest_since, opened_before
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.clients import translate, translate_of_member
+from spark_ordered_kafka.kafka.clients import translate, translate_of_member, translating
 from spark_ordered_kafka.kafka.ranges import TopicLog
 from spark_ordered_kafka.ordering import blockers
 from spark_ordered_kafka.ordering.handover import LastRead, Release, released
@@ -46,10 +46,8 @@ class GroupOffsets:
         """What the group has committed, where it has; raises UnavailableError when its coordinator does not answer."""
         if not partitions:
             return {}
-        try:
+        with translating(f"reading the offsets of group {self._group!r}"):
             found = self._consumer.committed([TopicPartition(topic, p) for p in partitions], TIMEOUT)
-        except KafkaException as error:
-            raise translate(error.args[0], f"reading the offsets of group {self._group!r}") from error
         for one in found:
             if one.error is not None:
                 raise translate(one.error, f"reading the offset of {topic}-{one.partition}")

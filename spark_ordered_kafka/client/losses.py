@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer
 
 from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.joining import TIMEOUT, report_lost
@@ -15,7 +15,7 @@ from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
-from spark_ordered_kafka.kafka.clients import refresh_metadata, translate
+from spark_ordered_kafka.kafka.clients import log_range, refresh_metadata
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _LOG = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class Losses:
         progress = topic.own[partition]
         # A former leader may answer: the brokers are asked first who leads.
         refresh_metadata(self._consumer, name, TIMEOUT)
-        low, high = self._log_range(name, partition)
+        low, high = log_range(self._consumer, name, partition, TIMEOUT)
         # Whatever it is, it is fetched again from where it is delivered to.
         self._delivery.drop([place])
         progress.forget_pending()
@@ -189,12 +189,6 @@ class Losses:
                 INTERVAL,
             )
         return self._short_since[place]
-
-    def _log_range(self, topic: str, partition: int) -> tuple[int, int]:
-        try:
-            return self._consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT)
-        except KafkaException as error:
-            raise translate(error.args[0], f"asking for the log range of {topic}-{partition}") from error
 
     # -- boundaries that will not be reached --------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.joining import TIMEOUT, fetch_position
 from spark_ordered_kafka.client.progress import TopicProgress
 from spark_ordered_kafka.errors import ConfigError, UnavailableError
-from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.kafka.clients import log_range
 from spark_ordered_kafka.kafka.values import PartitionId
 
 
@@ -156,10 +156,7 @@ class Moves:
     def _offset(self, topic: TopicProgress, name: str, partition: int, wanted: int) -> int:
         if wanted == OFFSET_STORED:
             return topic.own[partition].committed.offset
-        try:
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(name, partition), TIMEOUT)
-        except KafkaException as error:
-            raise translate(error.args[0], f"asking for the log range of {name}-{partition}") from error
+        low, high = log_range(self._consumer, name, partition, TIMEOUT)
         low = min(max(low, topic.layouts.history.first_offset(partition)), high)
         named = {OFFSET_BEGINNING: low, OFFSET_END: high}
         offset = named.get(wanted, wanted)

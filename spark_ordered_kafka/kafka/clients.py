@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
+from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from spark_ordered_kafka.errors import (
     DataLossError,
@@ -73,6 +75,15 @@ def translate(error: KafkaError, doing: str) -> OrderedKafkaError:
     return RequestError(_code(error, kind), message)
 
 
+@contextmanager
+def translating(doing: str) -> Iterator[None]:
+    """Raises what :func:`translate` makes of librdkafka's errors in the block."""
+    try:
+        yield
+    except KafkaException as error:
+        raise translate(error.args[0], doing) from error
+
+
 def translate_of_member(error: KafkaError, doing: str) -> OrderedKafkaError:
     """As :func:`translate`, for a consumer of a group: what has ended its client for good becomes a RequestError.
 
@@ -97,10 +108,14 @@ def _code(error: KafkaError, kind: Kind) -> ErrorCode:
 
 def refresh_metadata(consumer: Consumer, topic: str, timeout: float) -> None:
     """Let a consumer learn who leads the topic's partitions, and of new ones. Raises what :func:`translate` makes of errors."""
-    try:
+    with translating(f"asking for topic {topic!r}"):
         consumer.list_topics(topic, timeout)
-    except KafkaException as error:
-        raise translate(error.args[0], f"asking for topic {topic!r}") from error
+
+
+def log_range(consumer: Consumer, topic: str, partition: int, timeout: float) -> tuple[int, int]:
+    """Where a partition's log begins and ends, from its leader. Raises as :func:`refresh_metadata`."""
+    with translating(f"asking for the log range of {topic}-{partition}"):
+        return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout)
 
 
 def unknown_topic(topic: str) -> RequestError:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
@@ -19,7 +18,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolType
 from kafka.protocol.metadata import CoordinatorType
 
-from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.kafka.clients import translating
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.kafka.requests import BrokerCalls, IncompleteListing, broker_error
@@ -174,10 +173,8 @@ class ConsumerGroups(BrokerCalls):
         """A group of the new protocol (KIP-848), which kafka-python cannot describe."""
         admin = AdminClient(admin_properties(self._requests.properties))
         remaining = max(deadline - time.monotonic(), 1.0)
-        try:
+        with translating(f"describing group {group!r}"):
             found = admin.describe_consumer_groups([group], request_timeout=remaining)[group].result()
-        except KafkaException as error:
-            raise translate(error.args[0], f"describing group {group!r}") from error
         members = {
             (tp.topic, tp.partition): GroupMember(member.member_id, member.client_id, member.host)
             for member in found.members

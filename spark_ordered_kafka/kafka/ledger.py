@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
-from spark_ordered_kafka.kafka.clients import translate, wait_for
+from spark_ordered_kafka.kafka.clients import translate, translating, wait_for
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.properties import admin_properties, ledger_properties
 from spark_ordered_kafka.native.contents import Contents, Headers
@@ -161,10 +161,8 @@ def _retrying(timeout: float) -> Retrying:
 
 
 def _committed(consumer: Consumer, topic: str, group: str, timeout: float) -> list[TopicPartition]:
-    try:
+    with translating(f"reading the ledger {group!r}"):
         return consumer.committed([TopicPartition(topic, 0)], timeout)
-    except KafkaException as error:
-        raise translate(error.args[0], f"reading the ledger {group!r}") from error
 
 
 def _groups(connection: Connection, timeout: float) -> frozenset[str]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteRecordsRequest
 
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, translate
+from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, translate, translating
 from spark_ordered_kafka.kafka.leaders import NO_LEADER, existing_topics
 from spark_ordered_kafka.kafka.properties import consumer_properties
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error, translated
@@ -122,7 +123,7 @@ def with_records(
         )
     )
     deadline = time.monotonic() + timeout
-    try:
+    with closing(consumer), translating(f"reading topic {topic!r}"):
         consumer.assign([TopicPartition(topic, partition, ranges[partition][0]) for partition in left])
         while left:
             if time.monotonic() >= deadline:
@@ -132,10 +133,6 @@ def with_records(
                 )
             for message in consumer.consume(_CHUNK, _POLL):
                 _judge(consumer, message, left, found, timeout)
-    except KafkaException as error:
-        raise translate(error.args[0], f"reading topic {topic!r}") from error
-    finally:
-        consumer.close()
     return found
 
 

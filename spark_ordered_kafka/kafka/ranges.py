@@ -23,7 +23,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
-from spark_ordered_kafka.kafka.clients import translate, unknown_topic
+from spark_ordered_kafka.kafka.clients import translate, translating, unknown_topic
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.properties import admin_properties, consumer_properties
 
@@ -238,11 +238,8 @@ class LogRanges:
         if not times:
             return {}
         asked = [TopicPartition(topic, partition, time) for partition, time in times.items()]
-        with self._asking:
-            try:
-                found = self._reader().offsets_for_times(asked, self._timeout)
-            except KafkaException as error:
-                raise translate(error.args[0], doing) from error
+        with self._asking, translating(doing):
+            found = self._reader().offsets_for_times(asked, self._timeout)
         for one in found:
             if one.error is not None:
                 raise translate(one.error, f"{doing}, partition {one.partition}")

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from spark_ordered_kafka.errors import UnavailableError
-from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, translate
+from spark_ordered_kafka.kafka.clients import NO_COORDINATOR, STALE_METADATA, translate, translating
 from spark_ordered_kafka.kafka.properties import consumer_properties
 
 _PARTITIONS = 400
@@ -137,12 +137,10 @@ class _Sampler:
         # What was paused stays so through an assignment.
         self._consumer.resume(positions)
         while windows and (remaining := deadline - time.monotonic()) > 0:
-            try:
+            with translating(f"sampling topic {self._topic!r}"):
                 first = self._consumer.poll(remaining)
                 messages = [] if first is None else [first, *self._consumer.consume(_BATCH, 0)]
                 self._stop_fetching([m for m in messages if self._is_last(m, windows, newest)])
-            except KafkaException as error:
-                raise translate(error.args[0], f"sampling topic {self._topic!r}") from error
         return not windows
 
     def _is_last(self, message: Message, windows: dict[int, _Window], newest: bool) -> bool:
