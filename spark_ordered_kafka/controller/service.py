@@ -190,12 +190,17 @@ class ControllerService:
         )
         limits = BrokerLimits(self._session, self.settings.max_broker_partitions)
         self.capacities = Capacities(self.admin, limits, time.monotonic)
-        self.creator = TopicCreator(
-            self.admin, znodes, self._policy, self.capacities, self._clock, self._registering
-        )
-        self.adopter = TopicAdopter(self.admin, znodes, self._clock, self._registering)
         self.deleter = TopicDeleter(
             self.admin, znodes, self.topics, self.capacities, self._policy, self._clock, timeout
+        )
+        self.creator = TopicCreator(
+            self.admin,
+            znodes,
+            self._policy,
+            self.capacities,
+            self.deleter.end_namesake,
+            self._clock,
+            self._registering,
         )
         self.reviews = Reviews(self._session, self._clock)
         self.truncations = TruncationCheck(self.admin, znodes, self.topics)
@@ -231,6 +236,9 @@ class ControllerService:
             self.changes.starting,
             self._clock,
             settings.request_timeout,
+        )
+        self.adopter = TopicAdopter(
+            self.admin, znodes, self.releaser.end_namesake, self._clock, self._registering
         )
         self.alteration = TopicAlteration(
             self.admin, self.topics, self.changes, self._policy, settings.request_timeout

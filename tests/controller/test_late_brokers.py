@@ -93,7 +93,7 @@ def test_adoption_does_not_replace_a_topic_that_a_broker_does_not_know_yet(
     taken: list[str] = []
     record = SimpleNamespace(topic_id="id", deleting_since=None)
     znodes: Any = SimpleNamespace(topic=lambda _: record, create_topic=lambda topic, *_: taken.append(topic))
-    adopter = TopicAdopter(admin, znodes, lambda: 0.0, threading.Lock())
+    adopter = TopicAdopter(admin, znodes, lambda _: None, lambda: 0.0, threading.Lock())
     with pytest.raises(RequestError) as caught:
         adopter.adopt("t", AdoptTopicRequest(force=True))
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
@@ -117,7 +117,7 @@ def test_adoption_waits_until_all_brokers_show_the_same(late: TopicDescription |
         taken.append((record.topic_id, record.initial_partition_count))
 
     znodes: Any = SimpleNamespace(topic=lambda _: None, create_topic=create)
-    adopter = TopicAdopter(admin, znodes, lambda: 0.0, threading.Lock())
+    adopter = TopicAdopter(admin, znodes, lambda _: None, lambda: 0.0, threading.Lock())
     adopter.adopt("t", AdoptTopicRequest(force=True))
     assert taken == [("new", 4)]
 
@@ -142,7 +142,7 @@ def test_a_new_topic_is_created_beside_a_broker_that_still_shows_a_deleted_one()
         ending=lambda _: nullcontext(),
         reserve=lambda _, topic, plan: plan(Headroom({1: None}, {})),
     )
-    creator = TopicCreator(admin, znodes, policy, capacities, lambda: 0.0, threading.Lock())
+    creator = TopicCreator(admin, znodes, policy, capacities, lambda _: None, lambda: 0.0, threading.Lock())
     creator.create(NewTopic(topic="t", partitions=1), principal="User:x")
     assert taken == ["new"]
 

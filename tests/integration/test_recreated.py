@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from spark_ordered_kafka import ControllerClient, OrderedProducer
+from spark_ordered_kafka.client.schemas import AdoptTopicRequest
 from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.state import topics as znodes_module
 from spark_ordered_kafka.controller.state.records import CreationRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.errors import DataLossError, UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.updates import updated
 from tests.inside import jobs_of, session_of, znodes_of
 from tests.integration.controllers import Hold, InProcess, exists, in_process
-from tests.servers import TIMEOUT, await_true, create_topic
+from tests.integration.members import Room, all_of, in_order, read_until
+from tests.servers import TIMEOUT, await_true, create_topic, unique_name
+from tests.streams import NumberedWriter, conf, create, misrouted, numbered
 
 
 @pytest.fixture
@@ -185,3 +192,96 @@ def test_every_broker_knows_a_topic_once_it_is_created(three_brokers: LocalClust
             views = controller.service.admin.describe_at_each(topic)
             shown = [None if view is None else (view.topic_id, len(view.partitions)) for view in views]
             assert shown == [(record_of(controller, topic).topic_id, 6)] * 3
+
+
+@pytest.mark.parametrize("way", ["created", "adopted"])
+def test_writers_that_were_idle_while_another_tool_deleted_their_topic_are_fenced(
+    cluster: LocalCluster, room: Room, topic_name: str, way: str
+) -> None:
+    """They kept the old topic's layout, and wrote by it to the new one."""
+    create(cluster, topic_name, 2)
+    producers = {key: OrderedProducer(conf(cluster, commit_interval_ms=0)) for key in "ab"}
+    sink = NumberedWriter(cluster, topic_name, keys=50, step=2)
+
+    def write(first: int) -> None:
+        sink.write()
+        for key, producer in producers.items():
+            for number, which in itertools.product((first, first + 1), range(50)):
+                producer.produce(topic_name, f"{key}{which}:{number}", f"{key}{which}")
+            producer.commit(TIMEOUT)
+
+    write(0)
+    reader = room.member(topic_name)
+    all_of(reader, 300)
+    amid_transaction = NumberedWriter(cluster, topic_name).task()
+    amid_transaction.write(numbered(1, 0, 1))
+    delete(cluster, topic_name)
+    if way == "created":
+        create(cluster, topic_name, 5)
+    else:
+        create_topic(cluster.bootstrap_servers, topic_name, 5)
+        with ControllerClient(cluster.controller_url) as controller:
+            controller.adopt_topic(topic_name, AdoptTopicRequest())
+    assert amid_transaction.commit()
+    assert amid_transaction.replays == 1
+    write(2)
+    for producer in producers.values():
+        producer.close()
+    assert misrouted(cluster, topic_name) == []
+    with pytest.raises(DataLossError, match="created again"):
+        read_until([reader], lambda: False, "nothing is said")
+    room.group = unique_name("group")
+    later = room.member(topic_name)
+    all_of(later, 301)
+    in_order(later.messages)
+
+
+@pytest.mark.parametrize("way", ["created", "adopted"])
+def test_a_topic_is_replaced_after_the_controller_died_amid_it(
+    kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    def away(*_: object) -> None:
+        raise UnavailableError("not now")
+
+    def replace(controller: InProcess, topic: str) -> tuple[int, str]:
+        if way == "created":
+            answer = controller.http.post("/v1/topics", json={"topic": topic, "partitions": 3})
+        else:
+            answer = controller.http.post(f"/v1/topics/{topic}/adopt", json={})
+        return answer.status_code, answer.text
+
+    chroot = unique_name("namesakes")
+    with in_process(kafka_cluster, chroot=chroot) as first:
+        topic = first.create(2)
+        old = record_of(first, topic)
+        delete(kafka_cluster, topic)
+        if way == "adopted":
+            create_topic(kafka_cluster.bootstrap_servers, topic, 3)
+        leaving = first.service.deleter if way == "created" else first.service.releaser
+        monkeypatch.setattr(leaving, "_fence", away)
+        monkeypatch.setattr(leaving, "_timeout", 0.2)
+        status, text = replace(first, topic)
+        assert (status, "continues in the background" in text) == (503, True), text
+        # No writer gets the old layout any more.
+        assert first.http.get(f"/v1/topics/{topic}/layout", params={"writer": "true"}).status_code == 404
+        assert replace(first, topic)[0] == 409
+    with in_process(kafka_cluster, chroot=chroot) as second:
+        await_true(lambda: second.service.topics.managed(topic) is None, "the old topic is forgotten")
+        assert replace(second, topic)[0] in (200, 201)
+        assert_new(second, topic, old, 3)
+
+
+def test_one_of_two_creations_at_once_takes_the_place_of_a_deleted_topic(
+    controller: InProcess, kafka_cluster: LocalCluster, changed: str
+) -> None:
+    old = record_of(controller, changed)
+    delete(kafka_cluster, changed)
+
+    def attempt(partitions: int) -> int:
+        body = {"topic": changed, "partitions": partitions}
+        return controller.http.post("/v1/topics", json=body).status_code
+
+    with ThreadPoolExecutor() as threads:
+        answers = dict(zip((1, 4), threads.map(attempt, (1, 4)), strict=True))
+    assert sorted(answers.values()) == [201, 409]
+    assert_new(controller, changed, old, min(answers, key=lambda partitions: answers[partitions]))

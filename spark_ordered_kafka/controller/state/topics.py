@@ -76,15 +76,10 @@ class Znodes:
         return (None, -1) if found is None else _topic_record(found, path)
 
     def create_topic(self, topic: str, record: TopicRecord, layout: LayoutRecord) -> None:
-        """Put the topic under management, and delete the record of its creation if there is one.
-
-        A record with another topic id is replaced, with its layouts, its marks and its change: Kafka never uses a
-        topic id twice, so that topic does not exist any more.
-        """
+        """Put the topic under management, and delete the record of its creation if there is one."""
         path = topic_path(topic)
 
         def fill(transaction: TransactionRequest) -> None:
-            self._delete_namesake(transaction, topic, record.topic_id)
             transaction.create(path, dump(record))
             transaction.create(f"{path}/layouts")
             transaction.create(f"{path}/partitions")
@@ -94,11 +89,8 @@ class Znodes:
 
         self._session.compare_and_set(path, fill)
 
-    def _delete_namesake(self, transaction: TransactionRequest, topic: str, topic_id: str) -> None:
-        """Add to the transaction: delete the topic's record and all below it, if it has another topic id."""
-        read = self._read_topic(topic)
-        if read is None or read[0].topic_id == topic_id:
-            return
+    def _delete_topic(self, transaction: TransactionRequest, topic: str, version: int) -> None:
+        """Add to the transaction: delete the topic's record, if it still has that version, and all below it."""
         path = topic_path(topic)
         parents = [f"{path}/partitions", f"{path}/layouts"]
 
@@ -118,7 +110,7 @@ class Znodes:
             self._session.compare_and_set(path, delete_some)
         for gone in [*children(), *parents]:
             transaction.delete(gone)
-        transaction.delete(path, version=read[1])
+        transaction.delete(path, version=version)
 
     def update_topic(
         self,
@@ -367,8 +359,7 @@ class Znodes:
         transaction = self._session.transaction()
         read = self._read_topic(topic)
         if read is not None and read[0].topic_id == topic_id:
-            transaction.check(path, read[1])  # read again below, when it may have been replaced
-            self._delete_namesake(transaction, topic, "")
+            self._delete_topic(transaction, topic, read[1])
         if self._exists(f"{parent}/{topic}"):
             transaction.delete(f"{parent}/{topic}")
         self._session.commit(transaction, path)

@@ -34,18 +34,21 @@ _MIN_JUDGED = 10
 class TopicAdopter:
     """Takes existing topics under management.
 
-    ``clock`` gives seconds since the epoch; ``registering`` is held while a topic is taken under management.
+    ``end_namesake`` ends what is managed under a name, of which Kafka has nothing any more, and leaves alone what it has under
+    that name now; ``clock`` gives seconds since the epoch; ``registering`` is held while a topic is taken under management.
     """
 
     def __init__(
         self,
         admin: KafkaAdmin,
         znodes: Znodes,
+        end_namesake: Callable[[str], None],
         clock: Callable[[], float],
         registering: threading.Lock,
     ) -> None:
         self._admin = admin
         self._znodes = znodes
+        self._end_namesake = end_namesake
         self._clock = clock
         self._registering = registering
 
@@ -74,6 +77,7 @@ class TopicAdopter:
                 raise UnavailableError(
                     f"topic {topic!r} was recreated or got partitions while it was checked; send the request again"
                 )
+            self._end_namesake(topic)
             register(
                 self._znodes,
                 description,

@@ -50,7 +50,8 @@ _POLL = 0.05
 class TopicCreator:
     """Creates topics and takes them under management.
 
-    ``clock`` gives seconds since the epoch; ``registering`` is held while a topic is taken under management.
+    ``end_namesake`` ends what is managed under a name, of which Kafka has nothing any more; ``clock`` gives seconds since the
+    epoch; ``registering`` is held while a topic is taken under management.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class TopicCreator:
         znodes: Znodes,
         policy: PolicyCheck,
         capacities: Capacities,
+        end_namesake: Callable[[str], None],
         clock: Callable[[], float],
         registering: threading.Lock,
     ) -> None:
@@ -66,6 +68,7 @@ class TopicCreator:
         self._znodes = znodes
         self._policy = policy
         self._capacities = capacities
+        self._end_namesake = end_namesake
         self._clock = clock
         self._registering = registering
 
@@ -84,8 +87,8 @@ class TopicCreator:
         with self._registering, self._capacities.ending(owner):
             if request_id is not None and self._is_done(request.topic, request_id):
                 return schemas.TopicResult(topic=request.topic)
-            shown = request.topic in self._admin.describe_topics([request.topic])
-            exists = shown and self._admin.has_topic(request.topic)  # a broker may still show a deleted one
+            check_not_managed(self._admin, self._znodes, request.topic)
+            exists = self._exists(request.topic)
             creation, assignments = self._check_creation(request, exists)
             creation = updated(creation, request=request_id)
             self._policy.validate(lambda: _asked(request, creation, principal, validate_only))
@@ -94,16 +97,17 @@ class TopicCreator:
                 self._capacities.drop(owner)
                 return schemas.TopicResult(topic=request.topic)
             begun = self._begun(request, creation)
-            if not exists:
-                self._create_in_kafka(request.topic, creation, assignments, begun=begun is not None)
-            elif begun is not None:
-                self._complete(request.topic, begun)
-            else:
+            if exists and begun is None:
                 raise RequestError(
                     ErrorCode.TOPIC_ALREADY_EXISTS,
                     f"topic {request.topic!r} exists in Kafka and is not under management: adopt it "
                     "(ordered-kafka topics adopt)",
                 )
+            self._end_namesake(request.topic)
+            if exists and begun is not None:
+                self._complete(request.topic, begun)
+            else:
+                self._create_in_kafka(request.topic, creation, assignments, begun=begun is not None)
             self._take_over(request.topic, creation)
         return schemas.TopicResult(topic=request.topic)
 
@@ -123,6 +127,8 @@ class TopicCreator:
         if creation.is_newer:
             raise NewerRecordError(f"the interrupted creation of topic {topic!r} is a newer controller's")
         if self._admin.has_topic(topic):
+            check_not_managed(self._admin, self._znodes, topic)
+            self._end_namesake(topic)
             self._complete(topic, creation)
             self._take_over(topic, creation)
             _log.info("topic %s: its interrupted creation is done", topic)
@@ -133,7 +139,6 @@ class TopicCreator:
         self, request: schemas.NewTopic, existing: bool
     ) -> tuple[CreationRecord, dict[int, list[int]]]:
         hash_name = check_hash(request.hash)
-        check_not_managed(self._admin, self._znodes, request.topic)
         plan = partial(self._assignments, request)
         if existing:
             # Perhaps an earlier copy of this request created it; then the brokers count its replicas already.
@@ -165,6 +170,11 @@ class TopicCreator:
         """Whether the same request was carried out before."""
         record = self._znodes.topic(topic)
         return record is not None and record.created_by == request_id
+
+    def _exists(self, topic: str) -> bool:
+        """Whether Kafka has the topic. A broker may still show a deleted one, or not show one that has a record yet."""
+        shown = topic in self._admin.describe_topics([topic]) or self._znodes.topic(topic) is not None
+        return shown and self._admin.has_topic(topic)
 
     def _assignments(self, request: schemas.NewTopic, headroom: Headroom) -> dict[int, list[int]]:
         brokers = headroom.racks
@@ -273,13 +283,9 @@ class TopicCreator:
             ) from error
 
     def _await_leaders(self, topic: str, count: int) -> TopicDescription:
-        namesake = self._znodes.topic(topic)
-
         def is_led(found: TopicDescription | None) -> bool:
-            # The next request may be sent to any broker: none may still show a deleted topic of the same name.
             return (
                 found is not None
-                and (namesake is None or found.topic_id != namesake.topic_id)
                 and len(found.partitions) >= count
                 and all(p.leader >= 0 for p in found.partitions)
             )
@@ -331,7 +337,7 @@ def register(
     now: float,
     created_by: str | None = None,
 ) -> None:
-    """Take a Kafka topic under management: its current content becomes layout epoch 0. Replaces a deleted namesake's record.
+    """Take a Kafka topic under management: its current content becomes layout epoch 0.
 
     Args:
         leader_epochs: of every partition, as of now.

@@ -19,14 +19,13 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
-from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
+from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.zk.session import DeposedError
 from spark_ordered_kafka.errors import RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.deletions import TopicDeletions
 from spark_ordered_kafka.kafka.groups import ConsumerGroups
 from spark_ordered_kafka.kafka.ids import id_prefix
-from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +35,7 @@ class TopicDeleter(LeavingTopics):
 
     what = "deletion"
     operation = "delete"
+    releases = False
 
     def __init__(
         self,
@@ -76,9 +76,7 @@ class TopicDeleter(LeavingTopics):
             if current.topic_id != record.topic_id:
                 raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
             refuse_second(topic, current.change)
-            if current.releasing:
-                refuse_leaving(topic, current)
-            return updated(current, deleting_since=self._clock())
+            return self._marked(topic, current)
 
         return result, self._leave(topic, record.topic_id, transform)
 

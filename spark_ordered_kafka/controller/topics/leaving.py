@@ -14,13 +14,14 @@ from typing import ClassVar
 from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, present
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.controller.topics.queries import Topics
+from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
 from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, ZooKeeperError
-from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
+from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 _THREADS = 4
@@ -37,6 +38,8 @@ class LeavingTopics(ABC):
     """For messages: ``deletion``."""
     operation: ClassVar[Operation]
     """For the policy."""
+    releases: ClassVar[bool]
+    """Whether Kafka keeps the topic."""
 
     def __init__(
         self,
@@ -82,6 +85,29 @@ class LeavingTopics(ABC):
             )
         )
 
+    def end_namesake(self, topic: str) -> None:
+        """End what is managed under that name, and wait for it; Kafka must not have that topic any more.
+
+        Its writers are fenced, or they would write by its layout to a new topic of that name (D-430). Raises
+        UnavailableError while that is not done; it continues in the background.
+        """
+        record = self._znodes.topic(topic)
+        if record is None:
+            return
+
+        def transform(current: TopicRecord) -> TopicRecord:
+            if current.topic_id != record.topic_id:
+                raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
+            return self._marked(topic, current)
+
+        job = self._leave(topic, record.topic_id, transform)
+        if not wait([job], self._timeout).done:
+            raise UnavailableError(
+                f"what is left of the deleted topic {topic!r} is not cleaned up within {self._timeout:g} s, which continues "
+                "in the background; send the request again"
+            )
+        job.result()
+
     def resume_all(self) -> None:
         """Resume all that is recorded in ZooKeeper."""
         self._stop = threading.Event()
@@ -106,6 +132,12 @@ class LeavingTopics(ABC):
     def close(self) -> None:
         """End the threads; after :meth:`stop_all`."""
         self._threads.shutdown(wait=False)
+
+    def _marked(self, topic: str, current: TopicRecord) -> TopicRecord:
+        """The record with the mark that the topic leaves; raises RequestError when it leaves in the other way already."""
+        if current.releasing != self.releases:
+            refuse_leaving(topic, current)
+        return updated(current, deleting_since=self._clock(), releasing=self.releases)
 
     def _leave(
         self, topic: str, topic_id: str, transform: Callable[[TopicRecord], TopicRecord]

@@ -20,11 +20,10 @@ from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.leaving import LeavingTopics
-from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
+from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.listed import listed
-from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
 _NAMED = 5
@@ -41,6 +40,7 @@ class TopicReleaser(LeavingTopics):
 
     what = "release"
     operation = "release"
+    releases = True
 
     def __init__(
         self,
@@ -94,9 +94,7 @@ class TopicReleaser(LeavingTopics):
                     f"topic {topic!r} was changed or replaced meanwhile; send the request again"
                 )
             refuse_second(topic, current.change)
-            if not current.releasing:
-                refuse_leaving(topic, current)
-            return updated(current, deleting_since=self._clock(), releasing=True)
+            return self._marked(topic, current)
 
         with self._starting:
             self._refuse_moving(topic)
