@@ -147,6 +147,23 @@ def test_a_new_topic_is_created_beside_a_broker_that_still_shows_a_deleted_one()
     assert taken == ["new"]
 
 
+def test_creation_deletes_no_topic_that_brokers_do_not_know_yet() -> None:
+    admin: Any = LateBroker(None, None)
+    admin.has_topic = lambda _: True
+    admin.brokers = lambda: [SimpleNamespace(id=1, rack=None)]
+    admin.chunk = 10
+    record = SimpleNamespace(topic_id="id", deleting_since=None, created_by=None)
+    znodes: Any = SimpleNamespace(topic=lambda _: record, creation=lambda _: None)
+    policy: Any = SimpleNamespace(validate=lambda _: None)
+    capacities: Any = SimpleNamespace(ending=lambda _: nullcontext())
+    ended: list[str] = []
+    creator = TopicCreator(admin, znodes, policy, capacities, ended.append, lambda: 0.0, threading.Lock())
+    with pytest.raises(RequestError) as caught:
+        creator.create(NewTopic(topic="t", assignments={0: [1]}), principal="User:x")
+    assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert not ended
+
+
 def test_a_partition_that_one_broker_does_not_know_yet_is_there() -> None:
     admin: Any = LateBroker(shown("id", 2), shown("id", 4))
     none: Any = SimpleNamespace(all_ongoing=dict, describe_each=lambda _: {})
