@@ -132,9 +132,13 @@ def _sizes(contents: Iterable[bytes | Extra | None]) -> Iterable[int]:
 
 @dataclass(eq=False)
 class CommitRequest:
-    """A caller's request to commit all accepted so far, with ``read`` if given; ``error``: why it was not done."""
+    """A caller's request to commit all accepted so far, with ``read`` if given; ``error``: why it was not done.
+
+    ``sender``: whose, which commits its requests in their order.
+    """
 
     read: tuple[TransactionOffsets, ...] = ()
+    sender: object = None
     done: bool = False
     error: BaseException | None = None
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from confluent_kafka import OFFSET_INVALID, TopicPartition
 
+from spark_ordered_kafka.client.backlog import CommitRequest
 from spark_ordered_kafka.client.joining import GroupOffsets, committable, release_of
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
@@ -29,15 +30,26 @@ class Transactions:
     """Those that commit offsets of a consumer, also of partitions that are not assigned to it any more."""
 
     def __init__(self) -> None:
-        self._begun: list[Callable[[], bool]] = []
+        self._begun: list[CommitRequest] = []
+        # Without what was delivered for these, what was delivered later must not be committed.
+        self._relied_on: list[CommitRequest] = []
 
-    def begun(self, is_done: Callable[[], bool]) -> None:
-        """The commit of one is under way until ``is_done()``."""
-        self._begun = [*(one for one in self._begun if not one()), is_done]
+    def begun(self, request: CommitRequest) -> None:
+        """The commit of one is under way."""
+        self._begun = [*(one for one in self._begun if not one.done), request]
+        self._relied_on = [*self.relied_on(), request]
+
+    def relied_on(self) -> list[CommitRequest]:
+        """Those that later ones have to follow: not committed yet, or given up."""
+        return [one for one in self._relied_on if not one.done or one.error is not None]
+
+    def rewound(self) -> None:
+        """What is delivered from here on is what is not committed when all have ended."""
+        self._relied_on = []
 
     def are_under_way(self) -> bool:
         """Whether one is being committed, so that what the group has committed may be about to change."""
-        return not all(is_done() for is_done in self._begun)
+        return not all(one.done for one in self._begun)
 
 
 class Commits:

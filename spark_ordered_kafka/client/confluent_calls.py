@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.client.arguments import seconds_of
-from spark_ordered_kafka.client.backlog import Backlog
+from spark_ordered_kafka.client.backlog import Backlog, CommitRequest
 from spark_ordered_kafka.client.counts import WriterCounts
 from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.client.options import ProducerOptions
@@ -25,6 +25,7 @@ from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.parsing import together
 
 _FOREVER = -1.0
+_ROUND = 0.05
 _FIELDS = ("value", "key", "partition", "timestamp", "headers", "callback", "on_delivery")
 _ERROR = "_error"
 
@@ -94,6 +95,23 @@ class ConfluentCalls(OpenClient):
             return done
 
         return wait
+
+    def _await(self, requests: list[CommitRequest], deadline: float, *, serve: bool = True) -> bool:
+        """Serve reports, if ``serve``, until all is done, or until then: False."""
+        while True:
+            if serve:
+                self._outbox.serve()
+            with self._backlog.lock:
+                if all(request.done for request in requests):
+                    break
+                left = deadline - self._backlog.clock()
+                if left <= 0:
+                    return False
+                # Another producer's commit does not notify this one.
+                self._backlog.progress.wait(min(left, _ROUND))
+        if serve:
+            self._outbox.serve()
+        return True
 
     def _only_sender(self) -> TopicSender | None:
         """The sender that offsets are committed with: that of the records since the last commit, else any that has not ended."""

@@ -316,6 +316,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._rewind()
 
     def _rewind(self) -> None:
+        self._transactions.rewound()
         if self._is_lost or self._assignment.commits.is_dirty():
             self._is_lost, self._rewound_at = False, self._clock()
             self._assignment.rewind()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka.client.arguments import partitions_of
-from spark_ordered_kafka.client.committing import AutoCommit
+from spark_ordered_kafka.client.backlog import CommitRequest
+from spark_ordered_kafka.client.committing import AutoCommit, Transactions
 from spark_ordered_kafka.client.ending import EndingConsumer
 from spark_ordered_kafka.client.transactions import TransactionOffsets
 from spark_ordered_kafka.errors import ConfigError, RebalancedError
@@ -17,6 +18,7 @@ class TransactionSide(EndingConsumer):
     """An ordered consumer as an :class:`~spark_ordered_kafka.client.transactions.OffsetSource`."""
 
     _auto_commit: AutoCommit
+    _transactions: Transactions
     _is_lost: bool
     _rewound_at: float
 
@@ -66,9 +68,13 @@ class TransactionSide(EndingConsumer):
             hint = f"a transaction commits all that was delivered: {right}, as position(assignment()) has it"
             raise ConfigError("positions", shown, hint)
 
-    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
-        """A transaction with offsets of :meth:`transaction_offsets` is being committed until ``is_done()``."""
-        self._assignment.commits.transactions.begun(is_done)
+    def transactions_before(self) -> list[CommitRequest]:
+        """Those that a transaction with offsets of :meth:`transaction_offsets` has to follow."""
+        return self._transactions.relied_on()
+
+    def transaction_begun(self, request: CommitRequest) -> None:
+        """A transaction with offsets of :meth:`transaction_offsets` is being committed."""
+        self._transactions.begun(request)
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """The transaction with these offsets is committed."""

@@ -20,7 +20,7 @@ from spark_ordered_kafka.client.sending import commit_offsets, sender_settings
 from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
-from spark_ordered_kafka.client.waits import limit_of
+from spark_ordered_kafka.client.waits import deadline_of, limit_of
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.errors import ConfigError, RebalancedError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import retriable_failure
@@ -28,6 +28,7 @@ from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.parsing import topic_name
 
 _FOREVER = -1
+_NEVER = float("inf")
 
 
 class OrderedProducer(ConfluentCalls):
@@ -144,7 +145,7 @@ class OrderedProducer(ConfluentCalls):
         """
         self._check_open()
         if self._is_unfinished():
-            self._finish(self._reads.requests(), timeout)
+            self._finish(self._reads.requests(), deadline_of(timeout, self._backlog.clock))
         else:
             self._commit(timeout)
         return len(self)
@@ -215,7 +216,7 @@ class OrderedProducer(ConfluentCalls):
         try:
             if self._is_unfinished():
                 try:
-                    self._await(begun, _FOREVER, serve=False)
+                    self._await(begun, _NEVER, serve=False)
                 finally:
                     self._abort()
             # With an interval, what callbacks produce here is committed, too (D-339).
@@ -282,7 +283,7 @@ class OrderedProducer(ConfluentCalls):
         with self._backlog.lock:
             times = [sender.oldest for sender in self._senders.values()]
         oldest = min((time for time in times if time is not None), default=None)
-        self._reads.sent[source] = source.transaction_offsets(oldest)
+        self._reads.send(source, oldest)
 
     def _is_unfinished(self) -> bool:
         """Whether what was produced last must not be committed: its offsets are missing, or ``commit_transaction()`` is."""
@@ -297,10 +298,17 @@ class OrderedProducer(ConfluentCalls):
         self, timeout: float, senders: list[TopicSender] | None = None, *, serve: bool = True
     ) -> bool:
         """Whether all that these senders (by default all) have is committed, and the offsets; raises the first error."""
+        deadline = deadline_of(timeout, self._backlog.clock)
         senders = list(self._senders.values()) if senders is None else senders
         with_read = self._only_sender() if self._reads.sent else None
+        earlier = self._reads.before(with_read)
+        if not self._await(earlier, deadline, serve=False):
+            return False
         if self._reads.sent or self._in_transaction:
             self._check_lost()
+        if any(request.error is not None for request in earlier):
+            self._abort()
+            raise RebalancedError("what was delivered before was not committed, so all of it comes again")
         if self._reads.sent and with_read is None:
             self._commit_offsets()
         with self._backlog.lock:
@@ -311,14 +319,14 @@ class OrderedProducer(ConfluentCalls):
             ]
         requests += [request for request in self._reads.requests() if request not in requests]
         try:
-            return self._finish(requests, timeout, serve=serve)
+            return self._finish(requests, deadline, serve=serve)
         finally:
             for sender in senders:
                 sender.reported = sender.error is not None
 
-    def _finish(self, requests: list[CommitRequest], timeout: float, *, serve: bool = True) -> bool:
-        """Whether all of ``requests`` are done within ``timeout`` seconds; raises the first error of one."""
-        done = self._await(requests, timeout, serve=serve)
+    def _finish(self, requests: list[CommitRequest], deadline: float, *, serve: bool = True) -> bool:
+        """Whether all of ``requests`` are done by then; raises the first error of one."""
+        done = self._await(requests, deadline, serve=serve)
         if self._reads.conclude():
             # What was produced meanwhile was made of what comes again.
             self._abort()
@@ -331,24 +339,6 @@ class OrderedProducer(ConfluentCalls):
         request = sender.request_commit(self._reads.offsets())
         self._reads.begin(request)
         return request
-
-    def _await(self, requests: list[CommitRequest], timeout: float, *, serve: bool = True) -> bool:
-        """Serve reports, if ``serve``, until all is done, or until ``timeout`` seconds have passed: False."""
-        limit = limit_of(timeout)
-        deadline = None if limit is None else self._backlog.clock() + limit
-        while True:
-            if serve:
-                self._outbox.serve()
-            with self._backlog.lock:
-                if all(request.done for request in requests):
-                    break
-                left = None if deadline is None else deadline - self._backlog.clock()
-                if left is not None and left <= 0:
-                    return False
-                self._backlog.progress.wait(left)
-        if serve:
-            self._outbox.serve()
-        return True
 
     def _commit_offsets(self) -> None:
         """Commit offsets without a topic to commit them with, since nothing was produced yet."""

@@ -164,9 +164,9 @@ class OpenTransaction:
             producer.serve()
 
     def close(self) -> None:
-        """Give up all instances, and what is not committed."""
+        """Give up all instances, and what is not committed: an open transaction would hold up readers, and its group."""
         self._count_dropped()
-        self._writer.discard()
+        self._writer.abort()
         self._instances.discard()
 
     def _count_dropped(self) -> None:

@@ -165,7 +165,7 @@ class TopicSender:
         """Ask for all accepted so far, and nothing later, to be committed, with ``read`` if given; the lock is held."""
         if self.error is None:
             self._cut()
-        return self._ask(self._requests, CommitRequest(read))
+        return self._ask(self._requests, CommitRequest(read, self))
 
     def request_abort(self) -> CommitRequest:
         """Ask for all accepted so far that is not committed, and nothing later, to be dropped; the lock is held."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 from weakref import WeakSet
 
@@ -29,8 +30,11 @@ class OffsetSource(Protocol):
         any. Raises RebalancedError when something delivered is others' by now, or was to be delivered again since then.
         """
 
-    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
-        """The commit of those offsets is under way until ``is_done()``, also when no call waits for it any more."""
+    def transactions_before(self) -> Sequence[CommitRequest]:
+        """The commits that one of those offsets has to follow, of whatever producer."""
+
+    def transaction_begun(self, request: CommitRequest) -> None:
+        """The commit of those offsets is under way, also when no call waits for it any more."""
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
         """They are committed. Called by the thread that commits."""
@@ -56,7 +60,11 @@ class PlainSource:
             raise ConfigError("consumer", self.consumer, f"must be open, but: {error}") from error
         return TransactionOffsets([one for one in positions if one.offset >= 0], group)
 
-    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
+    def transactions_before(self) -> Sequence[CommitRequest]:
+        """None but the producer's own."""
+        return ()
+
+    def transaction_begun(self, request: CommitRequest) -> None:
         """Nothing to do: where it reads is the application's choice."""
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
@@ -81,7 +89,11 @@ class GivenOffsets:
         """Those that were given."""
         return self._sent
 
-    def transaction_begun(self, is_done: Callable[[], bool]) -> None:
+    def transactions_before(self) -> Sequence[CommitRequest]:
+        """As of :class:`PlainSource`."""
+        return ()
+
+    def transaction_begun(self, request: CommitRequest) -> None:
         """As of :class:`PlainSource`."""
 
     def transaction_committed(self, sent: TransactionOffsets) -> None:
@@ -100,6 +112,8 @@ class ReadSide:
 
     def __init__(self) -> None:
         self.sent: dict[OffsetSource, TransactionOffsets] = {}
+        # What those have to follow, as of when they were sent.
+        self._earlier: dict[OffsetSource, Sequence[CommitRequest]] = {}
         self.committing: list[tuple[Mapping[OffsetSource, TransactionOffsets], CommitRequest]] = []
         self.has_any = False
         # Weak: a producer may outlive many consumers.
@@ -110,6 +124,11 @@ class ReadSide:
         self.has_any = True
         self._sources.add(source)
 
+    def send(self, source: OffsetSource, oldest: float | None) -> None:
+        """Let the next commit take along what the consumer has delivered; raises as its ``transaction_offsets``."""
+        self.sent[source] = source.transaction_offsets(oldest)
+        self._earlier[source] = source.transactions_before()
+
     def offsets(self) -> tuple[TransactionOffsets, ...]:
         """What the next commit takes along."""
         return tuple(one for one in self.sent.values() if one.offsets)
@@ -118,17 +137,24 @@ class ReadSide:
         """The commits that are under way."""
         return [request for _, request in self.committing]
 
+    def before(self, sender: object) -> list[CommitRequest]:
+        """The commits that one of what was sent has to follow, if ``sender`` does it (D-436)."""
+        if not self.sent:
+            return []
+        theirs = [(*self._earlier[source], *source.transactions_before()) for source in self.sent]
+        return [one for one in chain(self.requests(), *theirs) if one.sender is not sender]
+
     def begin(self, request: CommitRequest) -> None:
         """The commit of what was sent is under way."""
         self.committing.append((self.sent, request))
         for source in self.sent:
-            source.transaction_begun(lambda: request.done)
-        self.sent = {}
+            source.transaction_begun(request)
+        self.sent, self._earlier = {}, {}
 
     def committed(self) -> None:
         """What was sent is committed."""
         _pass_committed(self.sent)
-        self.sent = {}
+        self.sent, self._earlier = {}, {}
 
     def conclude(self) -> bool:
         """Pass to the consumers what is committed by now; whether anything else was given up."""
@@ -145,7 +171,7 @@ class ReadSide:
 
     def aborted(self) -> None:
         """All that was not committed is given up, or will be; consumers wait for a commit that is under way by themselves."""
-        self.sent = {}
+        self.sent, self._earlier = {}, {}
         self.committing = []
         for source in list(self._sources):
             source.transaction_aborted()

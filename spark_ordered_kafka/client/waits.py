@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -30,6 +31,12 @@ def limit_of(timeout: Any) -> float | None:
     if seconds != seconds:
         raise ConfigError("timeout", timeout, "seconds as a number; a negative one waits without limit")
     return seconds if 0 <= seconds <= threading.TIMEOUT_MAX else None
+
+
+def deadline_of(timeout: Any, clock: Callable[[], float]) -> float:
+    """When the time of a ``timeout`` is up, as :func:`limit_of`; infinity: never."""
+    limit = limit_of(timeout)
+    return math.inf if limit is None else clock() + limit
 
 
 def _seconds(timeout: Any) -> float:

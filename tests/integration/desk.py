@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import pytest
 from confluent_kafka import Message
 
 from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.client.sending import OpenTransaction
 from tests.integration.members import Member, Room, exact
 from tests.queries import await_stable
-from tests.servers import await_true
+from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, create, raw_records
 
 MANUAL: dict[str, Any] = {"enable_auto_commit": False}
@@ -87,3 +91,21 @@ class Desk:
     def records(self) -> list[Message]:
         await_stable(self.room.cluster, self.target)
         return list(raw_records(self.room.cluster, self.target, 1))
+
+
+@contextmanager
+def held(name: str, topic: str | None = None) -> Iterator[None]:
+    """No ``commit`` or ``abort``, of the topic if given, begins before the end of the block, however fast the servers are."""
+    step, released = getattr(OpenTransaction, name), threading.Event()
+
+    def hold(self: OpenTransaction, *arguments: Any) -> Any:
+        if topic is None or self._topic == topic:
+            assert released.wait(TIMEOUT), f"nobody released the {name}"
+        return step(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OpenTransaction, name, hold)
+        try:
+            yield
+        finally:
+            released.set()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
-from spark_ordered_kafka.client.sending import OpenTransaction
 from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
-from tests.integration.desk import MANUAL, Desk
+from tests.integration.desk import MANUAL, Desk, held
 from tests.integration.members import Recorder, Room, committed, exact, idle, places, read_until, settle
 from tests.integration.producing import ReportError, failing_reports
 from tests.queries import await_stable
-from tests.servers import TIMEOUT, await_true
+from tests.servers import await_true
 from tests.streams import change, create, raw_records
 
 
@@ -77,23 +75,6 @@ def test_offsets_that_are_refused_are_not_forgotten(desk: Desk, topic_name: str)
         producer.send_offsets(member.consumer)
     producer.abort()
     desk.copy_rest(producer, member)
-
-
-@contextmanager
-def held(name: str) -> Iterator[None]:
-    """No ``commit`` or ``abort`` begins before the end of the block, so that one takes long however fast the servers are."""
-    step, released = getattr(OpenTransaction, name), threading.Event()
-
-    def hold(self: OpenTransaction, *arguments: Any) -> Any:
-        assert released.wait(TIMEOUT), f"nobody released the {name}"
-        return step(self, *arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OpenTransaction, name, hold)
-        try:
-            yield
-        finally:
-            released.set()
 
 
 @pytest.mark.parametrize("then", ["abort", "rewind", "close"])

@@ -1,0 +1,60 @@
+"""Transactions of several topics or producers that commit the offsets of one consumer."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
+from tests.integration.desk import Desk, held
+from tests.integration.members import committed, places
+from tests.servers import await_true
+from tests.streams import create
+
+
+@pytest.mark.parametrize("producers", [1, 2])
+def test_offsets_are_committed_in_the_order_of_delivery(desk: Desk, topic_name: str, producers: int) -> None:
+    """A commit that timed out, without records or of another producer, put the group back behind a later one."""
+    other = create(desk.room.cluster, f"{topic_name}-other", 1)
+    first, member = desk.producer(), desk.member()
+    second = first if producers == 1 else desk.producer()
+    first.produce(other, b"begun", b"k")
+    first.commit()
+    await_true(lambda: bool(member.read(count=1)), "a record")
+    if second is not first:
+        first.produce(other, b"held", b"k")
+    first.send_offsets(member.consumer)
+    with held("commit", other):
+        for producer, count in ((first, 0), (second, 10)):
+            if count:
+                desk.copy(member, producer, count)
+                producer.send_offsets(member.consumer)
+            with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+                producer.commit(0)
+    for producer in (second, first):
+        producer.commit()
+    delivered = sum(one.offset for one in member.consumer.position(places(desk.source, 0, 1)))
+    assert sum(committed(desk.room, desk.source, 2)) == delivered == len(member.messages)
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["", "told"])
+def test_what_follows_a_transaction_that_has_failed_is_not_committed(
+    desk: Desk, topic_name: str, is_told: bool
+) -> None:
+    """The offsets of the second producer are behind what the first one had read, too, which would be lost."""
+    other = create(desk.room.cluster, f"{topic_name}-other", 1, **{"max.message.bytes": "2000"})
+    first, second, member = desk.producer(), desk.producer(), desk.member()
+    await_true(lambda: bool(member.read(count=1)), "a record")
+    first.produce(other, random.Random(0).randbytes(10_000))
+    first.send_offsets(member.consumer)
+    with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+        first.commit(0)
+    desk.copy(member, second)
+    second.send_offsets(member.consumer)
+    if is_told:
+        with pytest.raises(RequestError, match="MSG_SIZE_TOO_LARGE"):
+            first.commit()
+    with pytest.raises(RebalancedError, match="what was delivered before was not committed"):
+        second.commit()
+    desk.copy_rest(second, member)
