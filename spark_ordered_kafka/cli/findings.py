@@ -190,7 +190,11 @@ def _of_partitions(topics: Sequence[KafkaTopicView]) -> Iterator[Finding]:
     named: set[tuple[str, int]] = set()
     for name, status, what in judgements:
         places = [
-            (one.topic, row.partition) for one in topics for row in one.partitions if FILTERS[name](one, row)
+            (one.topic, row.partition)
+            for one in topics
+            for row in one.partitions
+            # Kafka demands no more replicas in sync than there are: one is written with min.insync.replicas=2, too.
+            if FILTERS[name](one, row) and (row.leader < 0 or len(row.isr) < len(row.replicas))
         ]
         new = [place for place in places if place not in named]
         named |= set(new)

@@ -172,6 +172,8 @@ def test_a_partition_is_counted_once() -> None:
         ("warning", "t-1"),
     ]
     assert statuses(of_partitions([updated(topic, partitions=rows[:1])])) == ["ok"]
+    # Kafka writes what has all of its replicas in sync.
+    assert statuses(of_partitions([updated(topic, partitions=rows[:1], min_insync_replicas=4)])) == ["ok"]
 
 
 def test_what_hangs_comes_with_the_command_that_ends_it() -> None:

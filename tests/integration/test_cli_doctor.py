@@ -53,7 +53,8 @@ def doctor(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Doctor:
 
 
 def test_what_is_well_is_said(doctor: Doctor, cluster: LocalCluster, topic_name: str) -> None:
-    create(cluster, topic_name, 2)
+    # Kafka demands no more replicas in sync than there are.
+    create(cluster, topic_name, 2, **{"min.insync.replicas": "2"})
     NumberedWriter(cluster, topic_name).write()
     found = doctor()
     assert about(found, topic_name) == []
