@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -14,6 +16,8 @@ from spark_ordered_kafka.controller.settings import Timing
 from spark_ordered_kafka.controller.state.records import CreationRecord
 from spark_ordered_kafka.controller.zk.election import ELECTION
 from spark_ordered_kafka.controller.zk.session import CONTROLLER, CONTROLLER_EPOCH, DeposedError
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.kafka.values import LogEnd
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import connection_is, jobs_of, session_of, znodes_of
 from tests.integration.controllers import Hold, InProcess, in_process
@@ -68,6 +72,32 @@ def test_controller_deposed_amid_a_creation_does_not_say_that_nothing_was_done(
         answer = controller.http.post("/v1/topics", json=body)
     assert (answer.status_code, answer.json()["error"]) == (504, "REQUEST_TIMED_OUT")
     assert "is created in Kafka but not yet under management" in answer.json()["error_message"]
+    assert controller.http.post("/v1/topics", json=body).status_code == 201
+
+
+def test_a_creation_waits_for_logs_that_brokers_make_after_they_show_the_leaders(
+    controller: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a thousand partitions on busy machines, whose last log was made seconds later than a read of log ends may take."""
+    admin = controller.service.admin
+    read, late = admin.log_ends, [3]
+
+    def log_ends(topic: str, partitions: Sequence[int], **more: Any) -> dict[int, LogEnd]:
+        if late[0] == 0:
+            return read(topic, partitions, **more)
+        late[0] -= 1
+        raise UnavailableError("NOT_LEADER_FOR_PARTITION: partition 1")
+
+    monkeypatch.setattr(admin, "log_ends", log_ends)
+    topic = controller.create(2)
+    assert late == [0]
+    late[0] = 1_000_000
+    monkeypatch.setattr("spark_ordered_kafka.controller.topics.creation._LEADERS_TIMEOUT", 0.0)
+    body = {"topic": f"{topic}-late", "partitions": 2}
+    answer = controller.http.post("/v1/topics", json=body)
+    assert (answer.status_code, answer.json()["error"]) == (503, "REQUEST_TIMED_OUT")
+    assert "is created in Kafka but not yet under management; send the same" in answer.json()["error_message"]
+    late[0] = 0
     assert controller.http.post("/v1/topics", json=body).status_code == 201
 
 

@@ -228,7 +228,7 @@ def test_a_broker_that_is_down(three_brokers: LocalCluster, controller: InProces
             FACTORS,
             {"topic": topic, "replication_factor": 3},
             "INVALID_REPLICATION_FACTOR",
-            "with 2",
+            "with 2 brokers up",
         )
         item: dict[str, Any] = {"topic": moving, "assignments": {"0": [1, 3]}}
         refused(controller, FACTORS, item, "UNKNOWN_MEMBER_ID", "broker 3")

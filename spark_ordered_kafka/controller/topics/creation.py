@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import cast, get_args
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas import HashName, Open
@@ -225,22 +226,17 @@ class TopicCreator:
 
     def _complete(self, topic: str, creation: CreationRecord) -> None:
         """Create the partitions that are missing after an interrupted creation by several requests."""
-        deadline = time.monotonic() + _LEADERS_TIMEOUT
-        while creation.assignments:
-            description = self._admin.describe_topics([topic]).get(topic)
-            missing = creation.assignments[0 if description is None else len(description.partitions) :]
-            try:
-                if missing and description is not None:
-                    # Somebody else may have made a topic of that name meanwhile, which must not grow.
-                    self._refuse_other(description, creation)
-                if missing:
-                    self._admin.create_partitions(topic, creation.partitions, missing)
-            except UnavailableError:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(_POLL)  # Kafka has no call that waits until a request can be carried out
-            else:
-                return
+        if creation.assignments:
+            _retrying(_LEADERS_TIMEOUT)(self._create_missing, topic, creation)
+
+    def _create_missing(self, topic: str, creation: CreationRecord) -> None:
+        description = self._admin.describe_topics([topic]).get(topic)
+        missing = creation.assignments[0 if description is None else len(description.partitions) :]
+        if missing and description is not None:
+            # Somebody else may have made a topic of that name meanwhile, which must not grow.
+            self._refuse_other(description, creation)
+        if missing:
+            self._admin.create_partitions(topic, creation.partitions, missing)
 
     def _refuse_other(self, description: TopicDescription, creation: CreationRecord) -> dict[int, LogEnd]:
         """The log ends of the topic, which are all 0. Raises RequestError TOPIC_ALREADY_EXISTS if it holds records, or has
@@ -260,12 +256,14 @@ class TopicCreator:
         return ends
 
     def _take_over(self, topic: str, creation: CreationRecord) -> None:
-        description = self._await_leaders(topic, creation.partitions)
-        count = len(description.partitions)
-        if count != creation.partitions:
-            raise _differs(topic, count, len(description.partitions[0].replicas), creation)
-        ends = self._refuse_other(description, creation)
+        # Brokers make the logs of new partitions one after another, some of them long after they show their leaders.
+        timeout = max(_LEADERS_TIMEOUT, creation.partitions * _LEADERS_TIMEOUT_EACH)
         try:
+            description = self._await_leaders(topic, creation.partitions, timeout)
+            count = len(description.partitions)
+            if count != creation.partitions:
+                raise _differs(topic, count, len(description.partitions[0].replicas), creation)
+            ends = _retrying(timeout)(self._refuse_other, description, creation)
             register(
                 self._znodes,
                 description,
@@ -277,12 +275,13 @@ class TopicCreator:
             )
         except (UnavailableError, DeposedError) as error:
             # Not DeposedError, which means that nothing was done and that the client should ask the next controller.
-            raise ZooKeeperError(
+            kind = ZooKeeperError if isinstance(error, (ZooKeeperError, DeposedError)) else UnavailableError
+            raise kind(
                 f"topic {topic!r} is created in Kafka but not yet under management; send the same request again, or "
                 f"the next start of a controller ends it: {error}"
             ) from error
 
-    def _await_leaders(self, topic: str, count: int) -> TopicDescription:
+    def _await_leaders(self, topic: str, count: int, timeout: float) -> TopicDescription:
         def is_led(found: TopicDescription | None) -> bool:
             return (
                 found is not None
@@ -290,12 +289,18 @@ class TopicCreator:
                 and all(p.leader >= 0 for p in found.partitions)
             )
 
-        timeout = max(_LEADERS_TIMEOUT, count * _LEADERS_TIMEOUT_EACH)
-        late = (
-            f"topic {topic!r} was created, but its {count} partitions had no leaders within "
-            f"{timeout:g} s; send the same request again"
-        )
+        late = f"its {count} partitions had no leaders within {timeout:g} s"
         return cast(TopicDescription, agreed(self._admin, topic, timeout, late, is_led))
+
+
+def _retrying(seconds: float) -> Retrying:
+    """Kafka has no call that waits until a request can be carried out."""
+    return Retrying(
+        retry=retry_if_exception_type(UnavailableError),
+        wait=wait_fixed(_POLL),
+        stop=stop_after_delay(seconds),
+        reraise=True,
+    )
 
 
 def _differs(topic: str, count: int, factor: int, creation: CreationRecord) -> RequestError:

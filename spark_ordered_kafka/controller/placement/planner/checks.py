@@ -95,7 +95,7 @@ def check_factor(factor: int, brokers: int) -> None:
     if not 1 <= factor <= brokers:
         raise RequestError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication_factor has the value {factor}: with {brokers} brokers it must be between 1 and {brokers}",
+            f"replication_factor has the value {factor}: with {brokers} brokers up it must be between 1 and {brokers}",
         )
 
 
