@@ -119,6 +119,13 @@ class Running:
     story: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Event:
+    """What the machine is told; it happened at ``at``."""
+
+    at: float
+
+
 # -- instructions, each with the events that it yields --------------------------------------------------------------
 
 
@@ -143,18 +150,14 @@ class DetectForeignProducers:
     deadline: float
 
 
-@dataclass(frozen=True)
-class NoForeignProducers:
+class NoForeignProducers(Event):
     """Only ordered writers were found."""
 
-    at: float
-
 
 @dataclass(frozen=True)
-class ForeignProducersDetected:
+class ForeignProducersDetected(Event):
     """A foreign producer writes to the topic; ``what`` says where it was seen."""
 
-    at: float
     what: str
 
 
@@ -166,11 +169,8 @@ class CreatePartitions:
     deadline: float
 
 
-@dataclass(frozen=True)
-class PartitionsCreated:
+class PartitionsCreated(Event):
     """Kafka has as many partitions as the target, and was asked to restore missing replicas."""
-
-    at: float
 
 
 @dataclass(frozen=True)
@@ -181,11 +181,8 @@ class AwaitLeaders:
     deadline: float
 
 
-@dataclass(frozen=True)
-class LeadersElected:
+class LeadersElected(Event):
     """Every partition that the change needs has a leader, and restored replicas are in sync."""
-
-    at: float
 
 
 @dataclass(frozen=True)
@@ -195,11 +192,8 @@ class FenceIdle:
     seconds: float
 
 
-@dataclass(frozen=True)
-class IdleFenced:
+class IdleFenced(Event):
     """Few idle writers are left for the fence that holds all writers."""
-
-    at: float
 
 
 @dataclass(frozen=True)
@@ -210,11 +204,10 @@ class ListTransactions:
 
 
 @dataclass(frozen=True)
-class TransactionsListed:
+class TransactionsListed(Event):
     """The complete listing: transactional id -> state. A writer that is initialised later asks for the layout later, and
     is held then."""
 
-    at: float
     states: Mapping[str, str]
 
 
@@ -227,10 +220,9 @@ class Fence:
 
 
 @dataclass(frozen=True)
-class WritersFenced:
+class WritersFenced(Event):
     """Every listed transactional id has a new producer epoch, and its open transaction is aborted."""
 
-    at: float
     count: int
 
 
@@ -243,10 +235,9 @@ class ReadBoundaries:
 
 
 @dataclass(frozen=True)
-class BoundariesRead:
+class BoundariesRead(Event):
     """Where the new layout starts in every Kafka partition, in order of the partitions."""
 
-    at: float
     boundaries: tuple[Boundary, ...]
 
 
@@ -258,18 +249,14 @@ class CheckLogEnds:
     deadline: float
 
 
-@dataclass(frozen=True)
-class LogEndsUnchanged:
+class LogEndsUnchanged(Event):
     """The log end offsets are those of the boundaries."""
 
-    at: float
-
 
 @dataclass(frozen=True)
-class LogEndsChanged:
+class LogEndsChanged(Event):
     """partition -> log end offset, of partitions where it differs from the boundary."""
 
-    at: float
     ends: Mapping[int, int]
 
 
@@ -281,11 +268,8 @@ class CommitLayout:
     boundaries: tuple[Boundary, ...]
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(Event):
     """The new layout is in ZooKeeper."""
-
-    at: float
 
 
 @dataclass(frozen=True)
@@ -296,11 +280,8 @@ class RollBack:
     ending: Ending
 
 
-@dataclass(frozen=True)
-class RolledBack:
+class RolledBack(Event):
     """The change is removed from ZooKeeper; the old layout remains."""
-
-    at: float
 
 
 @dataclass(frozen=True)
@@ -313,25 +294,18 @@ class Finish:
 # -- events that no instruction yields by itself --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Event):
     """The change begins, or begins again after a failure."""
 
-    at: float
 
-
-@dataclass(frozen=True)
-class CancelRequested:
+class CancelRequested(Event):
     """A caller wants the change rolled back."""
 
-    at: float
-
 
 @dataclass(frozen=True)
-class Failed:
+class Failed(Event):
     """An instruction failed; ``retriable``: it may succeed later."""
 
-    at: float
     code: ErrorCode
     message: str
     retriable: bool
@@ -351,21 +325,4 @@ Instruction: TypeAlias = (
     | CommitLayout
     | RollBack
     | Finish
-)
-Event: TypeAlias = (
-    Started
-    | NoForeignProducers
-    | ForeignProducersDetected
-    | PartitionsCreated
-    | LeadersElected
-    | IdleFenced
-    | TransactionsListed
-    | WritersFenced
-    | BoundariesRead
-    | LogEndsUnchanged
-    | LogEndsChanged
-    | Committed
-    | RolledBack
-    | CancelRequested
-    | Failed
 )
