@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from spark_ordered_kafka.controller.automation.requests import SendRequest
-from spark_ordered_kafka.controller.autoscale.autoscaler import Autoscaler
-from spark_ordered_kafka.controller.autoscale.figures import AutoscaleFigures
-from spark_ordered_kafka.controller.autoscale.sampling import Sampler
-from spark_ordered_kafka.controller.healing.figures import HealingFigures
-from spark_ordered_kafka.controller.healing.healer import Healer
-from spark_ordered_kafka.controller.healing.planning import HealingPlans
-from spark_ordered_kafka.controller.healing.sampling import Sampler as HealingSampler
-from spark_ordered_kafka.controller.monitoring.audit import AuditLog
-from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
-from spark_ordered_kafka.controller.monitoring.webhook import Webhook
 from spark_ordered_kafka.controller.policy import PolicyCheck
 from spark_ordered_kafka.controller.reassign.execution.executor import Executor
 from spark_ordered_kafka.controller.reassign.execution.leader_term import LeaderTerm
@@ -34,11 +23,8 @@ from spark_ordered_kafka.controller.reassign.requests.replication import Replica
 from spark_ordered_kafka.controller.reassign.requests.service import ReassignmentRequests
 from spark_ordered_kafka.controller.reassign.throttle.manager import Throttles
 from spark_ordered_kafka.controller.settings import ControllerSettings
-from spark_ordered_kafka.controller.state.autoscale import AutoscaleStore
-from spark_ordered_kafka.controller.state.healing import HealingStore
 from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
-from spark_ordered_kafka.controller.state.reviews import Reviews
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.topics.queries import Topics
@@ -73,71 +59,6 @@ def reach_kafka(
                 raise UnavailableError(
                     f"Kafka at {settings.bootstrap_servers} did not answer within {settings.startup_timeout:g} s: {error}"
                 ) from error
-
-
-def autoscaler(
-    settings: ControllerSettings,
-    session: Session,
-    admin: KafkaAdmin,
-    znodes: Znodes,
-    reviews: Reviews,
-    audit: AuditLog,
-    webhook: Webhook,
-    metrics: Metrics,
-    clock: Callable[[], float],
-    send: Callable[[], SendRequest | None],
-) -> Autoscaler:
-    """Automatic partition counts of a process connected to ZooKeeper and Kafka; ``clock`` gives seconds since the epoch."""
-    figures = AutoscaleFigures()
-    metrics.watch(figures)
-    return Autoscaler(
-        settings.autoscale,
-        Sampler(admin, settings.request_timeout, time.monotonic),
-        znodes,
-        AutoscaleStore(session),
-        reviews,
-        audit,
-        webhook,
-        figures,
-        clock,
-        send,
-    )
-
-
-def healer(
-    settings: ControllerSettings,
-    session: Session,
-    admin: KafkaAdmin,
-    plans: ReassignmentPlans,
-    elections: LeaderElections,
-    reviews: Reviews,
-    audit: AuditLog,
-    webhook: Webhook,
-    metrics: Metrics,
-    clock: Callable[[], float],
-    changing: Callable[[], Iterable[str]],
-    send: Callable[[], SendRequest | None],
-) -> Healer:
-    """Self-healing of a process connected to ZooKeeper and Kafka; ``clock`` gives seconds since the epoch.
-
-    ``changing`` gives the topics whose partition count is being changed.
-    """
-    figures = HealingFigures()
-    metrics.watch(figures)
-    return Healer(
-        settings.healing,
-        HealingSampler(admin, settings.request_timeout, time.monotonic),
-        HealingPlans(settings.healing, plans, elections, admin),
-        HealingStore(session),
-        ReassignmentStore(session),
-        reviews,
-        audit,
-        webhook,
-        figures,
-        clock,
-        changing,
-        send,
-    )
 
 
 @dataclass(frozen=True)

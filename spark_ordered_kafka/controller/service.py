@@ -15,12 +15,19 @@ from spark_ordered_kafka.controller.access.access import Access
 from spark_ordered_kafka.controller.access.authenticator import Authenticator
 from spark_ordered_kafka.controller.access.rights import KafkaRights, read_acls
 from spark_ordered_kafka.controller.automation.requests import SendRequest
+from spark_ordered_kafka.controller.autoscale.autoscaler import Autoscaler
+from spark_ordered_kafka.controller.autoscale.figures import AutoscaleFigures
+from spark_ordered_kafka.controller.autoscale.sampling import Sampler
 from spark_ordered_kafka.controller.change.alteration import TopicAlteration
 from spark_ordered_kafka.controller.change.expansion import Expansion
 from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.change.runner import Runner
 from spark_ordered_kafka.controller.change.service import Changes
-from spark_ordered_kafka.controller.composition import autoscaler, healer, reach_kafka, replica_services
+from spark_ordered_kafka.controller.composition import reach_kafka, replica_services
+from spark_ordered_kafka.controller.healing.figures import HealingFigures
+from spark_ordered_kafka.controller.healing.healer import Healer
+from spark_ordered_kafka.controller.healing.planning import HealingPlans
+from spark_ordered_kafka.controller.healing.sampling import Sampler as HealingSampler
 from spark_ordered_kafka.controller.leadership import Leadership, LeaderWork
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
@@ -33,8 +40,9 @@ from spark_ordered_kafka.controller.monitoring.webhook import Webhook
 from spark_ordered_kafka.controller.policy import load_policy
 from spark_ordered_kafka.controller.settings import ControllerSettings, check_review
 from spark_ordered_kafka.controller.shared_query import SharedQuery
-from spark_ordered_kafka.controller.state.autoscale import AUTOSCALE
+from spark_ordered_kafka.controller.state.autoscale import AUTOSCALE, AutoscaleStore
 from spark_ordered_kafka.controller.state.broker_limits import BROKERS, BrokerLimits
+from spark_ordered_kafka.controller.state.healing import HealingStore
 from spark_ordered_kafka.controller.state.paths import FIXED_PATHS
 from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.reassignments import REASSIGNMENT_PATHS, ReassignmentStore
@@ -93,8 +101,7 @@ class ControllerService:
         self.metrics = Metrics()
         self.audit = AuditLog(settings.audit_log_file, time.time, self.metrics.count_audit_failure)
         self.observer = ChangeObserver(self.metrics, self.audit)
-        self._webhook = Webhook(settings.webhook, settings.url, time.time)
-        self.metrics.watch(self._webhook)
+        self._webhook = self.metrics.watch(Webhook(settings.webhook, settings.url, time.time))
         self._before = before
         self._before_step = before_step
         self._policy = load_policy(settings.topic_policy_class)
@@ -277,28 +284,29 @@ class ControllerService:
             interval=settings.retire_interval,
             replication_factor=settings.retire_replication_factor,
         )
-        self.autoscaler = autoscaler(
-            settings,
-            self._session,
-            self.admin,
+        timeout, session, clock = settings.request_timeout, self._session, time.monotonic
+        self.autoscaler = Autoscaler(
+            settings.autoscale,
+            Sampler(self.admin, timeout, clock),
             znodes,
+            AutoscaleStore(session),
             self.reviews,
             self.audit,
             self._webhook,
-            self.metrics,
+            self.metrics.watch(AutoscaleFigures()),
             self._clock,
             lambda: self.send_own,
         )
-        self.healer = healer(
-            settings,
-            self._session,
-            self.admin,
-            self.plans,
-            self.elections,
+        self.healer = Healer(
+            settings.healing,
+            HealingSampler(self.admin, timeout, clock),
+            HealingPlans(settings.healing, self.plans, self.elections, self.admin),
+            HealingStore(session),
+            ReassignmentStore(session),
             self.reviews,
             self.audit,
             self._webhook,
-            self.metrics,
+            self.metrics.watch(HealingFigures()),
             self._clock,
             self.changes.changing,
             lambda: self.send_own,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from typing import TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -20,6 +21,7 @@ from prometheus_client.registry import Collector
 from spark_ordered_kafka.controller.state.change import FinishedChange
 from spark_ordered_kafka.version import __version__
 
+_CollectorT = TypeVar("_CollectorT", bound=Collector)
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 PREFIX = "ordered_kafka"
 
@@ -100,9 +102,10 @@ class Metrics:
             "audit_failures", "Lines of the audit log that could not be written."
         )
 
-    def watch(self, collector: Collector) -> None:
-        """Also show the metrics that ``collector`` collects at each scrape."""
+    def watch(self, collector: _CollectorT) -> _CollectorT:
+        """``collector``, of which the metrics that it collects at each scrape are shown, too."""
         self._registry.register(collector)
+        return collector
 
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """``route`` is the template of the path, which bounds the number of label values."""
