@@ -13,6 +13,7 @@ from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import 
     POLL,
     MetadataAgreement,
     StaleMetadata,
+    replicas_of,
 )
 from spark_ordered_kafka.controller.reassign.requests.policy_checks import (
     PolicyChecks,
@@ -20,7 +21,7 @@ from spark_ordered_kafka.controller.reassign.requests.policy_checks import (
     with_other_factor,
 )
 from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries, RequestId
-from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import Rows, SnapshotReader
+from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import Rows, SnapshotReader, describe
 from spark_ordered_kafka.controller.reassign.requests.validation import (
     moved_since,
     overloaded,
@@ -83,7 +84,7 @@ class ReassignmentRequests:
         self._starting = starting
         self._clock = clock
         self._policy_checks = PolicyChecks(admin, znodes, policy, timeout)
-        self._snapshots = SnapshotReader(admin, store, znodes, clock, timeout=timeout)
+        self._snapshots = SnapshotReader(admin, store, znodes, timeout=timeout)
         self._agreement = MetadataAgreement(admin.requests, store, clock, timeout=timeout)
         self._submitting = threading.Lock()
 
@@ -239,7 +240,12 @@ class ReassignmentRequests:
         if not record.ended:
             raise invalid_request(f"{what}: that request is {record.state}: cancel it, or wait for its end")
         moves = stored.moves
-        topics = self._snapshots.settled(record, moves)
+        places = {move.place for move in moves}
+        # As they are after that request, not before it.
+        topics = StaleMetadata(self._agreement).read_current(
+            lambda: describe(self._admin, {move.topic for move in moves}),
+            lambda found: replicas_of(found, places),
+        )
         named = any(move.before_log_dirs is not None for move in moves)
         log_dirs = (
             self._snapshots.dirs([m.place for m in moves], [m.before for m in moves], topics) if named else {}

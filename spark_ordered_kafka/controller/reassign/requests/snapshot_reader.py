@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from spark_ordered_kafka.client.schemas import PartitionReassignment
 from spark_ordered_kafka.controller.reassign.requests.validation import (
@@ -12,12 +12,12 @@ from spark_ordered_kafka.controller.reassign.requests.validation import (
     refactored,
 )
 from spark_ordered_kafka.controller.state.change import refuse_second
-from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
+from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.leaders import PROPAGATION, USUAL_PROPAGATION
+from spark_ordered_kafka.kafka.leaders import USUAL_PROPAGATION
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.rows import by_topic
@@ -65,7 +65,7 @@ def _has_less(found: TopicDescription | None, partitions: int) -> bool:
 class SnapshotReader:
     """Takes snapshots. Every method raises UnavailableError when Kafka or ZooKeeper does not answer.
 
-    ``timeout`` is in seconds for each call; ``clock`` gives seconds since the epoch.
+    ``timeout`` is in seconds for each call.
     """
 
     def __init__(
@@ -73,7 +73,6 @@ class SnapshotReader:
         admin: KafkaAdmin,
         store: ReassignmentStore,
         znodes: Znodes,
-        clock: Callable[[], float],
         *,
         timeout: float,
     ) -> None:
@@ -82,7 +81,6 @@ class SnapshotReader:
         self._admin = admin
         self._store = store
         self._znodes = znodes
-        self._clock = clock
 
     def known(self, rows: Rows) -> Known:
         """Input of :func:`~spark_ordered_kafka.controller.reassign.requests.validation.validate`."""
@@ -99,7 +97,7 @@ class SnapshotReader:
             alive={broker.id for broker in self._admin.brokers()},
             ongoing=ongoing | later[0],
             requests={place: request_id for place, (request_id, _) in pending.items()},
-            directories={place: _directories(move) for place, (_, move) in pending.items()},
+            directories={place: move.placements for place, (_, move) in pending.items()},
             log_dirs=log_dirs,
             changing=self.changing(refactored(rows, topics)),
         )
@@ -114,18 +112,6 @@ class SnapshotReader:
             except RequestError as error:
                 found[topic] = error
         return found
-
-    def settled(self, record: RequestRecord, moves: Sequence[Move]) -> dict[str, TopicDescription]:
-        """The topics of a request that has ended, once the broker shows its results or they count as changed since."""
-        names = {move.topic for move in moves}
-        until = PROPAGATION if record.ended_at is None else record.ended_at + PROPAGATION - self._clock()
-        deadline = time.monotonic() + min(PROPAGATION, until)
-        while True:
-            topics = describe(self._admin, names)
-            late = any(move.state == "done" and move.precedes_end(_replicas(move, topics)) for move in moves)
-            if not late or time.monotonic() >= deadline:
-                return topics
-            time.sleep(_POLL)  # Kafka has no call that waits for it
 
     def dirs(
         self,
@@ -144,16 +130,3 @@ class SnapshotReader:
         """The reassignments in progress or waiting, and which of them are of requests: id and move."""
         in_progress, pending = self.reassignments.all_ongoing(), self._store.pending()
         return in_progress | {place: move.reassignment for place, (_, move) in pending.items()}, pending
-
-
-def _directories(move: Move) -> dict[int, str]:
-    """The log directories that the request names: broker -> path."""
-    named = zip(move.after, move.after_log_dirs or (), strict=False)
-    return {broker: path for broker, path in named if path is not None}
-
-
-def _replicas(move: Move, topics: Mapping[str, TopicDescription]) -> tuple[int, ...]:
-    topic = topics.get(move.topic)
-    if topic is None or topic.topic_id != move.topic_id or move.partition >= len(topic.partitions):
-        return ()
-    return topic.partitions[move.partition].replicas
