@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
-from spark_ordered_kafka.controller.policy import PolicyCheck
+from spark_ordered_kafka.controller.policy import TopicChecks
 from spark_ordered_kafka.controller.reassign.execution.executor import Executor
 from spark_ordered_kafka.controller.reassign.execution.leader_term import LeaderTerm
 from spark_ordered_kafka.controller.reassign.log_dirs.moves import LogDirMoves
@@ -82,7 +82,7 @@ def replica_services(
     admin: KafkaAdmin,
     znodes: Znodes,
     topics: Topics,
-    policy: PolicyCheck,
+    checks: TopicChecks,
     capacities: Capacities,
     observer: ReassignmentObserver,
     starting: threading.Lock,
@@ -118,7 +118,7 @@ def replica_services(
         admin,
         store,
         znodes,
-        policy,
+        checks,
         capacities,
         queries,
         reassigner.wake,
@@ -135,7 +135,7 @@ def replica_services(
             admin,
             znodes,
             topics,
-            policy,
+            checks,
             capacities,
             PendingMoves(store),
             requests,
@@ -148,6 +148,6 @@ def replica_services(
         ),
         elections=LeaderElections(admin, timeout),
         log_dirs=LogDirService(selection, reading),
-        log_dir_moves=LogDirMoves(admin, store, znodes, policy, requests, reading, clock, timeout=timeout),
+        log_dir_moves=LogDirMoves(admin, store, znodes, checks, requests, reading, clock, timeout=timeout),
         lags=ReplicaLags(selection, ReplicaEnds(admin.requests, clock, timeout=read_timeout), clock),
     )

@@ -85,6 +85,11 @@ class PolicyCheck:
         self._policy = policy
         self._lock = threading.Lock()
 
+    @property
+    def configured(self) -> bool:
+        """Whether there is a policy."""
+        return self._policy is not None
+
     def validate(self, request: Callable[[], TopicRequest]) -> None:
         """Call the policy with a request; ``request`` is built only if a policy is configured.
 
@@ -108,35 +113,55 @@ class PolicyCheck:
             ) from error
 
 
-def present(
-    admin: KafkaAdmin,
-    configs: TopicConfigs,
-    topic: str,
-    record: TopicRecord | None,
-    operation: Operation,
-    *,
-    principal: str,
-    validate_only: bool,
-) -> TopicRequest:
-    """A request that leaves the topic as it is; the caller replaces what it alters.
+class TopicChecks:
+    """Asks the policy about requests for topics that there are. ``timeout`` (seconds) is for each call to Kafka."""
 
-    For a topic that is not under management, all values are Kafka's, and ``ordered_delivery`` is False.
-    Raises RequestError and UnavailableError when Kafka does not describe the topic.
-    """
-    description = admin.describe_topics([topic]).get(topic)
-    gone = description is None or (record is not None and description.topic_id != record.topic_id)
-    existing = 0 if description is None else len(description.partitions)
-    return TopicRequest(
-        operation=operation,
-        topic=topic,
-        partitions=existing if record is None else record.undeleted_partition_count,
-        replication_factor=0 if description is None or gone else len(description.partitions[0].replicas),
-        assignments=None,
-        configs=MappingProxyType({} if gone else configs.describe(topic, defaults=False)),
-        ordered_delivery=record is not None and record.ordered_delivery,
-        principal=principal,
-        validate_only=validate_only,
-    )
+    def __init__(self, policy: PolicyCheck, admin: KafkaAdmin, timeout: float) -> None:
+        self._policy = policy
+        self._admin = admin
+        self._configs = TopicConfigs(admin.requests, timeout)
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is a policy."""
+        return self._policy.configured
+
+    def check(
+        self,
+        topic: str,
+        record: TopicRecord | None,
+        operation: Operation,
+        *,
+        principal: str,
+        validate_only: bool,
+        altered: Callable[[TopicRequest], TopicRequest] = lambda now: now,
+    ) -> None:
+        """Raises RequestError as :meth:`PolicyCheck.validate`, and UnavailableError when Kafka does not describe the topic.
+
+        ``altered`` gives the topic as it would be by what it is. Of one that is not under management (``record`` is None), all
+        values are Kafka's, and ``ordered_delivery`` is False.
+        """
+
+        def request() -> TopicRequest:
+            description = self._admin.describe_topics([topic]).get(topic)
+            gone = description is None or (record is not None and description.topic_id != record.topic_id)
+            existing = 0 if description is None else len(description.partitions)
+            now = TopicRequest(
+                operation=operation,
+                topic=topic,
+                partitions=existing if record is None else record.undeleted_partition_count,
+                replication_factor=0
+                if description is None or gone
+                else len(description.partitions[0].replicas),
+                assignments=None,
+                configs=MappingProxyType({} if gone else self._configs.describe(topic, defaults=False)),
+                ordered_delivery=record is not None and record.ordered_delivery,
+                principal=principal,
+                validate_only=validate_only,
+            )
+            return altered(now)
+
+        self._policy.validate(request)
 
 
 def frozen(assignments: Mapping[int, Sequence[int]] | None) -> Mapping[int, Sequence[int]] | None:

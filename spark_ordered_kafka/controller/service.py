@@ -37,7 +37,7 @@ from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.controller.monitoring.reassignments import ReassignmentObserver
 from spark_ordered_kafka.controller.monitoring.scraping import ControllerCollector, Sampled
 from spark_ordered_kafka.controller.monitoring.webhook import Webhook
-from spark_ordered_kafka.controller.policy import load_policy
+from spark_ordered_kafka.controller.policy import TopicChecks, load_policy
 from spark_ordered_kafka.controller.settings import ControllerSettings, check_review
 from spark_ordered_kafka.controller.shared_query import SharedQuery
 from spark_ordered_kafka.controller.state.autoscale import AUTOSCALE, AutoscaleStore
@@ -144,7 +144,7 @@ class ControllerService:
         znodes = Znodes(self._session)
         self._set_up_access(read_timeout)
         self._set_up_topics(znodes, cluster_id, read_timeout)
-        self._set_up_changes(znodes, read_timeout)
+        self._set_up_changes(znodes)
         self._set_up_replicas(znodes, read_timeout)
         self._set_up_background(znodes)
         self._election = Election(self._session, self.id, settings.url, self._stop)
@@ -197,8 +197,9 @@ class ControllerService:
         )
         limits = BrokerLimits(self._session, self.settings.max_broker_partitions)
         self.capacities = Capacities(self.admin, limits, time.monotonic)
+        self._checks = TopicChecks(self._policy, self.admin, timeout)
         self.deleter = TopicDeleter(
-            self.admin, znodes, self.topics, self.capacities, self._policy, self._clock, timeout
+            self.admin, znodes, self.topics, self.capacities, self._checks, self._clock, timeout
         )
         self.creator = TopicCreator(
             self.admin,
@@ -213,7 +214,7 @@ class ControllerService:
         self.truncations = TruncationCheck(self.admin, znodes, self.topics)
         self.positions = GroupPositions(self.admin, znodes, self.topics, timeout)
 
-    def _set_up_changes(self, znodes: Znodes, read_timeout: float) -> None:
+    def _set_up_changes(self, znodes: Znodes) -> None:
         settings = self.settings
         expansion = Expansion(self.admin, self.capacities)
         pending = PendingMoves(ReassignmentStore(self._session))
@@ -229,16 +230,15 @@ class ControllerService:
             expansion,
             pending,
             producers,
-            self._policy,
+            self._checks,
             self._clock,
-            read_timeout,
         )
         self.releaser = TopicReleaser(
             self.admin,
             znodes,
             self.topics,
             pending,
-            self._policy,
+            self._checks,
             lambda topic, logs: self.drain.waiting_groups(topic, logs),
             self.changes.starting,
             self._clock,
@@ -248,7 +248,7 @@ class ControllerService:
             self.admin, znodes, self.releaser.end_namesake, self._clock, self._registering
         )
         self.alteration = TopicAlteration(
-            self.admin, self.topics, self.changes, self._policy, settings.request_timeout
+            self.admin, self.topics, self.changes, self._checks, settings.request_timeout
         )
 
     def _set_up_replicas(self, znodes: Znodes, read_timeout: float) -> None:
@@ -258,7 +258,7 @@ class ControllerService:
             self.admin,
             znodes,
             self.topics,
-            self._policy,
+            self._checks,
             self.capacities,
             ReassignmentObserver(self.metrics, self.audit),
             self.changes.starting,

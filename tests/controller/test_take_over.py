@@ -101,7 +101,7 @@ def changes_of(store: Store) -> Iterator[tuple[Changes, Held]]:
     rest: Any = None
     try:
         znodes: Any = store
-        yield Changes(admin, znodes, topics, runner, expansion, pending, rest, rest, lambda: 0.0, 1.0), runner
+        yield Changes(admin, znodes, topics, runner, expansion, pending, rest, rest, lambda: 0.0), runner
     finally:
         runner.end()
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from types import MappingProxyType
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change.service import Changes
-from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, present
+from spark_ordered_kafka.controller.policy import TopicChecks, TopicRequest
 from spark_ordered_kafka.controller.state.change import FinishedChange
-from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import invalid_request
@@ -22,10 +22,10 @@ class TopicAlteration:
     """Alters topics under management. ``timeout`` (seconds) bounds each call to Kafka."""
 
     def __init__(
-        self, admin: KafkaAdmin, topics: Topics, changes: Changes, policy: PolicyCheck, timeout: float
+        self, admin: KafkaAdmin, topics: Topics, changes: Changes, checks: TopicChecks, timeout: float
     ) -> None:
         self._admin = admin
-        self._policy = policy
+        self._checks = checks
         self._topics = topics
         self._changes = changes
         self._configs = TopicConfigs(admin.requests, timeout)
@@ -46,7 +46,14 @@ class TopicAlteration:
         described(self._admin, topic, record.topic_id)
         if configs:
             self._configs.alter(topic, configs, validate_only=True)
-            self._policy.validate(lambda: self._asked(topic, record, request, principal))
+            self._checks.check(
+                topic,
+                record,
+                "config",
+                principal=principal,
+                validate_only=request.validate_only,
+                altered=lambda now: _with_configs(now, configs),
+            )
         if wanted is not None and (request.validate_only or configs):
             # Refused before anything is altered.
             self._changes.switch_order(
@@ -65,18 +72,7 @@ class TopicAlteration:
             return schemas.TopicResult(topic=topic), None
         return schemas.TopicResult(topic=topic, change_id=job.change.id), job.done
 
-    def _asked(
-        self, topic: str, record: TopicRecord, request: schemas.AlterTopicRequest, principal: str
-    ) -> TopicRequest:
-        now = present(
-            self._admin,
-            self._configs,
-            topic,
-            record,
-            "config",
-            principal=principal,
-            validate_only=request.validate_only,
-        )
-        altered = {**now.configs, **request.configs}
-        configs = {name: value for name, value in altered.items() if value is not None}
-        return replace(now, configs=MappingProxyType(configs))
+
+def _with_configs(now: TopicRequest, altered: Mapping[str, str | None]) -> TopicRequest:
+    configs = {name: value for name, value in {**now.configs, **altered}.items() if value is not None}
+    return replace(now, configs=MappingProxyType(configs))

@@ -20,7 +20,7 @@ from spark_ordered_kafka.controller.change.jobs import Jobs
 from spark_ordered_kafka.controller.change.protocol import Change
 from spark_ordered_kafka.controller.change.runner import Runner
 from spark_ordered_kafka.controller.placement.assignments import Assignment, check_new_partitions
-from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, TopicRequest, frozen, present
+from spark_ordered_kafka.controller.policy import TopicChecks, frozen
 from spark_ordered_kafka.controller.state.change import AnyChange, FinishedChange, own_change
 from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.records import REMOVED_STATUSES, TopicRecord, owned_topic
@@ -33,7 +33,6 @@ from spark_ordered_kafka.controller.zk.records import NewerRecordError, Unreadab
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.plain import plain_write
 from spark_ordered_kafka.kafka.producers import TIMEOUT, ProducerCheck
 from spark_ordered_kafka.kafka.values import TopicDescription
@@ -51,10 +50,7 @@ class _OtherLayoutError(UnavailableError):
 
 
 class Changes:
-    """The changes of all topics.
-
-    ``clock`` gives seconds since the epoch; ``timeout`` (seconds) bounds requests for a topic's configuration.
-    """
+    """The changes of all topics. ``clock`` gives seconds since the epoch."""
 
     def __init__(
         self,
@@ -65,13 +61,11 @@ class Changes:
         expansion: Expansion,
         pending: PendingMoves,
         producers: ProducerCheck,
-        policy: PolicyCheck,
+        checks: TopicChecks,
         clock: Callable[[], float],
-        timeout: float,
     ) -> None:
         self._admin = admin
-        self._policy = policy
-        self._configs = TopicConfigs(admin.requests, timeout)
+        self._checks = checks
         self._znodes = znodes
         self._topics = topics
         self._expansion = expansion
@@ -95,12 +89,13 @@ class Changes:
         topic, target = item.topic, item.partition_count
 
         def vet(record: TopicRecord) -> None:
-            self._policy.validate(
-                lambda: replace(
-                    self._present(topic, record, "partition_count", principal, validate_only),
-                    partitions=target,
-                    assignments=frozen(item.assignments),
-                )
+            self._checks.check(
+                topic,
+                record,
+                "partition_count",
+                principal=principal,
+                validate_only=validate_only,
+                altered=lambda now: replace(now, partitions=target, assignments=frozen(item.assignments)),
             )
 
         change_id = new_id(topic, "partition_count", target, item.assignments, force, validate_only)
@@ -135,11 +130,13 @@ class Changes:
             return None
 
         def vet(current: TopicRecord) -> None:
-            self._policy.validate(
-                lambda: replace(
-                    self._present(topic, current, "ordered_delivery", principal, validate_only),
-                    ordered_delivery=ordered_delivery,
-                )
+            self._checks.check(
+                topic,
+                current,
+                "ordered_delivery",
+                principal=principal,
+                validate_only=validate_only,
+                altered=lambda now: replace(now, ordered_delivery=ordered_delivery),
             )
 
         def plan(current: TopicRecord, existing: int) -> Change:
@@ -363,19 +360,6 @@ class Changes:
             [broker.id for broker in self._admin.brokers()],
         )
         return replace(change, assignments=tuple(tuple(assignments[p]) for p in sorted(assignments)))
-
-    def _present(
-        self, topic: str, record: TopicRecord, operation: Operation, principal: str, validate_only: bool
-    ) -> TopicRequest:
-        return present(
-            self._admin,
-            self._configs,
-            topic,
-            record,
-            operation,
-            principal=principal,
-            validate_only=validate_only,
-        )
 
     def _plan_count(
         self, topic: str, change_id: str, target: int, force: bool, record: TopicRecord, existing: int

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.policy import PolicyCheck
+from spark_ordered_kafka.controller.policy import TopicChecks
 from spark_ordered_kafka.controller.state.change import refuse_second
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
@@ -34,7 +34,6 @@ class TopicDeleter(LeavingTopics):
     """Deletes topics; continues each deletion until it is done or this process is deposed."""
 
     what = "deletion"
-    operation = "delete"
     releases = False
 
     def __init__(
@@ -43,11 +42,11 @@ class TopicDeleter(LeavingTopics):
         znodes: Znodes,
         topics: Topics,
         capacities: Capacities,
-        policy: PolicyCheck,
+        checks: TopicChecks,
         clock: Callable[[], float],
         timeout: float,
     ) -> None:
-        super().__init__(admin, znodes, topics, policy, clock, timeout)
+        super().__init__(admin, znodes, topics, checks, clock, timeout)
         self._capacities = capacities
         self._kafka = TopicDeletions(admin.requests, timeout=timeout)
         self._groups = ConsumerGroups(admin.requests, timeout=timeout)
@@ -68,7 +67,7 @@ class TopicDeleter(LeavingTopics):
             return result, None if validate_only else self._job(topic, pending.topic_id)
         record, _ = self._topics.record(topic)
         refuse_second(topic, record.change)
-        self._check_policy(topic, record, principal=principal, validate_only=validate_only)
+        self._checks.check(topic, record, "delete", principal=principal, validate_only=validate_only)
         if validate_only:
             return result, None
 

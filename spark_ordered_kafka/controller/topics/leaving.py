@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import ClassVar
 
-from spark_ordered_kafka.controller.policy import Operation, PolicyCheck, present
+from spark_ordered_kafka.controller.policy import TopicChecks
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
 from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
 from spark_ordered_kafka.updates import updated
@@ -36,8 +35,6 @@ class LeavingTopics(ABC):
 
     what: ClassVar[str]
     """For messages: ``deletion``."""
-    operation: ClassVar[Operation]
-    """For the policy."""
     releases: ClassVar[bool]
     """Whether Kafka keeps the topic."""
 
@@ -46,17 +43,16 @@ class LeavingTopics(ABC):
         admin: KafkaAdmin,
         znodes: Znodes,
         topics: Topics,
-        policy: PolicyCheck,
+        checks: TopicChecks,
         clock: Callable[[], float],
         timeout: float,
     ) -> None:
         self._admin = admin
         self._znodes = znodes
         self._topics = topics
-        self._policy = policy
+        self._checks = checks
         self._clock = clock
         self._timeout = timeout
-        self._configs = TopicConfigs(admin.requests, timeout)
         self._fencer = Fencer(admin)
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -71,19 +67,6 @@ class LeavingTopics(ABC):
     @abstractmethod
     def _attempt(self, topic: str, topic_id: str, stop: threading.Event) -> None:
         """All steps; an error that is retriable, or a ConflictError, has them repeated."""
-
-    def _check_policy(self, topic: str, record: TopicRecord, *, principal: str, validate_only: bool) -> None:
-        self._policy.validate(
-            lambda: present(
-                self._admin,
-                self._configs,
-                topic,
-                record,
-                self.operation,
-                principal=principal,
-                validate_only=validate_only,
-            )
-        )
 
     def end_namesake(self, topic: str) -> None:
         """End what is managed under that name, and wait for it; Kafka must not have that topic any more.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.policy import PolicyCheck
+from spark_ordered_kafka.controller.policy import TopicChecks
 from spark_ordered_kafka.controller.state.change import refuse_second
 from spark_ordered_kafka.controller.state.pending import PendingMoves
 from spark_ordered_kafka.controller.state.records import TopicRecord
@@ -39,7 +39,6 @@ class TopicReleaser(LeavingTopics):
     """
 
     what = "release"
-    operation = "release"
     releases = True
 
     def __init__(
@@ -48,13 +47,13 @@ class TopicReleaser(LeavingTopics):
         znodes: Znodes,
         topics: Topics,
         pending: PendingMoves,
-        policy: PolicyCheck,
+        checks: TopicChecks,
         waiting_groups: WaitingGroups,
         starting: threading.Lock,
         clock: Callable[[], float],
         timeout: float,
     ) -> None:
-        super().__init__(admin, znodes, topics, policy, clock, timeout)
+        super().__init__(admin, znodes, topics, checks, clock, timeout)
         self._pending = pending
         self._waiting_groups = waiting_groups
         self._starting = starting
@@ -82,7 +81,7 @@ class TopicReleaser(LeavingTopics):
         self._refuse_moving(topic)
         if not request.force:
             self._refuse_unread(topic, record)
-        self._check_policy(topic, record, principal=principal, validate_only=request.validate_only)
+        self._checks.check(topic, record, "release", principal=principal, validate_only=request.validate_only)
         if request.validate_only:
             return result, None
         return result, self._record(topic, record)

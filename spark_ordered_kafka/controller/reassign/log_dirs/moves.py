@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.policy import PolicyCheck
+from spark_ordered_kafka.controller.policy import TopicChecks
 from spark_ordered_kafka.controller.reassign.log_dirs.move_plan import (
     Pending,
     Plan,
@@ -18,7 +18,7 @@ from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import 
     StaleMetadata,
     replicas_of,
 )
-from spark_ordered_kafka.controller.reassign.requests.policy_checks import PolicyChecks
+from spark_ordered_kafka.controller.reassign.requests.policy_checks import refused_by_policy
 from spark_ordered_kafka.controller.reassign.requests.service import ReassignmentRequests
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import describe
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
@@ -49,7 +49,7 @@ class LogDirMoves:
         admin: KafkaAdmin,
         store: ReassignmentStore,
         znodes: Znodes,
-        policy: PolicyCheck,
+        checks: TopicChecks,
         requests: ReassignmentRequests,
         reading: LogDirs,
         clock: Callable[[], float],
@@ -62,7 +62,8 @@ class LogDirMoves:
         self._reading = reading
         self._reassignments = Reassignments(admin.requests, timeout=timeout)
         self._agreement = MetadataAgreement(admin.requests, store, clock, timeout=timeout)
-        self._policy_checks = PolicyChecks(admin, znodes, policy, timeout)
+        self._znodes = znodes
+        self._checks = checks
 
     def move(self, request: schemas.ReplicaLogDirsRequest, *, principal: str) -> schemas.ReplicaLogDirsResult:
         """Take a request to move replicas to other log directories of their brokers, whole or not at all.
@@ -147,6 +148,8 @@ class LogDirMoves:
     def _refused_by_policy(
         self, rows: Sequence[schemas.ReplicaLogDir], planned: Plan, principal: str, validate_only: bool
     ) -> dict[int, OrderedKafkaError]:
-        reasons = self._policy_checks.of(planned.moves, principal, validate_only)
+        reasons = refused_by_policy(
+            self._checks, self._znodes, planned.moves, principal=principal, validate_only=validate_only
+        )
         by_topic = {planned.moves[index].topic: error for index, error in reasons.items()}
         return {index: by_topic[row.topic] for index, row in enumerate(rows) if row.topic in by_topic}

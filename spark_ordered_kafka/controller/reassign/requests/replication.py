@@ -12,7 +12,7 @@ from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.placement.assignments import check_reassigned
 from spark_ordered_kafka.controller.placement.planner import Partition
 from spark_ordered_kafka.controller.placement.planner.replication_factor import plan_factor
-from spark_ordered_kafka.controller.policy import PolicyCheck, TopicRequest, frozen, present
+from spark_ordered_kafka.controller.policy import TopicChecks, TopicRequest, frozen
 from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries
 from spark_ordered_kafka.controller.reassign.requests.service import ReassignmentRequests
 from spark_ordered_kafka.controller.state.change import refuse_second
@@ -25,7 +25,6 @@ from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.configs import TopicConfigs
 from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.values import TopicDescription
@@ -59,7 +58,7 @@ class ReplicationFactors:
         admin: KafkaAdmin,
         znodes: Znodes,
         topics: Topics,
-        policy: PolicyCheck,
+        checks: TopicChecks,
         capacities: Capacities,
         pending: PendingMoves,
         requests: ReassignmentRequests,
@@ -71,13 +70,12 @@ class ReplicationFactors:
         self._admin = admin
         self._znodes = znodes
         self._topics = topics
-        self._policy = policy
+        self._checks = checks
         self._capacities = capacities
         self._pending = pending
         self._requests = requests
         self._queries = queries
         self._retired_factor = retired_factor
-        self._configs = TopicConfigs(admin.requests, timeout)
         self._reassignments = Reassignments(admin.requests, timeout=timeout)
 
     def alter(
@@ -113,7 +111,14 @@ class ReplicationFactors:
         with self._capacities.ending(owner):
             plan = partial(self._plan, item, record, description)
             wanted = self._capacities.reserve(owner, topic, plan)
-            self._policy.validate(lambda: self._asked(item, record, principal, validate_only))
+            self._checks.check(
+                topic,
+                record,
+                "replication_factor",
+                principal=principal,
+                validate_only=validate_only,
+                altered=partial(_altered, item),
+            )
             if validate_only or not wanted:
                 self._capacities.drop(owner)
                 return schemas.TopicResult(topic=topic), None
@@ -245,26 +250,12 @@ class ReplicationFactors:
         factor, retired = item.replication_factor, self._retired(item.topic, record)
         return all(len(brokers) == factor or p in retired for p, brokers in targets.items())
 
-    def _asked(
-        self, item: schemas.TopicReplicationFactor, record: TopicRecord, principal: str, validate_only: bool
-    ) -> TopicRequest:
-        now = present(
-            self._admin,
-            self._configs,
-            item.topic,
-            record,
-            "replication_factor",
-            principal=principal,
-            validate_only=validate_only,
-        )
-        factor = item.replication_factor
-        if item.assignments is not None:
-            factor = max(len(brokers) for brokers in item.assignments.values())
-        return replace(
-            now,
-            replication_factor=now.replication_factor if factor is None else factor,
-            assignments=frozen(item.assignments),
-        )
+
+def _altered(item: schemas.TopicReplicationFactor, now: TopicRequest) -> TopicRequest:
+    factor = now.replication_factor if item.replication_factor is None else item.replication_factor
+    if item.assignments is not None:
+        factor = max(len(brokers) for brokers in item.assignments.values())
+    return replace(now, replication_factor=factor, assignments=frozen(item.assignments))
 
 
 def _owner(topic: str) -> str:

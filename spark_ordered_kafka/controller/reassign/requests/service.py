@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.policy import PolicyCheck
+from spark_ordered_kafka.controller.policy import TopicChecks
 from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import (
     POLL,
     MetadataAgreement,
@@ -16,8 +16,8 @@ from spark_ordered_kafka.controller.reassign.requests.metadata_agreement import 
     replicas_of,
 )
 from spark_ordered_kafka.controller.reassign.requests.policy_checks import (
-    PolicyChecks,
     of_topics,
+    refused_by_policy,
     with_other_factor,
 )
 from spark_ordered_kafka.controller.reassign.requests.queries import ReassignmentQueries, RequestId
@@ -67,7 +67,7 @@ class ReassignmentRequests:
         admin: KafkaAdmin,
         store: ReassignmentStore,
         znodes: Znodes,
-        policy: PolicyCheck,
+        checks: TopicChecks,
         capacities: Capacities,
         queries: ReassignmentQueries,
         wake: Callable[[], None],
@@ -83,7 +83,8 @@ class ReassignmentRequests:
         self._wake = wake
         self._starting = starting
         self._clock = clock
-        self._policy_checks = PolicyChecks(admin, znodes, policy, timeout)
+        self._znodes = znodes
+        self._checks = checks
         self._snapshots = SnapshotReader(admin, store, znodes, timeout=timeout)
         self._agreement = MetadataAgreement(admin.requests, store, clock, timeout=timeout)
         self._submitting = threading.Lock()
@@ -138,7 +139,9 @@ class ReassignmentRequests:
             return refused(rows, found.refused)
         moves = found.moves
         with self._capacities.ending(_SUBMITTING):
-            reasons = self._reserve(moves) or self._policy_checks.of(moves, principal, request.validate_only)
+            reasons = self._reserve(moves) or refused_by_policy(
+                self._checks, self._znodes, moves, principal=principal, validate_only=request.validate_only
+            )
             if reasons or request.validate_only:
                 self._capacities.drop(_SUBMITTING)
                 return refused(rows, reasons) if reasons else taken(None, moves, warnings)
