@@ -18,16 +18,25 @@ class Background:
 
     ``step`` gets an event that is set when it should end early. Its errors are logged, as :meth:`attempt` logs them; after a
     DeposedError the thread ends. ``pause`` gives the seconds to the next step by those that a step took. ``what`` names the
-    work in messages.
+    work in messages. ``forget`` is called before the first step, and after the last one. Unless ``enabled`` there is none.
     """
 
     def __init__(
-        self, name: str, what: str, pause: Callable[[float], float], step: Callable[[threading.Event], None]
+        self,
+        name: str,
+        what: str,
+        pause: Callable[[float], float],
+        step: Callable[[threading.Event], None],
+        *,
+        forget: Callable[[], None] = lambda: None,
+        enabled: bool = True,
     ) -> None:
         self._name = name
         self._what = what
         self._pause = pause
         self._step = step
+        self._forget = forget
+        self._enabled = enabled
         self.stopped = threading.Event()
         """Set when no further step begins; another one from each :meth:`start` on."""
         self._thread: threading.Thread | None = None
@@ -35,6 +44,9 @@ class Background:
 
     def start(self) -> None:
         """Begin with the first step at once."""
+        self._forget()
+        if not self._enabled:
+            return
         self.stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(self.stopped,), name=self._name, daemon=True)
         self._thread.start()
@@ -51,6 +63,7 @@ class Background:
             thread.join(timeout)
             if thread.is_alive():
                 _log.warning("%s: it did not stop within %g s", self._what, timeout)
+        self._forget()
 
     def attempt(self, subject: str, failure: str, work: Callable[[], None]) -> None:
         """Do a part of a step, whose failure does not end the step; raises DeposedError only.

@@ -19,137 +19,102 @@ _CLAIM_RETRY = 0.5
 _POLL_INTERVAL = 0.2
 
 
-class Repeated(Protocol):
-    """What the leader does again and again."""
-
-    def start(self) -> None: ...
+class Part(Protocol):
+    """What only the leader does: again and again, or once for each request."""
 
     def begin_stop(self) -> None: ...
 
     def stop(self, timeout: float) -> None: ...
 
 
-class Jobs(Protocol):
-    """What the leader does once for each request."""
-
-    def begin_stop(self) -> None: ...
-
-    def stop_all(self, timeout: float) -> None: ...
-
-
 @dataclass(frozen=True)
-class LeaderWork:
-    """``resume``: called one after the other when a leader term begins. ``finish_creations`` may take long."""
-
-    resume: Sequence[Callable[[], None]]
-    finish_creations: Callable[[], None]
-    repeated: Sequence[Repeated]
-    jobs: Sequence[Jobs]
-
-
 class Leadership:
     """Claims leadership again and again, until ``stop``.
 
-    Args:
+    Attributes:
         session, election, leader: of ZooKeeper.
-        work: what only the leader does.
+        resume: called one after the other when a leader term begins.
+        finish_creations: called then in a thread of its own, since it may take long.
+        parts: what only the leader does.
         registering: held while a topic is taken under management.
         active: set while this process leads.
         stop: ends it.
         wake: set on every event that may end a leader term.
         metrics: counts leader terms.
-        timeout: seconds that each part of ``work`` has to end.
+        timeout: seconds that each of ``parts`` has to end.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        election: Election,
-        leader: Leader,
-        work: LeaderWork,
-        registering: threading.Lock,
-        active: threading.Event,
-        stop: threading.Event,
-        wake: threading.Event,
-        metrics: Metrics,
-        *,
-        timeout: float,
-    ) -> None:
-        self._session = session
-        self._election = election
-        self._leader = leader
-        self._work = work
-        self._registering = registering
-        self._active = active
-        self._stop = stop
-        self._wake = wake
-        self._metrics = metrics
-        self._timeout = timeout
+    session: Session
+    election: Election
+    leader: Leader
+    resume: Sequence[Callable[[], None]]
+    finish_creations: Callable[[], None]
+    parts: Sequence[Part]
+    registering: threading.Lock
+    active: threading.Event
+    stop: threading.Event
+    wake: threading.Event
+    metrics: Metrics
+    timeout: float
 
     def run(self) -> None:
         """Returns when this process is stopped."""
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             try:
-                self._election.run(self._leader_term)
+                self.election.run(self._leader_term)
             except OrderedKafkaError as error:
                 _log.warning("cannot become the controller yet: %s", error)
-                self._stop.wait(_CLAIM_RETRY)
+                self.stop.wait(_CLAIM_RETRY)
             except Exception:  # noqa: BLE001 - a bug, and without this thread no controller would ever lead
                 _log.exception("the leadership ended")
-                self._stop.wait(_CLAIM_RETRY)
+                self.stop.wait(_CLAIM_RETRY)
 
     def _leader_term(self, claim: LeaderRecord) -> None:
         """The work of the controller until it is deposed or stopped. Raises ZooKeeperError when it cannot begin."""
         # A broker that is down may delay it for long.
         creations = threading.Thread(target=self._finish_creations, name="creations", daemon=True)
         try:
-            for resume in self._work.resume:
+            for resume in self.resume:
                 resume()
             creations.start()
-            for part in self._work.repeated:
-                part.start()
-            self._active.set()
-            self._leader.announce()
-            self._metrics.count_leadership("gained")
+            self.active.set()
+            self.leader.announce()
+            self.metrics.count_leadership("gained")
             _log.info("controller %s is active, epoch %d", claim.url, claim.epoch)
             while not self._is_deposed(claim):
-                self._wake.wait(_POLL_INTERVAL)
-                self._wake.clear()
+                self.wake.wait(_POLL_INTERVAL)
+                self.wake.clear()
         finally:
-            self._active.clear()
-            for part in self._work.repeated:
+            self.active.clear()
+            for part in self.parts:
                 part.begin_stop()
-            for job in self._work.jobs:
-                job.begin_stop()
-            for part in self._work.repeated:
-                part.stop(self._timeout)
-            for job in self._work.jobs:
-                job.stop_all(self._timeout)
+            for part in self.parts:
+                part.stop(self.timeout)
             self._await_registration()
-            self._metrics.count_leadership("lost")
+            self.metrics.count_leadership("lost")
             _log.info("not the controller any more (epoch %d)", claim.epoch)
 
     def _await_registration(self) -> None:
         """Wait for a creation in progress: the next controller would find half of it, and perhaps not its topic yet."""
-        if self._registering.acquire(timeout=self._timeout):
+        if self.registering.acquire(timeout=self.timeout):
             # Resign with the lock held, so that the next creation finds no claim.
-            self._session.resign()
-            self._registering.release()
+            self.session.resign()
+            self.registering.release()
 
     def _finish_creations(self) -> None:
         try:
-            self._work.finish_creations()
+            self.finish_creations()
         except OrderedKafkaError as error:
             _log.warning("interrupted creations are left to the next controller: %s", error)
 
     def _is_deposed(self, claim: LeaderRecord) -> bool:
-        if self._stop.is_set() or self._session.lost.is_set():
+        if self.stop.is_set() or self.session.lost.is_set():
             return True
-        record = self._leader.record
+        record = self.leader.record
         if record is None or record.epoch != claim.epoch:
             # The record may be older than the claim, so ask ZooKeeper.
             try:
-                self._session.verify()
+                self.session.verify()
             except DeposedError:
                 return True
             except ZooKeeperError as error:

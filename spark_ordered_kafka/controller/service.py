@@ -28,7 +28,7 @@ from spark_ordered_kafka.controller.healing.figures import HealingFigures
 from spark_ordered_kafka.controller.healing.healer import Healer
 from spark_ordered_kafka.controller.healing.planning import HealingPlans
 from spark_ordered_kafka.controller.healing.sampling import Sampler as HealingSampler
-from spark_ordered_kafka.controller.leadership import Leadership, LeaderWork
+from spark_ordered_kafka.controller.leadership import Leadership
 from spark_ordered_kafka.controller.monitoring.audit import AuditLog
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.monitoring.diagnostics import Diagnosis
@@ -154,26 +154,24 @@ class ControllerService:
 
     def _leadership(self) -> Leadership:
         jobs = (self.changes, self.deleter, self.releaser)
-        work = LeaderWork(
-            resume=(
-                *(one.resume_all for one in jobs),
-                self.reassignments.resume_all,
-                self.reassigner.resume_all,
-            ),
-            finish_creations=self.creator.finish_creations,
-            repeated=(self._retirement.background, self.autoscaler, self.healer),
-            jobs=(*jobs, self.reassigner),
-        )
+        repeated = (self._retirement.background, self.autoscaler.background, self.healer.background)
         return Leadership(
             self._session,
             self._election,
             self.leader,
-            work,
-            self._registering,
-            self._active,
-            self._stop,
-            self._wake,
-            self.metrics,
+            resume=(
+                *(one.resume_all for one in jobs),
+                self.reassignments.resume_all,
+                self.reassigner.resume_all,
+                *(one.start for one in repeated),
+            ),
+            finish_creations=self.creator.finish_creations,
+            parts=(*repeated, *jobs, self.reassigner),
+            registering=self._registering,
+            active=self._active,
+            stop=self._stop,
+            wake=self._wake,
+            metrics=self.metrics,
             timeout=_STOP_TIMEOUT,
         )
 
@@ -273,7 +271,7 @@ class ControllerService:
         self.log_dir_moves = services.log_dir_moves
 
     def _set_up_background(self, znodes: Znodes) -> None:
-        settings = self.settings
+        settings, session, clock = self.settings, self._session, time.monotonic
         self._retirement = Retirement(
             self.admin,
             znodes,
@@ -284,10 +282,9 @@ class ControllerService:
             interval=settings.retire_interval,
             replication_factor=settings.retire_replication_factor,
         )
-        timeout, session, clock = settings.request_timeout, self._session, time.monotonic
         self.autoscaler = Autoscaler(
             settings.autoscale,
-            Sampler(self.admin, timeout, clock),
+            Sampler(self.admin, settings.request_timeout, clock),
             znodes,
             AutoscaleStore(session),
             self.reviews,
@@ -299,7 +296,7 @@ class ControllerService:
         )
         self.healer = Healer(
             settings.healing,
-            HealingSampler(self.admin, timeout, clock),
+            HealingSampler(self.admin, settings.request_timeout, clock),
             HealingPlans(settings.healing, self.plans, self.elections, self.admin),
             HealingStore(session),
             ReassignmentStore(session),

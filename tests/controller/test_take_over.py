@@ -112,7 +112,7 @@ def test_change_found_recorded_before_the_request_goes_on_has_one_job() -> None:
         job = changes._jobs.run(CHANGE, "id")
         assert runner.begun(1) == [job]
         runner.end()
-        changes.stop_all(_PATIENCE)
+        changes.stop(_PATIENCE)
         assert runner.jobs == [job]
 
 
@@ -208,7 +208,7 @@ def test_deletion_held_up_by_kafka_is_gone_on_with_when_the_process_leads_again(
     try:
         deleter.resume_all()
         assert begun[0].wait(_PATIENCE)
-        deleter.stop_all(0.0)
+        deleter.stop(0.0)
         deleter.resume_all()
         assert begun[1].wait(_PATIENCE)
         assert [stop.is_set() for stop in stops] == [True, False]

@@ -95,7 +95,7 @@ def test_throttles_of_a_request_that_cannot_be_read_stay_until_its_moves_have_en
             mover.moving(planted)
             throttled = judge.throttles(slow)
             assert f"1 {LEADER_RATE}" in throttled
-            first.service.reassigner.stop_all(TIMEOUT)  # or it writes what it knows
+            first.service.reassigner.stop(TIMEOUT)  # or it writes what it knows
             session_of(first.service).client.set(f"{STATUS}/{planted}{child}", b"")
         with in_process(three_brokers, chroot=chroot) as second:
             mover = Mover(second)
@@ -121,7 +121,7 @@ def test_a_request_that_is_repaired_in_mid_move_goes_on(three_brokers: LocalClus
             planted = mover.submit(Row(slow, 0, [2]), throttle=PACE)
             mover.moving(planted)
             client = session_of(controller.service).client
-            controller.service.reassigner.stop_all(TIMEOUT)  # or it writes what it knows
+            controller.service.reassigner.stop(TIMEOUT)  # or it writes what it knows
             whole = client.get(f"{STATUS}/{planted}{child}")[0]
             client.set(f"{STATUS}/{planted}{child}", b"")
             controller.service.reassigner.resume_all()

@@ -50,7 +50,7 @@ class _Topic:
 
 
 class Autoscaler:
-    """Runs in a thread between :meth:`start` and :meth:`stop`.
+    """Runs in the thread of its ``background``, if any topic is to be observed.
 
     ``clock`` gives seconds since the epoch. Cool-down and budget are kept in ZooKeeper, so they hold across controllers;
     the times that a load must last begin anew. ``send`` gives None until the API has started; what is due waits for it.
@@ -82,26 +82,14 @@ class Autoscaler:
         self._lock = threading.Lock()  # guards _topics against view()
         self._topics: dict[str, _Topic] = {}
         self._sample: Sample | None = None
-        self._background = Background(
-            "autoscale", "automatic partition counts", every(settings.interval), self._decide_all
+        self.background = Background(
+            "autoscale",
+            "automatic partition counts",
+            every(settings.interval),
+            self._decide_all,
+            forget=self._forget,
+            enabled=settings.enabled,
         )
-
-    def start(self) -> None:
-        """Observe every ``interval`` seconds, if any topic is to be observed."""
-        self._sample = None
-        with self._lock:
-            self._topics = {}
-        if self._settings.enabled:
-            self._background.start()
-
-    def begin_stop(self) -> None:
-        """Begin no further decision."""
-        self._background.begin_stop()
-
-    def stop(self, timeout: float) -> None:
-        """Stop between two topics; waits at most ``timeout`` seconds for that."""
-        self._background.stop(timeout)
-        self._figures.clear()
 
     def view(self) -> schemas.AutoscaleList:
         """Every topic under management whose record can be read. Controllers that do not lead show what ZooKeeper has."""
@@ -147,6 +135,12 @@ class Autoscaler:
 
     # -- the thread ---------------------------------------------------------------------------------------------
 
+    def _forget(self) -> None:
+        self._sample = None
+        with self._lock:
+            self._topics = {}
+        self._figures.clear()
+
     def _decide_all(self, stop: threading.Event) -> None:
         records = self._managed()
         self._load_records(records)
@@ -160,7 +154,7 @@ class Autoscaler:
         for topic in counts:
             if stop.is_set() or before is None:
                 return
-            self._background.attempt(
+            self.background.attempt(
                 topic,
                 f"topic {topic}: no decision",
                 partial(self._decide, topic, records[topic], before, self._sample),
@@ -172,7 +166,7 @@ class Autoscaler:
             try:
                 record = self._znodes.topic(topic)
             except UnreadableRecordError as error:
-                self._background.complain(topic, f"topic {topic}: no decision: {error}")
+                self.background.complain(topic, f"topic {topic}: no decision: {error}")
                 continue
             if record is not None and record.deleting_since is None and not record.is_newer:
                 found[topic] = record

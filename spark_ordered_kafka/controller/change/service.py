@@ -213,7 +213,7 @@ class Changes:
         """Let no change begin a further instruction."""
         self._jobs.begin_stop()
 
-    def stop_all(self, timeout: float) -> None:
+    def stop(self, timeout: float) -> None:
         """Stop between two instructions; waits ``timeout`` seconds in all for the threads."""
         self._jobs.stop_all(timeout)
 

@@ -56,7 +56,7 @@ class _View:
 
 
 class Healer:
-    """Runs in a thread between :meth:`start` and :meth:`stop`.
+    """Runs in the thread of its ``background``, unless it is off.
 
     ``clock`` gives seconds since the epoch. What has been found, requested and proposed is kept in ZooKeeper, so it holds
     across controllers. ``changing`` gives the topics whose partition count is being changed. ``send`` gives None until the API
@@ -95,26 +95,14 @@ class Healer:
         self._sample: Sample | None = None
         self._record: HealingRecord | None = None
         self._state = State()
-        self._background = Background("healing", "self-healing", every(rules.interval), self._step)
-
-    def start(self) -> None:
-        """Observe every ``interval`` seconds, unless it is off."""
-        self._sample = self._record = None
-        with self._lock:
-            self._newest = None
-        if self._rules.mode != "off":
-            self._background.start()
-
-    def begin_stop(self) -> None:
-        """Begin no further decision."""
-        self._background.begin_stop()
-
-    def stop(self, timeout: float) -> None:
-        """Stop between two decisions; waits at most ``timeout`` seconds for that."""
-        self._background.stop(timeout)
-        with self._lock:
-            self._newest = None
-        self._figures.clear()
+        self.background = Background(
+            "healing",
+            "self-healing",
+            every(rules.interval),
+            self._step,
+            forget=self._forget,
+            enabled=rules.mode != "off",
+        )
 
     def view(self) -> schemas.HealingView:
         """What is known. Controllers that do not lead show what ZooKeeper has."""
@@ -140,6 +128,12 @@ class Healer:
         )
 
     # -- the thread ---------------------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        self._sample = self._record = None
+        with self._lock:
+            self._newest = None
+        self._figures.clear()
 
     def _step(self, stop: threading.Event) -> None:
         try:
@@ -285,7 +279,7 @@ class Healer:
         if last is not None and last.outcome == "proposed":
             return record
         planned = self._plans.plan(proposal, sample.rates)
-        if not planned.useful:
+        if planned.request is None:
             return self._in_vain(record, proposal, planned, now)
         return self._stand(record, _entry(proposal, now, "proposed", planned))
 
@@ -293,7 +287,7 @@ class Healer:
         self, record: HealingRecord, proposal: Proposal, sample: Sample, now: float, send: SendRequest
     ) -> HealingRecord:
         planned = self._plans.plan(proposal, sample.rates)
-        if not planned.useful or planned.request is None:
+        if planned.request is None:
             return self._in_vain(record, proposal, planned, now)
         self._state = self._state.requested(now, proposal.action)
         # Before the request: if this process ends now, the next controller counts it.

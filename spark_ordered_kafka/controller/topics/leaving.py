@@ -102,7 +102,7 @@ class LeavingTopics(ABC):
         """Begin no further step."""
         self._stop.set()
 
-    def stop_all(self, timeout: float) -> None:
+    def stop(self, timeout: float) -> None:
         """Stop between two steps; waits ``timeout`` seconds in all."""
         self._stop.set()
         with self._lock:
@@ -113,7 +113,7 @@ class LeavingTopics(ABC):
                 _log.warning("topic %s: its %s did not stop within %g s", topic, self.what, timeout)
 
     def close(self) -> None:
-        """End the threads; after :meth:`stop_all`."""
+        """End the threads; after :meth:`stop`."""
         self._threads.shutdown(wait=False)
 
     def _marked(self, topic: str, current: TopicRecord) -> TopicRecord:

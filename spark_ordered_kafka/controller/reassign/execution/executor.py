@@ -65,7 +65,7 @@ class Executor:
         if self._leader_term is not None:
             self._leader_term.end()
 
-    def stop_all(self, timeout: float) -> None:
+    def stop(self, timeout: float) -> None:
         """:meth:`begin_stop`, then wait for the end of the current step, at most ``timeout`` seconds."""
         self.begin_stop()
         if self._thread is not None:
