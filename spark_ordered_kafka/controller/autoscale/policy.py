@@ -15,26 +15,10 @@ from spark_ordered_kafka.controller.autoscale.load import (
     utilizations,
 )
 from spark_ordered_kafka.controller.autoscale.rules import Rules
+from spark_ordered_kafka.controller.state.autoscale import ChangeEntry, ReadingEntry
 
 # Rates take two samples, so one that fails leaves three times the usual time between two observations.
 _MOST_SPANS = 4
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change that was requested at ``at`` (seconds since the epoch)."""
-
-    at: float
-    source: int
-    target: int
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a group that was behind read of its busiest partition, in records per second, at ``at``."""
-
-    at: float
-    rate: float
 
 
 @dataclass(frozen=True)
@@ -52,12 +36,12 @@ class State:
     below_since: float | None = None
     below_count: int = 0
     behind_since: Mapping[str, float] = field(default_factory=dict)
-    changes: tuple[Change, ...] = ()
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    changes: tuple[ChangeEntry, ...] = ()
+    readings: Mapping[str, ReadingEntry] = field(default_factory=dict)
 
     def changed(self, now: float, source: int, target: int) -> State:
         """The state once a change is requested."""
-        return replace(self, changes=(*self.changes, Change(now, source, target)))
+        return replace(self, changes=(*self.changes, ChangeEntry(at=now, source=source, target=target)))
 
 
 @dataclass(frozen=True)
@@ -109,12 +93,12 @@ def _pruned(state: State, seen: Observation, now: float) -> State:
 def _timed(rules: Rules, seen: Observation, prediction: Prediction, state: State, now: float) -> State:
     above = prediction.peak(seen.count) > rules.grow_above
     behind = {group: load for group, load in seen.groups.items() if _is_behind(load, rules)}
-    readings = {**state.readings, **{group: Reading(now, max(load.read)) for group, load in behind.items()}}
+    read = {group: ReadingEntry(at=now, rate=max(load.read)) for group, load in behind.items()}
     state = replace(
         state,
         above_since=(now if state.above_since is None else state.above_since) if above else None,
         behind_since={group: state.behind_since.get(group, now) for group in behind},
-        readings=readings,
+        readings={**state.readings, **read},
     )
     enough = _enough(rules, seen, prediction, state)
     if above or behind or enough is None or enough >= seen.count:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.autoscale.load import Observation, utilizations
-from spark_ordered_kafka.controller.autoscale.policy import Change, Reading, State
+from spark_ordered_kafka.controller.autoscale.policy import State
 from spark_ordered_kafka.controller.autoscale.rules import Rules
-from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord, ChangeEntry, ReadingEntry
+from spark_ordered_kafka.controller.state.autoscale import AutoscaleRecord
 from spark_ordered_kafka.updates import updated
 
 
 def remembered(record: AutoscaleRecord) -> State:
     """The state that a new leader begins with."""
-    return State(
-        changes=tuple(Change(one.at, one.source, one.target) for one in record.changes),
-        readings={group: Reading(one.at, one.rate) for group, one in record.readings.items()},
-    )
+    return State(changes=record.changes, readings=record.readings)
 
 
 def stored(record: AutoscaleRecord, state: State) -> AutoscaleRecord:
     """``record`` with what of ``state`` outlasts a leader."""
-    return updated(
-        record,
-        changes=tuple(ChangeEntry(at=one.at, source=one.source, target=one.target) for one in state.changes),
-        readings={group: ReadingEntry(at=one.at, rate=one.rate) for group, one in state.readings.items()},
-    )
+    return updated(record, changes=state.changes, readings=dict(state.readings))
 
 
 def observation_view(seen: Observation, rules: Rules, at: float) -> schemas.AutoscaleObservation:

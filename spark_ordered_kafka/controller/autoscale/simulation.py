@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.controller.autoscale.load import HotKey, Observation, utilizations
-from spark_ordered_kafka.controller.autoscale.policy import Change, Decision, State, decide
+from spark_ordered_kafka.controller.autoscale.policy import Decision, State, decide
 from spark_ordered_kafka.controller.autoscale.rules import Rules
+from spark_ordered_kafka.controller.state.autoscale import ChangeEntry
 from spark_ordered_kafka.ordering.linear import modulus
 
 
@@ -38,7 +39,7 @@ class Simulated:
     """All decisions, the changes made, and seconds: above the target, and held back, by rule."""
 
     moments: tuple[Moment, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeEntry, ...]
     seconds_above_target: float
     held_back: Mapping[str, float]
 
@@ -51,7 +52,7 @@ def simulate(rules: Rules, load: Sequence[LoadPoint], initial: int, count: int, 
     """
     state = State()
     moments: list[Moment] = []
-    changes: list[Change] = []
+    changes: list[ChangeEntry] = []
     above, held = 0.0, defaultdict[str, float](float)
     for point in _moments(load, interval):
         seen = replace(_observation(point, initial, count), seconds=interval)
@@ -63,7 +64,7 @@ def simulate(rules: Rules, load: Sequence[LoadPoint], initial: int, count: int, 
             held[decision.held_by] += interval
         if decision.due:
             state = state.changed(point.at, count, decision.target)
-            changes.append(Change(point.at, count, decision.target))
+            changes.append(state.changes[-1])
             count = decision.target
     return Simulated(tuple(moments), tuple(changes), above, dict(held))
 

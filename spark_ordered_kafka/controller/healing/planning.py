@@ -42,11 +42,6 @@ class Planned:
     partitions: int | None = None
     bytes_to_move: int | None = None
 
-    @property
-    def useful(self) -> bool:
-        """Whether there is anything to request."""
-        return self.request is not None
-
 
 class HealingPlans:
     """Asks the planner. Topics that have no place on the brokers that are left do not keep the others from being healed."""

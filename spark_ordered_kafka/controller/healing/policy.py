@@ -9,6 +9,7 @@ from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingKin
 from spark_ordered_kafka.controller.automation.rules import DAY, cooldown_reason, in_last_day, is_quiet
 from spark_ordered_kafka.controller.healing.observation import Condition, Key, Observation, conditions
 from spark_ordered_kafka.controller.healing.rules import Rules
+from spark_ordered_kafka.controller.state.healing import HealingRequestEntry
 
 _CLEARED = 0.8
 """Part of a setting below which a difference or share must fall, so that a finding ends."""
@@ -61,14 +62,6 @@ What = tuple[HealingAction, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Request:
-    """An action that was requested at ``at`` (seconds since the epoch)."""
-
-    at: float
-    action: HealingAction
-
-
-@dataclass(frozen=True)
 class State:
     """What is kept from one decision to the next, and from one leader to the next. Times are seconds since the epoch.
 
@@ -78,12 +71,12 @@ class State:
 
     since: Mapping[Key, float] = field(default_factory=dict)
     observed_at: float = 0.0
-    requests: tuple[Request, ...] = ()
+    requests: tuple[HealingRequestEntry, ...] = ()
     tried: Mapping[HealingAction, float] = field(default_factory=dict)
 
     def requested(self, now: float, action: HealingAction) -> State:
         """The state once an action is requested."""
-        return replace(self, requests=(*self.requests, Request(now, action)))
+        return replace(self, requests=(*self.requests, HealingRequestEntry(at=now, action=action)))
 
     def in_vain(self, now: float, action: HealingAction) -> State:
         """The state once there was nothing to request for an action."""

@@ -7,9 +7,9 @@ from typing import cast
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.client.schemas.healing import HealingAction, HealingKind
 from spark_ordered_kafka.controller.healing.observation import BrokerSeen
-from spark_ordered_kafka.controller.healing.policy import Request, State
+from spark_ordered_kafka.controller.healing.policy import State
 from spark_ordered_kafka.controller.results import view
-from spark_ordered_kafka.controller.state.healing import ConditionEntry, HealingRecord, HealingRequestEntry
+from spark_ordered_kafka.controller.state.healing import ConditionEntry, HealingRecord
 from spark_ordered_kafka.updates import updated
 
 
@@ -18,7 +18,7 @@ def remembered(record: HealingRecord) -> State:
     return State(
         since={(cast(HealingKind, one.kind), one.subject): one.since for one in record.conditions},
         observed_at=record.observed_at,
-        requests=tuple(Request(one.at, cast(HealingAction, one.action)) for one in record.requests),
+        requests=record.requests,
         tried={cast(HealingAction, action): at for action, at in record.tried.items()},
     )
 
@@ -32,7 +32,7 @@ def stored(record: HealingRecord, state: State) -> HealingRecord:
             for (kind, subject), since in sorted(state.since.items())
         ),
         observed_at=state.observed_at,
-        requests=tuple(HealingRequestEntry(at=one.at, action=one.action) for one in state.requests),
+        requests=state.requests,
         tried={str(action): at for action, at in state.tried.items()},
     )
 
