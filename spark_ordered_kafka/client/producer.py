@@ -51,9 +51,9 @@ class OrderedProducer(ConfluentCalls):
         self._options = options
         self._controller = ControllerClient.of(options.connection)
         self._backlog = Backlog(options.max_messages, options.max_bytes, options.commit_interval is None)
-        self._max_message_bytes = options.max_message_bytes
         self._outbox = Outbox()
         self._settings = sender_settings(options, self._controller, self._outbox)
+        self._max_message_bytes = self._settings.max_message_bytes
         self._senders: dict[str, TopicSender] = {}
         self._counts: Mapping[str, WriterCounts] = {}
         self._names: list[LeasedName] = []

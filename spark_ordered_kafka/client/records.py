@@ -15,6 +15,9 @@ DeliveryCallback = Callable[[KafkaError | None, Message], None]
 _HEADERS = "a list of (str, bytes, str or None), or a dict of them"
 _NO_TIMESTAMP = 0
 
+OVERHEAD = 36
+"""Bytes that librdkafka adds to key, value and headers before it compares them with ``message.max.bytes``."""
+
 
 def check_partition(partition: Any) -> None:
     """Raises ConfigError for another partition than -1, which confluent-kafka takes for "none given"."""
@@ -23,10 +26,9 @@ def check_partition(partition: Any) -> None:
 
 
 def too_large(size: int, limit: int) -> ConfigError:
-    """What is raised for a record of ``size`` bytes."""
-    return ConfigError(
-        "value", f"{size} bytes with key and headers", f"at most {limit} bytes (message.max.bytes)"
-    )
+    """What is raised for a record of ``size`` bytes, of which there may be ``limit``."""
+    said = f"{size} bytes with key and headers"
+    return ConfigError("value", said, f"at most {limit} bytes ({OVERHEAD} less than message.max.bytes)")
 
 
 def content(argument: str, value: Any) -> bytes | None:
@@ -52,8 +54,14 @@ def extras(on_delivery: Any, timestamp: Any, headers: Any) -> tuple[Row, int]:
         row["timestamp"] = timestamp
     if headers is not None:
         row["headers"] = _headers(headers)
-        size = sum(len(name) + len(value or b"") for name, value in row["headers"])
+        size = sum(_size(part) for pair in row["headers"] for part in pair)
     return row, size
+
+
+def _size(part: str | bytes | None) -> int:
+    """Of a header's name or value, behind its length, which Kafka writes doubled, in bytes of seven bits each."""
+    size = len(part.encode() if isinstance(part, str) else part or b"")
+    return size + (max(1, (2 * size).bit_length()) + 6) // 7
 
 
 def _headers(headers: Any) -> Headers:

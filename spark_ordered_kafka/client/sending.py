@@ -13,6 +13,7 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.counts import WriterCounts
 from spark_ordered_kafka.client.instances import Instances
 from spark_ordered_kafka.client.options import ProducerOptions
+from spark_ordered_kafka.client.records import OVERHEAD
 from spark_ordered_kafka.client.reports import Attempt, Outbox
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection
@@ -74,7 +75,7 @@ def sender_settings(options: ProducerOptions, controller: ControllerClient, outb
         commit_records=max(1, min(options.commit_records, options.max_messages // 2)),
         message_timeout=options.message_timeout,
         timeout=min(_REQUEST_TIMEOUT, options.message_timeout),
-        max_message_bytes=options.max_message_bytes,
+        max_message_bytes=max(0, options.max_message_bytes - OVERHEAD),
         callbacks={name: outbox.events(callback) for name, callback in options.callbacks.items()},
     )
 

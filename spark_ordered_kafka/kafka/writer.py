@@ -50,7 +50,7 @@ class TopicWriter:
     def begin(self, producer: TransactionalProducer) -> None:
         """Open a transaction under the current layout."""
         # Before anything can fail: then it is to be discarded.
-        self.producer = producer
+        self.producer, self._routing = producer, None
         layout = self._checked_layout(producer)
         self._routing = Routing(layout.hash, layout.initial_partition_count, layout.undeleted_partition_count)
         producer.begin()
@@ -82,7 +82,9 @@ class TopicWriter:
     def abort(self) -> None:
         """Abort the open transaction, if any, and give up its instance."""
         producer, self.producer = self.producer, None
-        if producer is not None:
+        if producer is not None and self._routing is None:
+            producer.discard()
+        elif producer is not None:
             producer.abort()
 
     def discard(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Message
@@ -101,8 +102,8 @@ def test_refused_at_once(cluster: LocalCluster, topic_name: str, make_topic: Cal
             ({"partition": 1}, "partition has the value 1: the topic's layout decides"),
             ({"partition": 0}, "partition has the value 0: the topic's layout decides"),
             ({"key": 5}, "key has the value 5: bytes, str or None, not int"),
-            ({"value": b"x" * 1_990, "key": b"k" * 11}, "2001 bytes.*at most 2000 bytes"),
-            ({"headers": {"h": b"x" * 2_000}}, "2001 bytes.*at most 2000 bytes"),
+            ({"value": b"x" * 1_954, "key": b"k" * 11}, "1965 bytes.*at most 1964 bytes.*message.max.bytes"),
+            ({"headers": {"h": b"x" * 1_961}}, "1965 bytes.*at most 1964 bytes.*message.max.bytes"),
         ):
             with pytest.raises(ConfigError, match=hint):
                 producer.produce(topic_name, **arguments)
@@ -113,6 +114,23 @@ def test_refused_at_once(cluster: LocalCluster, topic_name: str, make_topic: Cal
             assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert len(producer) == 0
     assert values(cluster, topic_name) == []
+
+
+def test_what_is_accepted_at_the_limit_is_written(cluster: LocalCluster, topic_name: str) -> None:
+    """What librdkafka refused of it ended the topic's transactions, with all other records."""
+    create(cluster, topic_name, 2)
+    sizes: list[dict[str, Any]] = [
+        {"value": b"x" * 1_964},
+        {"value": b"x" * 1_954, "key": "k" * 10},
+        {"headers": {"h": b"x" * 1_960}},
+        {"value": b"x" * 800, "headers": [("ü" * 20, "ü" * 30), ("none", None), ("long", b"x" * 1_049)]},
+    ]
+    with manual(cluster, message_max_bytes=2_000) as producer:
+        for record in sizes:
+            producer.produce(topic_name, **record)
+            with pytest.raises(ConfigError, match=r"1965 bytes.*at most 1964 bytes.*message\.max\.bytes"):
+                producer.produce(topic_name, **{**record, "value": record.get("value", b"") + b"x"})
+    assert len(values(cluster, topic_name)) == len(sizes)
 
 
 def test_a_full_queue(cluster: LocalCluster, topic_name: str) -> None:
