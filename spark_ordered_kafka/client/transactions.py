@@ -43,9 +43,26 @@ class OffsetSource(Protocol):
         """A transaction was given up: what was delivered and is not committed is to be delivered again."""
 
 
+class _Foreign:
+    """Of confluent-kafka's own consumer, which needs no calls: where it reads is the application's choice."""
+
+    def transactions_before(self) -> Sequence[CommitRequest]:
+        """None but the producer's own."""
+        return ()
+
+    def transaction_begun(self, request: CommitRequest) -> None:
+        """Nothing to do."""
+
+    def transaction_committed(self, sent: TransactionOffsets) -> None:
+        """Nothing to do: a later transaction commits later positions."""
+
+    def transaction_aborted(self) -> None:
+        """Nothing to do, as with confluent-kafka's producer."""
+
+
 @dataclass(frozen=True)
-class PlainSource:
-    """confluent-kafka's own consumer, which needs no calls: its positions are those of its assignment."""
+class PlainSource(_Foreign):
+    """confluent-kafka's own consumer: its positions are those of its assignment."""
 
     consumer: Consumer
 
@@ -60,21 +77,8 @@ class PlainSource:
             raise ConfigError("consumer", self.consumer, f"must be open, but: {error}") from error
         return TransactionOffsets([one for one in positions if one.offset >= 0], group)
 
-    def transactions_before(self) -> Sequence[CommitRequest]:
-        """None but the producer's own."""
-        return ()
 
-    def transaction_begun(self, request: CommitRequest) -> None:
-        """Nothing to do: where it reads is the application's choice."""
-
-    def transaction_committed(self, sent: TransactionOffsets) -> None:
-        """Nothing to do: a later transaction commits later positions."""
-
-    def transaction_aborted(self) -> None:
-        """Nothing to do: what to read again is the application's choice, as with confluent-kafka's producer."""
-
-
-class GivenOffsets:
+class GivenOffsets(_Foreign):
     """Offsets that the application has from confluent-kafka's own consumer, with its group's metadata."""
 
     def __init__(self, offsets: Sequence[TopicPartition], group: Any) -> None:
@@ -88,19 +92,6 @@ class GivenOffsets:
     def transaction_offsets(self, oldest: float | None) -> TransactionOffsets:
         """Those that were given."""
         return self._sent
-
-    def transactions_before(self) -> Sequence[CommitRequest]:
-        """As of :class:`PlainSource`."""
-        return ()
-
-    def transaction_begun(self, request: CommitRequest) -> None:
-        """As of :class:`PlainSource`."""
-
-    def transaction_committed(self, sent: TransactionOffsets) -> None:
-        """As of :class:`PlainSource`."""
-
-    def transaction_aborted(self) -> None:
-        """As of :class:`PlainSource`."""
 
 
 class ReadSide:
