@@ -49,6 +49,7 @@ class _Topic:
     decision: DecisionEntry | None = None
 
 
+@dataclass(eq=False)
 class Autoscaler:
     """Runs in the thread of its ``background``, if any topic is to be observed.
 
@@ -56,48 +57,37 @@ class Autoscaler:
     the times that a load must last begin anew. ``send`` gives None until the API has started; what is due waits for it.
     """
 
-    def __init__(
-        self,
-        settings: AutoscaleSettings,
-        sampler: Sampler,
-        znodes: Znodes,
-        store: AutoscaleStore,
-        reviews: Reviews,
-        audit: AuditLog,
-        webhook: Webhook,
-        figures: AutoscaleFigures,
-        clock: Callable[[], float],
-        send: Callable[[], SendRequest | None],
-    ) -> None:
-        self._settings = settings
-        self._sampler = sampler
-        self._znodes = znodes
-        self._store = store
-        self._reviews = reviews
-        self._audit = audit
-        self._webhook = webhook
-        self._figures = figures
-        self._clock = clock
-        self._send = send
+    settings: AutoscaleSettings
+    sampler: Sampler
+    znodes: Znodes
+    store: AutoscaleStore
+    reviews: Reviews
+    audit: AuditLog
+    webhook: Webhook
+    figures: AutoscaleFigures
+    clock: Callable[[], float]
+    send: Callable[[], SendRequest | None]
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()  # guards _topics against view()
         self._topics: dict[str, _Topic] = {}
         self._sample: Sample | None = None
         self.background = Background(
             "autoscale",
             "automatic partition counts",
-            every(settings.interval),
+            every(self.settings.interval),
             self._decide_all,
             forget=self._forget,
-            enabled=settings.enabled,
+            enabled=self.settings.enabled,
         )
 
     def view(self) -> schemas.AutoscaleList:
         """Every topic under management whose record can be read. Controllers that do not lead show what ZooKeeper has."""
-        kept = self._store.all()
+        kept = self.store.all()
         rows = []
-        for topic in self._znodes.topics():
+        for topic in self.znodes.topics():
             try:
-                record = self._znodes.topic(topic)
+                record = self.znodes.topic(topic)
             except UnreadableRecordError:
                 continue  # the check of all topics logs it
             if record is None or record.deleting_since is not None:
@@ -115,7 +105,7 @@ class Autoscaler:
     def _row(
         self, topic: str, record: TopicRecord, kept: AutoscaleRecord | None, known: _Topic | None
     ) -> schemas.AutoscaleTopic:
-        rules = self._settings.of(topic)
+        rules = self.settings.of(topic)
         history = [] if kept is None else [view(schemas.AutoscaleDecision, one) for one in kept.decisions]
         decision = history[0] if history else None
         observation = None
@@ -139,7 +129,7 @@ class Autoscaler:
         self._sample = None
         with self._lock:
             self._topics = {}
-        self._figures.clear()
+        self.figures.clear()
 
     def _decide_all(self, stop: threading.Event) -> None:
         records = self._managed()
@@ -147,10 +137,10 @@ class Autoscaler:
         counts = {
             topic: record.undeleted_partition_count
             for topic, record in records.items()
-            if self._settings.of(topic).mode != "off"
+            if self.settings.of(topic).mode != "off"
         }
-        groups = {group for topic in counts for group in self._settings.of(topic).groups}
-        before, self._sample = self._sample, self._sampler.sample(counts, groups)
+        groups = {group for topic in counts for group in self.settings.of(topic).groups}
+        before, self._sample = self._sample, self.sampler.sample(counts, groups)
         for topic in counts:
             if stop.is_set() or before is None:
                 return
@@ -162,9 +152,9 @@ class Autoscaler:
 
     def _managed(self) -> dict[str, TopicRecord]:
         found = {}
-        for topic in self._znodes.topics():
+        for topic in self.znodes.topics():
             try:
-                record = self._znodes.topic(topic)
+                record = self.znodes.topic(topic)
             except UnreadableRecordError as error:
                 self.background.complain(topic, f"topic {topic}: no decision: {error}")
                 continue
@@ -174,13 +164,13 @@ class Autoscaler:
 
     def _load_records(self, records: Mapping[str, TopicRecord]) -> None:
         """Begin with topics that are new to this process, and forget those that have left management."""
-        kept = self._store.all()
-        for topic in kept.keys() - set(self._znodes.topics()):
-            self._store.delete(topic)
+        kept = self.store.all()
+        for topic in kept.keys() - set(self.znodes.topics()):
+            self.store.delete(topic)
         with self._lock:
             for topic in self._topics.keys() - records.keys():
                 del self._topics[topic]
-                self._figures.forget(topic)
+                self.figures.forget(topic)
             for topic, record in records.items():
                 known = self._topics.get(topic)
                 if known is None or known.topic_id != record.topic_id:
@@ -190,19 +180,19 @@ class Autoscaler:
                     self._topics[topic] = _Topic(record.topic_id, remembered(own), own)
 
     def _decide(self, topic: str, record: TopicRecord, before: Sample, after: Sample) -> None:
-        rules, known = self._settings.of(topic), self._topics[topic]
+        rules, known = self.settings.of(topic), self._topics[topic]
         seen = self._observed(topic, record, rules, known.record, before, after)
         if seen is None:
             return
-        now = self._clock()
+        now = self.clock()
         decision, state = decide(rules, seen, known.state, now)
         if decision.load_driven and decision.held_by != "under_way":
             seen = self._with_hot_key(topic, rules, seen, after)
             decision, state = decide(rules, seen, known.state, now)
         with self._lock:
             known.state, known.observation, known.observed_at = state, seen, now
-        self._figures.observed(topic, rules.mode, seen.count, decision.target)
-        send = self._send()
+        self.figures.observed(topic, rules.mode, seen.count, decision.target)
+        send = self.send()
         if decision.due and rules.mode == "act" and send is not None:
             self._act(topic, known, seen.count, decision, now, send)
         else:
@@ -244,7 +234,7 @@ class Autoscaler:
         if review_id is None:
             return None, None
         try:
-            review, status = self._reviews.get(review_id)
+            review, status = self.reviews.get(review_id)
         except RequestError:
             return None, None  # decided long ago, and deleted since
         if waits(status):
@@ -254,7 +244,7 @@ class Autoscaler:
     def _with_hot_key(self, topic: str, rules: Rules, seen: Observation, sample: Sample) -> Observation:
         parts = utilizations(seen, rules)
         busiest = max(range(seen.count), key=parts.__getitem__)
-        hot = self._sampler.hot_key(topic, busiest, sample.logs[topic][busiest])
+        hot = self.sampler.hot_key(topic, busiest, sample.logs[topic][busiest])
         return replace(seen, hot=hot)
 
     def _act(
@@ -288,16 +278,16 @@ class Autoscaler:
         if entry.outcome == "requested" or not _is_same(last, entry):
             decisions = (entry, *known.record.decisions)[:_KEPT]
             self._write(topic, known, updated(known.record, decisions=decisions))
-            self._figures.decided(topic, entry.action, entry.held_by or entry.outcome)
+            self.figures.decided(topic, entry.action, entry.held_by or entry.outcome)
             fields = {"topic": topic, **entry.model_dump(exclude={"at"})}
-            self._audit.add("autoscale", fields)
-            self._webhook.send("autoscale", "decision", fields)
+            self.audit.add("autoscale", fields)
+            self.webhook.send("autoscale", "decision", fields)
         with self._lock:
             known.decision = entry
 
     def _write(self, topic: str, known: _Topic, record: AutoscaleRecord) -> None:
         new = stored(record, known.state)
-        self._store.write(topic, new)
+        self.store.write(topic, new)
         with self._lock:
             known.record = new
 

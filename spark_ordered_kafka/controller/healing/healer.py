@@ -55,6 +55,7 @@ class _View:
     proposals: tuple[Proposal, ...]
 
 
+@dataclass(eq=False)
 class Healer:
     """Runs in the thread of its ``background``, unless it is off.
 
@@ -63,33 +64,20 @@ class Healer:
     has started; what is due waits for it.
     """
 
-    def __init__(
-        self,
-        rules: Rules,
-        sampler: Sampler,
-        plans: HealingPlans,
-        store: HealingStore,
-        reassignments: ReassignmentStore,
-        reviews: Reviews,
-        audit: AuditLog,
-        webhook: Webhook,
-        figures: HealingFigures,
-        clock: Callable[[], float],
-        changing: Callable[[], Iterable[str]],
-        send: Callable[[], SendRequest | None],
-    ) -> None:
-        self._rules = rules
-        self._sampler = sampler
-        self._plans = plans
-        self._store = store
-        self._reassignments = reassignments
-        self._reviews = reviews
-        self._audit = audit
-        self._webhook = webhook
-        self._figures = figures
-        self._clock = clock
-        self._changing = changing
-        self._send = send
+    rules: Rules
+    sampler: Sampler
+    plans: HealingPlans
+    store: HealingStore
+    reassignments: ReassignmentStore
+    reviews: Reviews
+    audit: AuditLog
+    webhook: Webhook
+    figures: HealingFigures
+    clock: Callable[[], float]
+    changing: Callable[[], Iterable[str]]
+    send: Callable[[], SendRequest | None]
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()  # guards _newest against view()
         self._newest: _View | None = None
         self._sample: Sample | None = None
@@ -98,15 +86,15 @@ class Healer:
         self.background = Background(
             "healing",
             "self-healing",
-            every(rules.interval),
+            every(self.rules.interval),
             self._step,
             forget=self._forget,
-            enabled=rules.mode != "off",
+            enabled=self.rules.mode != "off",
         )
 
     def view(self) -> schemas.HealingView:
         """What is known. Controllers that do not lead show what ZooKeeper has."""
-        record = self._store.read()
+        record = self.store.read()
         with self._lock:
             newest = self._newest
         if newest is None:
@@ -117,13 +105,13 @@ class Healer:
             brokers = [broker_view(one) for one in newest.seen.brokers]
             proposals = [view(schemas.HealingProposal, one) for one in newest.proposals]
         return schemas.HealingView(
-            mode=self._rules.mode,
+            mode=self.rules.mode,
             at=at,
             brokers=brokers,
             findings=findings,
             proposals=proposals,
-            requests_in_last_day=in_last_day([one.at for one in record.requests], self._clock()),
-            requests_per_day=self._rules.requests_per_day,
+            requests_in_last_day=in_last_day([one.at for one in record.requests], self.clock()),
+            requests_per_day=self.rules.requests_per_day,
             history=[view(schemas.HealingDecision, one) for one in record.history],
         )
 
@@ -133,26 +121,26 @@ class Healer:
         self._sample = self._record = None
         with self._lock:
             self._newest = None
-        self._figures.clear()
+        self.figures.clear()
 
     def _step(self, stop: threading.Event) -> None:
         try:
             self._look(stop)
         finally:
-            self._figures.clear(before=self._clock() - longest_gap(self._rules))
+            self.figures.clear(before=self.clock() - longest_gap(self.rules))
 
     def _look(self, stop: threading.Event) -> None:
         if self._record is None:
-            self._record = self._store.read()
+            self._record = self.store.read()
             self._state = remembered(self._record)
-        self._sample = sample = self._sampler.sample(self._sample)
+        self._sample = sample = self.sampler.sample(self._sample)
         # After each part, so that a later one that fails does not make it be told of again.
         record = self._write(self._follow(self._record))
         seen = Observation(sample.brokers, sample.displaced, self._under_way(record, sample))
         if stop.is_set():
             return
-        now = self._clock()
-        findings, proposals, state = decide(self._rules, seen, self._state, now)
+        now = self.clock()
+        findings, proposals, state = decide(self.rules, seen, self._state, now)
         self._report(findings, state, now)
         self._state = state
         with self._lock:
@@ -163,7 +151,7 @@ class Healer:
                 record = self._write(self._handle(record, proposal, sample, now))
         finally:
             standing = ((one.action, one.held_by or one.outcome) for one in record.standing)
-            self._figures.found(now, (one.kind for one in findings), standing)
+            self.figures.found(now, (one.kind for one in findings), standing)
 
     def _follow(self, record: HealingRecord) -> HealingRecord:
         """``record`` with what became of the last request."""
@@ -171,7 +159,7 @@ class Healer:
             record = self._follow_review(record, record.review_id)
         if record.request_id is None:
             return record
-        read = self._reassignments.read(record.request_id)
+        read = self.reassignments.read(record.request_id)
         if read is not None and not read[0].ended:
             return record
         last = next((one for one in record.history if one.request_id == record.request_id), None)
@@ -184,14 +172,14 @@ class Healer:
                 else "failed"
             )
             reason = f"reassignment {record.request_id} has ended: {read[0].state}"
-            entry = updated(last, at=self._clock(), outcome=outcome, held_by=None, reason=reason)
+            entry = updated(last, at=self.clock(), outcome=outcome, held_by=None, reason=reason)
             record = self._note(record, entry)
         return updated(record, request_id=None)
 
     def _follow_review(self, record: HealingRecord, review_id: int) -> HealingRecord:
         """``record`` as it is while its review waits, and after that with the reassignment that the review became."""
         try:
-            review, status = self._reviews.get(review_id)
+            review, status = self.reviews.get(review_id)
         except RequestError:
             return updated(record, review_id=None)  # decided long ago, and deleted since
         if waits(status):
@@ -204,7 +192,7 @@ class Healer:
             reason = f"review {review_id}: {status}"
             entry = updated(
                 last,
-                at=self._clock(),
+                at=self.clock(),
                 outcome="requested" if done else "refused",
                 reason=reason,
                 request_id=request_id,
@@ -212,7 +200,7 @@ class Healer:
             record = self._stand(record, entry)
             if not done:
                 # The cool-down begins anew, or a review that waited for long would be filed again at once.
-                self._state = self._state.in_vain(self._clock(), cast(HealingAction, last.action))
+                self._state = self._state.in_vain(self.clock(), cast(HealingAction, last.action))
         return updated(record, review_id=None, request_id=request_id)
 
     def _under_way(self, record: HealingRecord, sample: Sample) -> str | None:
@@ -220,9 +208,9 @@ class Healer:
             return f"reassignment {record.request_id} is in progress"
         if record.review_id is not None:
             return waiting_reason(record.review_id)
-        if sample.ongoing or self._reassignments.active():
+        if sample.ongoing or self.reassignments.active():
             return "other reassignments are in progress"
-        changing = sorted(self._changing())
+        changing = sorted(self.changing())
         return f"the partition count of topic {changing[0]} is being changed" if changing else None
 
     def _report(self, findings: Iterable[Finding], state: State, now: float) -> None:
@@ -254,7 +242,7 @@ class Healer:
         return record
 
     def _discard(self, record: HealingRecord, review_id: int) -> HealingRecord:
-        send = self._send()
+        send = self.send()
         if send is None:
             return record
         reason = "the reason of the request is gone"
@@ -273,12 +261,12 @@ class Healer:
             ):
                 return record  # what was proposed, requested or found to be in vain still stands
             return self._stand(record, _entry(proposal, now, "held", _NOTHING))
-        send = self._send()
-        if self._rules.mode == "act":
+        send = self.send()
+        if self.rules.mode == "act":
             return record if send is None else self._act(record, proposal, sample, now, send)
         if last is not None and last.outcome == "proposed":
             return record
-        planned = self._plans.plan(proposal, sample.rates)
+        planned = self.plans.plan(proposal, sample.rates)
         if planned.request is None:
             return self._in_vain(record, proposal, planned, now)
         return self._stand(record, _entry(proposal, now, "proposed", planned))
@@ -286,7 +274,7 @@ class Healer:
     def _act(
         self, record: HealingRecord, proposal: Proposal, sample: Sample, now: float, send: SendRequest
     ) -> HealingRecord:
-        planned = self._plans.plan(proposal, sample.rates)
+        planned = self.plans.plan(proposal, sample.rates)
         if planned.request is None:
             return self._in_vain(record, proposal, planned, now)
         self._state = self._state.requested(now, proposal.action)
@@ -320,19 +308,19 @@ class Healer:
 
     def _note(self, record: HealingRecord, entry: HealingEntry) -> HealingRecord:
         """Keep, audit and tell of a decision."""
-        self._figures.decided(entry.action, entry.held_by or entry.outcome)
+        self.figures.decided(entry.action, entry.held_by or entry.outcome)
         event = "proposal" if entry.outcome in ("proposed", "held", "in_review") else "outcome"
         self._tell(event, entry.model_dump(mode="json", exclude={"at"}))
         return updated(record, history=(entry, *record.history)[:_KEPT])
 
     def _tell(self, event: str, fields: Mapping[str, Any]) -> None:
-        self._audit.add("healing", {"about": event, **fields})
-        self._webhook.send(_SOURCE, event, fields)
+        self.audit.add("healing", {"about": event, **fields})
+        self.webhook.send(_SOURCE, event, fields)
 
     def _write(self, record: HealingRecord) -> HealingRecord:
         new = stored(record, self._state)
         if new != self._record:
-            self._store.write(new)
+            self.store.write(new)
             self._record = new
         return new
 

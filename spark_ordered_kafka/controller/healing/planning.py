@@ -43,20 +43,14 @@ class Planned:
     bytes_to_move: int | None = None
 
 
+@dataclass(frozen=True)
 class HealingPlans:
     """Asks the planner. Topics that have no place on the brokers that are left do not keep the others from being healed."""
 
-    def __init__(
-        self,
-        rules: Rules,
-        plans: ReassignmentPlans,
-        elections: LeaderElections,
-        admin: KafkaAdmin,
-    ) -> None:
-        self._rules = rules
-        self._plans = plans
-        self._elections = elections
-        self._admin = admin
+    rules: Rules
+    plans: ReassignmentPlans
+    elections: LeaderElections
+    admin: KafkaAdmin
 
     def plan(self, proposal: Proposal, rates: Mapping[PartitionId, float]) -> Planned:
         """What to request for a proposal. ``rates``: bytes per second that are written, by partition.
@@ -71,22 +65,22 @@ class HealingPlans:
             return Planned(None, (f"there is no plan: {error.message}",))
 
     def _election(self) -> Planned:
-        found = self._elections.elect(schemas.LeaderElectionRequest(validate_only=True))
+        found = self.elections.elect(schemas.LeaderElectionRequest(validate_only=True))
         rows = [{"topic": row.topic, "partition": row.partition} for row in found.partitions]
         if not rows:
             return Planned(None, ("no partition needs an election any more",))
         return Planned(("/v1/leader-elections", {"partitions": rows}), (), len(rows), 0)
 
     def _reassignment(self, proposal: Proposal, rates: Mapping[PartitionId, float]) -> Planned:
-        also: list[FurtherPlanGoal] = list(self._rules.drain_goals) if proposal.action == "drain" else []
-        brokers = self._admin.brokers()
+        also: list[FurtherPlanGoal] = list(self.rules.drain_goals) if proposal.action == "drain" else []
+        brokers = self.admin.brokers()
         if any(broker.rack is None for broker in brokers):
             also = [goal for goal in also if goal != "racks"]
         topics: list[str] | None = None
         notes: tuple[str, ...] = ()
         if proposal.action in ("drain", "replace_replicas"):
             left = {broker.id for broker in brokers} - set(proposal.brokers)
-            described = self._admin.describe_topics()
+            described = self.admin.describe_topics()
             without = [
                 name for name in sorted(described) if not has_place(described[name], proposal.brokers, left)
             ]
@@ -104,15 +98,15 @@ class HealingPlans:
             topics=topics,
             also=also or None,
         )
-        found = self._plans.propose(goal, rates)
+        found = self.plans.propose(goal, rates)
         if not found.partitions:
             return Planned(None, ("a plan changes nothing", *notes, *found.warnings), 0, 0)
         rows = [row.model_dump() for row in found.partitions]
         body: dict[str, Any] = {"partitions": rows}
-        if self._rules.throttle is not None:
-            body["throttle"] = self._rules.throttle
+        if self.rules.throttle is not None:
+            body["throttle"] = self.rules.throttle
             if proposal.action == "balance_log_dirs":
-                body["replica_alter_log_dirs_throttle"] = self._rules.throttle
+                body["replica_alter_log_dirs_throttle"] = self.rules.throttle
         return Planned(("/v1/reassignments", body), (*notes, *found.warnings), len(rows), found.bytes_to_move)
 
 

@@ -31,6 +31,7 @@ _CANDIDATES = 1000
 _MIN_JUDGED = 10
 
 
+@dataclass(frozen=True)
 class TopicAdopter:
     """Takes existing topics under management.
 
@@ -38,19 +39,11 @@ class TopicAdopter:
     that name now; ``clock`` gives seconds since the epoch; ``registering`` is held while a topic is taken under management.
     """
 
-    def __init__(
-        self,
-        admin: KafkaAdmin,
-        znodes: Znodes,
-        end_namesake: Callable[[str], None],
-        clock: Callable[[], float],
-        registering: threading.Lock,
-    ) -> None:
-        self._admin = admin
-        self._znodes = znodes
-        self._end_namesake = end_namesake
-        self._clock = clock
-        self._registering = registering
+    admin: KafkaAdmin
+    znodes: Znodes
+    end_namesake: Callable[[str], None]
+    clock: Callable[[], float]
+    registering: threading.Lock
 
     def adopt(self, topic: str, request: schemas.AdoptTopicRequest) -> schemas.TopicResult:
         """Take a Kafka topic under management: its partitions and records become layout epoch 0.
@@ -64,33 +57,33 @@ class TopicAdopter:
         """
         check_name(topic)
         hash_name = check_hash(request.hash)
-        check_not_managed(self._admin, self._znodes, topic)
+        check_not_managed(self.admin, self.znodes, topic)
         judged = self._describe(topic)
         if not request.force:
             self._judge(judged, hash_name)
         if request.validate_only:
             return schemas.TopicResult(topic=topic)
-        with self._registering:
-            check_not_managed(self._admin, self._znodes, topic)
+        with self.registering:
+            check_not_managed(self.admin, self.znodes, topic)
             description = self._describe(topic)
             if identity(description) != identity(judged):
                 raise UnavailableError(
                     f"topic {topic!r} was recreated or got partitions while it was checked; send the request again"
                 )
-            self._end_namesake(topic)
+            self.end_namesake(topic)
             register(
-                self._znodes,
+                self.znodes,
                 description,
                 {row.partition: row.leader_epoch for row in description.partitions},
                 hash_name,
                 ordered_delivery=True,
-                now=self._clock(),
+                now=self.clock(),
             )
         return schemas.TopicResult(topic=topic)
 
     def _describe(self, topic: str) -> TopicDescription:
         late = f"the brokers do not agree on topic {topic!r} and its partitions yet; send the request again"
-        description = agreed(self._admin, topic, PROPAGATION, late)
+        description = agreed(self.admin, topic, PROPAGATION, late)
         if description is None:
             raise RequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -113,11 +106,11 @@ class TopicAdopter:
         if count == 1:
             return  # every hash puts every key there
         topic = description.topic
-        ends = self._admin.log_ends(topic, range(count))
+        ends = self.admin.log_ends(topic, range(count))
         candidates = spread([p for p in range(count) if ends[p].offset > 0], _CANDIDATES)
-        starts = self._admin.log_starts(topic, candidates)
+        starts = self.admin.log_starts(topic, candidates)
         logs = {partition: (starts[partition], ends[partition].offset) for partition in candidates}
-        sample = sample_records(self._admin.requests.properties, topic, logs, timeout=_SAMPLING_TIMEOUT)
+        sample = sample_records(self.admin.requests.properties, topic, logs, timeout=_SAMPLING_TIMEOUT)
         check_fit(topic, hash_name, sample, count)
 
 
