@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 from spark_ordered_kafka.credentials import ControllerCredentials
 from spark_ordered_kafka.errors import ConfigError
-
-# OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH.
-_OTHER_HOST = frozenset({62, 64})
+from spark_ordered_kafka.kafka.security import is_other_host
 
 
 def tls_refusal(error: BaseException, url: str, credentials: ControllerCredentials) -> ConfigError | None:
@@ -17,12 +15,11 @@ def tls_refusal(error: BaseException, url: str, credentials: ControllerCredentia
     found = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
     if found is None:
         return None
+    if is_other_host(found):
+        hint = f"its certificate is for another host ({found.verify_message}): use a name that the certificate has"
+        return ConfigError("controller.url", url, hint)
     if isinstance(found, ssl.SSLCertVerificationError):
-        reason = found.verify_message
-        if found.verify_code in _OTHER_HOST:
-            hint = f"its certificate is for another host ({reason}): use a name that the certificate has"
-            return ConfigError("controller.url", url, hint)
-        hint = f"the certificate of {url} is not to be trusted ({reason}): give the authority that signed it"
+        hint = f"the certificate of {url} is not to be trusted ({found.verify_message}): give the authority that signed it"
         return ConfigError(*credentials.authorities, hint)
     reason = found.reason or str(found)
     if "ALERT" in reason:
