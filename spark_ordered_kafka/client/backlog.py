@@ -134,11 +134,12 @@ def _sizes(contents: Iterable[bytes | Extra | None]) -> Iterable[int]:
 class CommitRequest:
     """A caller's request to commit all accepted so far, with ``read`` if given; ``error``: why it was not done.
 
-    ``sender``: whose, which commits its requests in their order.
+    ``sender``: whose, which commits its requests in their order. ``dropped``: an abort has followed.
     """
 
     read: tuple[TransactionOffsets, ...] = ()
     sender: object = None
+    dropped: bool = False
     done: bool = False
     error: BaseException | None = None
 

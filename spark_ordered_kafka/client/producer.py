@@ -341,16 +341,21 @@ class OrderedProducer(ConfluentCalls):
         return request
 
     def _commit_offsets(self) -> None:
-        """Commit offsets without a topic to commit them with, since nothing was produced yet."""
+        """Begin to commit offsets without a topic to commit them with, since nothing was produced yet."""
         offsets = self._reads.offsets()
-        failure = commit_offsets(self._settings, offsets) if offsets else None
-        if failure is None:
+        if not offsets:
             self._reads.committed()
             return
-        if isinstance(failure, RebalancedError):
-            self._abort()
-        # After any other failure the next commit tries again.
-        raise failure
+        request = CommitRequest(offsets, sender=object())
+        self._reads.begin(request)
+
+        def commit() -> None:
+            failure = commit_offsets(self._settings, request)
+            with self._backlog.lock:
+                request.done, request.error = True, failure
+                self._backlog.progress.notify_all()
+
+        threading.Thread(target=commit, name="offsets without a topic", daemon=True).start()
 
     def _abort(self) -> None:
         self._request_aborts()(_FOREVER)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from spark_ordered_kafka.client.backlog import Chunk, Queue
+from spark_ordered_kafka.client.backlog import Chunk, CommitRequest, Queue
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.counts import WriterCounts
 from spark_ordered_kafka.client.instances import Instances
@@ -17,7 +18,7 @@ from spark_ordered_kafka.client.records import OVERHEAD
 from spark_ordered_kafka.client.reports import Attempt, Outbox
 from spark_ordered_kafka.client.writer_names import LeasedName
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import FencedError, OrderedKafkaError
+from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry
 from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer
@@ -28,6 +29,7 @@ from spark_ordered_kafka.native.contents import Records
 # Of rows with callbacks, headers and the like, which go to librdkafka one by one.
 _PART_ROWS = 2_000
 _REQUEST_TIMEOUT = 30.0
+_RETRY_INTERVAL = 0.5
 _OURS = frozenset(
     {
         "queue.buffering.max.messages",
@@ -215,8 +217,19 @@ class OpenTransaction:
         return rows
 
 
-def commit_offsets(settings: SenderSettings, read: Sequence[TransactionOffsets]) -> Exception | None:
-    """Commit nothing but offsets, in a transaction of its own; the error if that failed.
+def commit_offsets(settings: SenderSettings, request: CommitRequest) -> Exception | None:
+    """Commit nothing but offsets, for as long as a record may wait and the request is not dropped; why that failed."""
+    deadline = time.monotonic() + settings.message_timeout
+    while True:
+        failure = failure_of(partial(_commit_once, settings, request.read))
+        is_over = request.dropped or time.monotonic() >= deadline
+        if is_over or not isinstance(failure, UnavailableError | FencedError):
+            return failure
+        time.sleep(_RETRY_INTERVAL)
+
+
+def _commit_once(settings: SenderSettings, read: Sequence[TransactionOffsets]) -> None:
+    """In a transaction of their own.
 
     No partition change fences such a transaction, hence the other prefix of its id (D-085). An attempt in doubt may be
     repeated.
@@ -233,4 +246,4 @@ def commit_offsets(settings: SenderSettings, read: Sequence[TransactionOffsets])
         producer.discard()
     else:
         producer.abort()
-    return failure
+        raise failure

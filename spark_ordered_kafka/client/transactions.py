@@ -163,6 +163,8 @@ class ReadSide:
     def aborted(self) -> None:
         """All that was not committed is given up, or will be; consumers wait for a commit that is under way by themselves."""
         self.sent, self._earlier = {}, {}
+        for request in self.requests():
+            request.dropped = True
         self.committing = []
         for source in list(self._sources):
             source.transaction_aborted()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import threading
+from typing import Any
 
 import pytest
 
+from spark_ordered_kafka.client import sending
 from spark_ordered_kafka.errors import RebalancedError, RequestError, UnavailableError
 from tests.integration.desk import Desk, held
 from tests.integration.members import committed, places
-from tests.servers import await_true
+from tests.servers import TIMEOUT, await_true
 from tests.streams import create
 
 
@@ -58,3 +61,38 @@ def test_what_follows_a_transaction_that_has_failed_is_not_committed(
     with pytest.raises(RebalancedError, match="what was delivered before was not committed"):
         second.commit()
     desk.copy_rest(second, member)
+
+
+@pytest.mark.parametrize("then", ["commit", "abort"])
+def test_offsets_without_a_topic_keep_to_the_timeout(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    commit_once, released = sending._commit_once, threading.Event()
+    failures = iter([UnavailableError("no answer")])
+
+    def slow(*arguments: Any) -> None:
+        assert released.wait(TIMEOUT)
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        commit_once(*arguments)
+
+    monkeypatch.setattr(sending, "_commit_once", slow)
+    producer, member = desk.producer(), desk.member()
+    await_true(lambda: bool(member.read(count=1)), "a record")
+    producer.send_offsets(member.consumer)
+    with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+        producer.commit(0)
+    if then == "abort":
+        producer.abort()
+        released.set()
+        desk.copy_rest(producer, member)
+        return
+    desk.copy(member, producer)
+    producer.send_offsets(member.consumer)
+    with pytest.raises(UnavailableError, match="were not committed within 0 s"):
+        producer.commit(0)
+    released.set()
+    producer.commit()
+    delivered = sum(one.offset for one in member.consumer.position(places(desk.source, 0, 1)))
+    assert sum(committed(desk.room, desk.source, 2)) == delivered == len(member.messages)
+    assert desk.copied() == delivered - 1
