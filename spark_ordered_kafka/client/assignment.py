@@ -360,7 +360,7 @@ class Assignment:
         for name, topic in self._topics.items():
             awaited = topic.awaited()
             if awaited:
-                topic.learn(self._offsets.read(name, awaited))
+                topic.learn(self._offsets.read(name, topic.layouts.topic_id, awaited))
             self._open(name)
 
     def _open(self, name: str) -> None:

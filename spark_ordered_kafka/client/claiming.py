@@ -56,7 +56,7 @@ class Claims:
         unclaimed = topic.unclaimed()
         if not unclaimed or self._clock() < self._next_at:
             return
-        topic.learn(self._offsets.read(name, unclaimed))
+        topic.learn(self._offsets.read(name, topic.layouts.topic_id, unclaimed))
         if not topic.unclaimed():
             self._interval = _FIRST_INTERVAL
             return

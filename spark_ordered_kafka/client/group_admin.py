@@ -218,7 +218,7 @@ class OffsetReset:
         known = self.admin.partitions(topic)
         scope = _scope(topic, known, partitions)
         log = self._directory.ranges.log(topic, scope)
-        current = {p: release.offset for p, release in self._offsets.read(topic, scope).items()}
+        current = {p: release.offset for p, release in self._offsets.read(topic, None, scope).items()}
         asked = self._asked(topic, scope, target, current, log.starts, log.ends)
         return [NewOffset(topic, p, current.get(p), asked[p], asked[p]) for p in scope]
 
@@ -227,7 +227,7 @@ class OffsetReset:
     ) -> list[NewOffset]:
         topic, history = snapshot.topic, snapshot.history
         scope = _scope(topic, range(history.partition_count), partitions)
-        group = self._offsets.read(topic, range(history.partition_count))
+        group = self._offsets.read(topic, snapshot.topic_id, range(history.partition_count))
         current = {p: release.offset for p, release in group.items()}
         times = [p for p in scope if p not in snapshot.absent] if target.kind == "time" else scope
         asked = self._asked(topic, times, target, current, snapshot.starts, snapshot.ends)
@@ -239,7 +239,7 @@ class OffsetReset:
             _check_others(topic, scope, wanted, new, current)
         epoch = history.current.epoch
         others = [release for p, release in group.items() if p not in scope]
-        release = Release(0, epoch, oldest_since(others, epoch))
+        release = Release(0, epoch, oldest_since(others, epoch), topic_id=snapshot.topic_id)
         return [
             NewOffset(topic, p, current.get(p), new[p], asked[p], replace(release, offset=new[p]).metadata())
             for p in scope

@@ -42,8 +42,11 @@ class GroupOffsets:
         self._group = group
         self._on_commit = on_commit
 
-    def read(self, topic: str, partitions: Collection[int]) -> dict[int, Release]:
-        """What the group has committed, where it has; raises UnavailableError when its coordinator does not answer."""
+    def read(self, topic: str, topic_id: str | None, partitions: Collection[int]) -> dict[int, Release]:
+        """What the group has committed, where it has, of the topic of that id (None: of any), or of an unknown one.
+
+        Raises UnavailableError when its coordinator does not answer.
+        """
         if not partitions:
             return {}
         with translating(f"reading the offsets of group {self._group!r}"):
@@ -51,7 +54,13 @@ class GroupOffsets:
         for one in found:
             if one.error is not None:
                 raise translate(one.error, f"reading the offset of {topic}-{one.partition}")
-        return {one.partition: release_of(one) for one in found if one.offset >= 0}
+        releases = {one.partition: release_of(one) for one in found if one.offset >= 0}
+        # A member that has not heard of a topic's deletion commits for the next one of its name.
+        return {
+            p: one
+            for p, one in releases.items()
+            if None in (topic_id, one.topic_id) or one.topic_id == topic_id
+        }
 
     def commit(self, offsets: list[TopicPartition]) -> list[TopicPartition]:
         """Commit, once more where the coordinator moves; raises RebalancedError when the group took the partitions."""
@@ -139,7 +148,7 @@ class Joining:
         for _ in range(_ROUNDS):
             layouts = self._directory.refresh(topic)
             everything = {*range(layouts.history.partition_count), *partitions}
-            group = self._offsets.read(topic, everything)
+            group = self._offsets.read(topic, layouts.topic_id, everything)
             since = oldest_since(group.values(), layouts.history.current.epoch)
             log = self._log(layouts, [p for p in partitions if p not in group])
             begun = {p: self._left(layouts, p, r.offset) for p, r in group.items() if p in partitions}
@@ -147,7 +156,8 @@ class Joining:
             epoch = layouts.history.current.epoch
             known = {p: group.get(p, Release(0)) for p in begun}
             claims = {
-                p: replace(known[p], offset=at, layout_epoch=epoch, since=since) for p, at in begun.items()
+                p: replace(known[p], offset=at, layout_epoch=epoch, since=since, topic_id=layouts.topic_id)
+                for p, at in begun.items()
             }
             # An end that was taken under another layout than other members' ends leaves a gap inside a key (D-053).
             if self._reset != "latest" or not log.ends or self._directory.refresh(topic) is layouts:

@@ -293,7 +293,7 @@ class TopicProgress:
         if offset is None or offset == progress.position:
             offset = max(progress.reached, progress.committed.offset)
         last = None if progress.last is None else progress.last.up_to(offset)
-        return Release(offset, self.epoch, self.since, progress.lost_to, last)
+        return Release(offset, self.epoch, self.since, progress.lost_to, last, self.layouts.topic_id)
 
     def in_order(self, releases: Mapping[int, Release]) -> dict[int, Release]:
         """The releases, cut back to where a successor would not get a key's later records before its earlier ones."""

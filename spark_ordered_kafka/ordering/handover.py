@@ -44,7 +44,8 @@ class Release:
 
     ``lost_to``: what lay between the offset and this one was lost, and no member waits for it. What is written there later
     is read all the same, so the offset stays at the log's end (D-099). ``last``: by which a truncation below the offset is
-    known, if it is known; markers and gaps may lie between there and the offset, of later leaders, too (D-375).
+    known, if it is known; markers and gaps may lie between there and the offset, of later leaders, too (D-375). ``topic_id``: of
+    the topic that was read, if it is known; another one of that name has other records (D-431).
     """
 
     offset: int
@@ -52,6 +53,7 @@ class Release:
     since: int = 0
     lost_to: int = 0
     last: LastRead | None = field(default=None, compare=False)
+    topic_id: str | None = field(default=None, compare=False)
 
     @property
     def reached(self) -> int:
@@ -60,11 +62,13 @@ class Release:
 
     def metadata(self) -> str:
         """The metadata to commit with the offset."""
-        said = {"layout_epoch": self.layout_epoch, "since": self.since}
+        said: dict[str, int | str] = {"layout_epoch": self.layout_epoch, "since": self.since}
         if self.lost_to > self.offset:
             said["lost_to"] = self.lost_to
         if self.last is not None and self.last.offset < self.offset:
             said["read_to"] = self.last.offset
+        if self.topic_id is not None:
+            said["topic_id"] = self.topic_id
         return json.dumps(said, separators=(",", ":"))
 
     @classmethod
@@ -83,7 +87,11 @@ class Release:
         if not all(type(one) is int and UNKNOWN_EPOCH <= one <= OPEN_END for one in numbers):
             return cls(offset, last=last)
         layout_epoch, since, lost_to, read_to = numbers
-        return cls(offset, layout_epoch, since, lost_to, None if last is None else last.up_to(read_to))
+        last = None if last is None else last.up_to(read_to)
+        topic_id = said.get("topic_id")
+        return cls(
+            offset, layout_epoch, since, lost_to, last, topic_id if isinstance(topic_id, str) else None
+        )
 
     def level(self, history: LayoutHistory, partition: int) -> int:
         """The epoch whose keys the committer holds at most: those of all earlier ones were let go."""

@@ -71,7 +71,9 @@ def test_an_offset_of_this_source_in_a_checkpoint(text: str) -> None:
 @fuzzed
 @given(
     st.integers(0, OPEN_END),
-    documents([{"layout_epoch": 1, "since": 0}, {"layout_epoch": 1, "since": 0, "lost_to": 9}]),
+    documents(
+        [{"layout_epoch": 1, "since": 0, "topic_id": "x"}, {"layout_epoch": 1, "since": 0, "lost_to": 9}]
+    ),
 )
 def test_what_a_member_has_let_go(offset: int, metadata: str) -> None:
     release = Release.parse(offset, metadata)

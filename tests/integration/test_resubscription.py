@@ -6,11 +6,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.errors import DataLossError, RebalancedError
 from tests.integration.members import Member, Room, committed, exact, read_until
 from tests.servers import TIMEOUT, await_true
-from tests.streams import NumberedWriter, create
+from tests.streams import NumberedWriter, conf, create
 
 
 def is_assigned(room: Room, topic: str) -> bool:
@@ -102,6 +103,32 @@ def test_a_topic_created_again_is_not_taken_for_the_old_one(
         member.consumer.rewind()
     with pytest.raises(DataLossError, match="deleted and created again; begin with a new group"):
         read_until([member], lambda: False, "nothing is said")
+
+
+@pytest.mark.parametrize("way", ["closes", "is told and closes", "commits", "commits in a transaction"])
+def test_what_a_member_commits_of_a_deleted_topic_is_not_taken_for_the_new_ones(
+    room: Room, topic_name: str, way: str
+) -> None:
+    """Who read the new topic later passed over its records before the offsets of the old one."""
+    old = NumberedWriter(room.cluster, create(room.cluster, topic_name, 2), keys=5)
+    old.write()
+    member = room.member(topic_name, auto_commit_interval_ms=3_600_000, enable_auto_commit="close" in way)
+    all_of(member, old)
+    with ControllerClient(room.cluster.controller_url) as controller:
+        controller.delete_topic(topic_name)
+    new = NumberedWriter(room.cluster, create(room.cluster, topic_name, 2), keys=5)
+    new.write(2)
+    if way == "is told and closes":
+        with pytest.raises(DataLossError):
+            read_until([member], lambda: False, "nothing is said")
+    elif way == "commits":
+        member.consumer.commit()
+    elif way == "commits in a transaction":
+        with OrderedProducer(conf(room.cluster, commit_interval_ms=0)) as producer:
+            producer.send_offsets(member.consumer)
+            producer.commit()
+    member.consumer.close()
+    all_of(room.member(topic_name), new)
 
 
 def test_an_exception_on_its_way_commits_nothing_that_is_not_processed(room: Room, topic_name: str) -> None:

@@ -211,11 +211,14 @@ def test_leaving_and_gaining_are_what_the_keys_do(
     st.integers(-1, 1000),
     st.integers(0, 1000),
     st.none() | st.builds(LastRead, st.integers(0, 2**62), st.integers(0, 1000)),
+    st.none() | st.text(),
 )
-def test_a_release_survives_its_metadata(offset: int, epoch: int, since: int, last: LastRead | None) -> None:
-    release = Release(offset, epoch, since, last=None if last is None else last.up_to(offset))
+def test_a_release_survives_its_metadata(
+    offset: int, epoch: int, since: int, last: LastRead | None, topic_id: str | None
+) -> None:
+    release = Release(offset, epoch, since, 0, None if last is None else last.up_to(offset), topic_id)
     found = Release.parse(offset, release.metadata(), None if last is None else last.leader_epoch)
-    assert (found, found.last) == (release, release.last)
+    assert (found, found.last, found.topic_id) == (release, release.last, topic_id)
 
 
 def test_foreign_metadata_lets_nothing_go() -> None:
