@@ -149,13 +149,20 @@ def test_a_new_topic_is_created_beside_a_broker_that_still_shows_a_deleted_one()
 
 def test_creation_deletes_no_topic_that_brokers_do_not_know_yet() -> None:
     admin: Any = LateBroker(None, None)
-    admin.has_topic = lambda _: True
-    admin.brokers = lambda: [SimpleNamespace(id=1, rack=None)]
     admin.chunk = 10
+
+    def create(*_: object, validate_only: bool = False) -> None:
+        assert validate_only
+        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, "it is there")
+
+    admin.create_topic = create
     record = SimpleNamespace(topic_id="id", deleting_since=None, created_by=None)
     znodes: Any = SimpleNamespace(topic=lambda _: record, creation=lambda _: None)
     policy: Any = SimpleNamespace(validate=lambda _: None)
-    capacities: Any = SimpleNamespace(ending=lambda _: nullcontext())
+    capacities: Any = SimpleNamespace(
+        ending=lambda _: nullcontext(),
+        reserve=lambda _, topic, plan: plan(Headroom({1: None}, {})),
+    )
     ended: list[str] = []
     creator = TopicCreator(admin, znodes, policy, capacities, ended.append, lambda: 0.0, threading.Lock())
     with pytest.raises(RequestError) as caught:

@@ -88,8 +88,8 @@ class TopicCreator:
         with self._registering, self._capacities.ending(owner):
             if request_id is not None and self._is_done(request.topic, request_id):
                 return schemas.TopicResult(topic=request.topic)
-            check_not_managed(self._admin, self._znodes, request.topic)
-            exists = self._exists(request.topic)
+            shown = request.topic in self._admin.describe_topics([request.topic])
+            exists = shown and self._admin.has_topic(request.topic)  # a broker may still show a deleted one
             creation, assignments = self._check_creation(request, exists)
             creation = updated(creation, request=request_id)
             self._policy.validate(lambda: _asked(request, creation, principal, validate_only))
@@ -104,7 +104,7 @@ class TopicCreator:
                     f"topic {request.topic!r} exists in Kafka and is not under management: adopt it "
                     "(ordered-kafka topics adopt)",
                 )
-            self._end_namesake(request.topic)
+            self._replace(request, assignments, exists=exists)
             if exists and begun is not None:
                 self._complete(request.topic, begun)
             else:
@@ -140,6 +140,7 @@ class TopicCreator:
         self, request: schemas.NewTopic, existing: bool
     ) -> tuple[CreationRecord, dict[int, list[int]]]:
         hash_name = check_hash(request.hash)
+        check_not_managed(self._admin, self._znodes, request.topic)
         plan = partial(self._assignments, request)
         if existing:
             # Perhaps an earlier copy of this request created it; then the brokers count its replicas already.
@@ -172,11 +173,6 @@ class TopicCreator:
         record = self._znodes.topic(topic)
         return record is not None and record.created_by == request_id
 
-    def _exists(self, topic: str) -> bool:
-        """Whether Kafka has the topic. A broker may still show a deleted one, or not show one that has a record yet."""
-        shown = topic in self._admin.describe_topics([topic]) or self._znodes.topic(topic) is not None
-        return shown and self._admin.has_topic(topic)
-
     def _assignments(self, request: schemas.NewTopic, headroom: Headroom) -> dict[int, list[int]]:
         brokers = headroom.racks
         if request.assignments is not None:
@@ -197,6 +193,15 @@ class TopicCreator:
             capacity=headroom.capacity,
         )
         return dict(enumerate(placed))
+
+    def _replace(self, request: schemas.NewTopic, assignments: dict[int, list[int]], *, exists: bool) -> None:
+        """End what is left of a topic of that name, which was deleted outside of this system."""
+        if self._znodes.topic(request.topic) is None:
+            return
+        if not exists:
+            # Kafka's controller decides whether it is gone: brokers may not show a topic that is there.
+            self._admin.create_topic(request.topic, assignments, request.configs, validate_only=True)
+        self._end_namesake(request.topic)
 
     def _create_in_kafka(
         self, topic: str, creation: CreationRecord, assignments: dict[int, list[int]], *, begun: bool
