@@ -139,7 +139,7 @@ class CommitRequest:
 
     read: tuple[TransactionOffsets, ...] = ()
     sender: object = None
-    dropped: bool = False
+    dropped: threading.Event = field(default_factory=threading.Event)
     done: bool = False
     error: BaseException | None = None
 

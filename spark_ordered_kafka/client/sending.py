@@ -222,10 +222,10 @@ def commit_offsets(settings: SenderSettings, request: CommitRequest) -> Exceptio
     deadline = time.monotonic() + settings.message_timeout
     while True:
         failure = failure_of(partial(_commit_once, settings, request.read))
-        is_over = request.dropped or time.monotonic() >= deadline
-        if is_over or not isinstance(failure, UnavailableError | FencedError):
+        if time.monotonic() >= deadline or not isinstance(failure, UnavailableError | FencedError):
             return failure
-        time.sleep(_RETRY_INTERVAL)
+        if request.dropped.wait(_RETRY_INTERVAL):
+            return failure
 
 
 def _commit_once(settings: SenderSettings, read: Sequence[TransactionOffsets]) -> None:

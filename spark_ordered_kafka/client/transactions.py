@@ -164,7 +164,7 @@ class ReadSide:
         """All that was not committed is given up, or will be; consumers wait for a commit that is under way by themselves."""
         self.sent, self._earlier = {}, {}
         for request in self.requests():
-            request.dropped = True
+            request.dropped.set()
         self.committing = []
         for source in list(self._sources):
             source.transaction_aborted()
