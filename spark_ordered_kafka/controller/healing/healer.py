@@ -130,12 +130,13 @@ class Healer:
             self.figures.clear(before=self.clock() - longest_gap(self.rules))
 
     def _look(self, stop: threading.Event) -> None:
-        if self._record is None:
-            self._record = self.store.read()
-            self._state = remembered(self._record)
+        record = self._record
+        if record is None:
+            record = self._record = self.store.read()
+            self._state = remembered(record)
         self._sample = sample = self.sampler.sample(self._sample)
         # After each part, so that a later one that fails does not make it be told of again.
-        record = self._write(self._follow(self._record))
+        record = self._write(self._follow(record))
         seen = Observation(sample.brokers, sample.displaced, self._under_way(record, sample))
         if stop.is_set():
             return
