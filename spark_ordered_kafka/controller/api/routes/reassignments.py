@@ -1,4 +1,4 @@
-"""Routes of reassignments of partitions (KIP-179)."""
+"""Routes of reassignments of partitions (KIP-179), and of plans of them."""
 
 from __future__ import annotations
 
@@ -68,3 +68,8 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
     def verify_reassignment(request: schemas.VerifyRequest) -> schemas.Verification:
         """Whether partitions are as Kafka's JSON says, as kafka-reassign-partitions --verify checks."""
         return service.reassignment_queries.verify(request)
+
+    @app.post("/v1/reassignments/plan", dependencies=[seen])
+    def plan_reassignment(request: schemas.ReassignmentPlanRequest) -> schemas.ReassignmentPlan:
+        """Propose an assignment: drain brokers, spread onto new ones, balance, repair racks; nothing is changed."""
+        return service.plans.propose(request)
