@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pytest
 
@@ -77,7 +78,7 @@ class Asking:
         self.configs = Configs()
         self.read = 0
         self.history = [layout(1, 0), layout(2, 5, 0)]
-        self._earlier = EarlierLayouts(self.configs, lambda: self.now, timeout)
+        self._earlier = EarlierLayouts(cast(Any, self.configs), lambda: self.now, timeout)
 
     def __call__(
         self, *, epoch: int = 1, ordered: bool = True, topic_id: str = "id", management: int = 1

@@ -5,25 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent import futures
-from typing import Protocol
 
 from spark_ordered_kafka.client.schemas import EarlierLayout
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.topics.earlier import earlier_layouts
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.kafka.configs import TopicConfigs
 
 POLICY_AGE = 5.0
 """Seconds for which a topic's cleanup policy is cached: many writers check at the same time (D-079)."""
 
 _POLICY = "cleanup.policy"
 _COMPACT = "compact"
-
-
-class Described(Protocol):
-    """Reads topic configurations: :class:`~spark_ordered_kafka.kafka.configs.TopicConfigs`."""
-
-    def describe(self, topic: str) -> dict[str, str]:
-        """The topic's configuration by Kafka's names."""
 
 
 class EarlierLayouts:
@@ -33,7 +26,7 @@ class EarlierLayouts:
     twice at the same time; ``timeout`` (seconds) limits the wait for another caller's query.
     """
 
-    def __init__(self, configs: Described, clock: Callable[[], float], timeout: float) -> None:
+    def __init__(self, configs: TopicConfigs, clock: Callable[[], float], timeout: float) -> None:
         self._configs = configs
         self._clock = clock
         self._timeout = timeout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -47,7 +48,7 @@ class Told:
 
 def doubt(told: Told, *times: float) -> StaleMetadata:
     clock: Iterator[float] = iter([0.0, *times])
-    return StaleMetadata(told, lambda: next(clock))
+    return StaleMetadata(cast(Any, told), lambda: next(clock))
 
 
 def known(*replicas: Sequence[int]) -> Known:

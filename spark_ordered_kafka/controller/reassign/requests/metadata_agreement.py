@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import MAX_NAMED
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
@@ -77,20 +77,10 @@ class MetadataAgreement:
         return [_view(one, names) for one in await metadata_of_all(self._requests, wanted, deadline)]
 
 
-class MetadataSource(Protocol):
-    """What :class:`StaleMetadata` asks; see :class:`MetadataAgreement`."""
-
-    def moved(self, places: Collection[PartitionId]) -> Mapping[PartitionId, Move]:
-        """Moves of ``places`` by requests that have just ended."""
-
-    def agree(self, known: Known, names: Collection[str]) -> bool:
-        """Whether all brokers have the same metadata of topics."""
-
-
 class StaleMetadata:
     """Decides for one request whether metadata may be stale. Metadata counts as current after a few seconds."""
 
-    def __init__(self, agreement: MetadataSource, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, agreement: MetadataAgreement, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._agreement = agreement
         self._monotonic = monotonic
         self._began = monotonic()
