@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +24,8 @@ def test_every_test_that_is_named_exists() -> None:
 
 def test_every_row_names_tests() -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
+    promises = Counter(row.split(" | ")[0] for row in rows)
+    assert [promise for promise, times in promises.items() if times > 1] == []
     assert [
         row
         for row in rows
