@@ -199,14 +199,9 @@ class ControllerService:
         self.deleter = TopicDeleter(
             self.admin, znodes, self.topics, self.capacities, self._checks, self._clock, timeout
         )
+        end_namesake = self.deleter.end_namesake
         self.creator = TopicCreator(
-            self.admin,
-            znodes,
-            self._policy,
-            self.capacities,
-            self.deleter.end_namesake,
-            self._clock,
-            self._registering,
+            self.admin, znodes, self._policy, self.capacities, end_namesake, self._clock, self._registering
         )
         self.reviews = Reviews(self._session, self._clock)
         self.truncations = TruncationCheck(self.admin, znodes, self.topics)
@@ -221,15 +216,7 @@ class ControllerService:
         )
         producers = ProducerCheck(self.admin, Fencer(self.admin), self._clock)
         self.changes = Changes(
-            self.admin,
-            znodes,
-            self.topics,
-            runner,
-            expansion,
-            pending,
-            producers,
-            self._checks,
-            self._clock,
+            self.admin, znodes, self.topics, runner, expansion, pending, producers, self._checks, self._clock
         )
         self.releaser = TopicReleaser(
             self.admin,

@@ -179,27 +179,6 @@ def test_what_was_checked_for_another_layout_is_not_done(
     assert controller.topic(topic).undeleted_partition_count == 4
 
 
-def test_what_was_checked_for_a_layout_of_as_many_partitions_is_checked_again(
-    controller: InProcess, kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another tool adds partitions after the checks, and a layout covers them: nothing that a user would have to act on."""
-    topic = controller.create(2)
-    producers = controller.service.changes._producers
-    check = producers.refuse_foreign
-
-    def late(*arguments: Any) -> None:
-        check(*arguments)
-        monkeypatch.setattr(producers, "refuse_foreign", check)
-        admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-        admin.create_partitions([NewPartitions(topic, 4)])[topic].result(TIMEOUT)
-        await_true(lambda: len(controller.layout(topic).layouts) == 2, "a covering layout")
-
-    monkeypatch.setattr(producers, "refuse_foreign", late)
-    assert controller.alter(topic, 3).error == "NONE"
-    assert [len(one.starts) for one in controller.layout(topic).layouts] == [2, 4, 4]
-    assert controller.topic(topic).undeleted_partition_count == 3
-
-
 def test_topics_change_side_by_side_with_a_result_each(controller: InProcess) -> None:
     one, other = controller.create(1), controller.create(2)
     items = [(one, 3), (other, 1), ("no-such-topic", 2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -23,7 +24,7 @@ from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
-from tests.integration.controllers import in_process
+from tests.integration.controllers import InProcess, in_process
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT, await_true, unique_name
 from tests.streams import NumberedWriter, change, create
@@ -236,3 +237,23 @@ def test_command_line_tells_of_strays(cluster: LocalCluster, client: ControllerC
     assert client.topic(topic).stray_partitions == [3, 4]
     with pytest.raises(RequestError):
         client.delete_records(topic, DeleteRecordsRequest(partitions=[2]))
+
+
+def test_what_was_checked_for_a_layout_of_as_many_partitions_is_checked_again(
+    controller: InProcess, kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another tool adds partitions after the checks, and a layout covers them: nothing that a user would have to act on."""
+    topic = controller.create(2)
+    producers = controller.service.changes._producers
+    check = producers.refuse_foreign
+
+    def late(*arguments: Any) -> None:
+        check(*arguments)
+        monkeypatch.setattr(producers, "refuse_foreign", check)
+        add_partitions(kafka_cluster, topic, 4)
+        await_true(lambda: len(controller.layout(topic).layouts) == 2, "a covering layout")
+
+    monkeypatch.setattr(producers, "refuse_foreign", late)
+    assert controller.alter(topic, 3).error == "NONE"
+    assert [len(one.starts) for one in controller.layout(topic).layouts] == [2, 4, 4]
+    assert controller.topic(topic).undeleted_partition_count == 3
