@@ -208,6 +208,25 @@ def test_what_was_done_meanwhile_is_done() -> None:
     assert story.states == ["done"]
 
 
+def test_what_kafka_did_while_nobody_led_is_done_for_whoever_cancels_it() -> None:
+    """The controller that had asked for it died before it stored Kafka's answer."""
+    asked = [a_move((1,), (2,), p, state="starting") for p in range(3)]
+    story = Story(*asked, a_move((1,), (2,), 3))
+    # They take all places of broker 2.
+    story.ongoing = {("t", 0): (2,), ("t", 1): (2,)}
+    story.shows((2,), place=("t", 2))
+    assert story.tick() == []
+    story.cancel()
+    assert story.tick() == [Withdraw(("t", 0)), Withdraw(("t", 1))]
+    assert story.states == ["moving", "moving", "done", "cancelled"]
+
+
+def test_what_the_last_controller_had_stored_as_next_begins_next() -> None:
+    story = Story(a_move((1,), (2,), 5), *(a_move((1,), (2,), p, state="starting") for p in range(2)))
+    assert story.tick() == [Start(("t", 0), (2,)), Start(("t", 1), (2,))]
+    assert story.states == ["waiting", "moving", "moving"]
+
+
 def test_a_log_directory_is_told_first_and_again_once_the_replica_is_elsewhere() -> None:
     story = Story(a_move((1,), (2,), after_log_dirs=("/b",)))
     absent = RequestError(ErrorCode.REPLICA_NOT_AVAILABLE, "none")

@@ -103,6 +103,13 @@ def _taken_over(move: Move, tracker: Tracker, view: View) -> Step:
         # Also a copy to another directory, which it replaces.
         if any(directories.of(move.place, broker).future_path is not None for broker in move.placements):
             return Step(move, replace(tracker, asked_at=view.seen.at), starting(move))
+    if move.before != move.after:
+        partition = view.seen.partitions.get(move.place)
+        if partition is None or partition.at <= since(tracker.gone_since, view):
+            return Step(move, tracker, look=True)
+        if partition.replicas == move.after:
+            # Kafka was through with it before this controller looked: a cancel must not find it waiting.
+            return _after(Event.ACCEPTED, move, tracker, view)
     return _after(Event.NEVER_ASKED, move, tracker, view)
 
 

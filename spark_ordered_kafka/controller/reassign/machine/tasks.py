@@ -54,8 +54,9 @@ class Task:
             moves={**self.moves, **changed},
             active=tuple(place for place in order if place in begun),
             waiting=(
-                *(place for place in self.waiting if place not in changed or place in waits),
+                # An earlier controller stored them as those that begin next.
                 *(place for place in self.active if place in waits),
+                *(place for place in self.waiting if place not in changed or place in waits),
             ),
         )
 
