@@ -94,7 +94,8 @@ class TaskTransaction:
         self._skipped = False
         self._started = False
         self._begun: float | None = None
-        # Once brokers have aborted a transaction for its age, the next one begins when all rows are there.
+        # Once brokers have aborted a transaction for its age, or two were lost under one layout, the next one begins when all
+        # rows are there: of two attempts of a task that go on writing, each would fence the other (D-433).
         self._at_once = False
         self._restarts = 0
         self._progress: tuple[int | None, int] | None = None
@@ -197,6 +198,8 @@ class TaskTransaction:
         layout = None if producer is None else producer.layout
         self._writer.discard()
         progress = (None if layout is None else layout.layout_epoch, self.rows)
+        if self._progress is not None and self._progress[0] == progress[0]:
+            self._at_once = True
         if progress != self._progress:
             self._restarts, self._stuck_since = 0, self._context.clock()
         self._restarts += 1

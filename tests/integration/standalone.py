@@ -133,12 +133,15 @@ class Standalone:
             self._stack = stack.pop_all()
         return self
 
-    def add_worker(self, hidden: Path | None = None) -> Worker:
-        """One more worker, with one core, in a directory of its own; in place of ``hidden`` it has an empty disk of its own."""
+    def add_worker(self, hidden: Path | None = None, host: str = "127.0.0.1") -> Worker:
+        """One more worker, with one core, in a directory of its own; in place of ``hidden`` it has an empty disk of its own.
+
+        Spark runs a copy of a task on another host only, which any ``host`` of 127.0.0.0/8 is to it.
+        """
         name = f"worker-{len(self.workers)}"
         directory = self._directory / name
         resources = ["--cores", "1", "--memory", "700m", "--work-dir", str(directory)]
-        options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *resources, self.url]
+        options = ["--host", host, "--port", "0", "--webui-port", "0", *resources, self.url]
         apart = () if hidden is None else [*UNSHARE, "sh", "-c", _WITH_A_DISK, "sh", str(hidden)]
         process = self._start(name, "org.apache.spark.deploy.worker.Worker", options, apart)
         await_line(directory / "log", "(Successfully registered) with master", process)

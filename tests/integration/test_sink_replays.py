@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from spark_ordered_kafka.kafka.task import TaskTransaction
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.test_sink import collected, read
 from tests.queries import await_stable
+from tests.servers import await_true
 from tests.streams import (
     FORMAT,
     NumberedWriter,
@@ -74,6 +76,33 @@ def test_two_attempts_of_a_task_at_once_write_once(
     assert winner.commit()
     assert not zombie.commit(), "the fenced attempt learns from the ledger that its rows are there"
     assert read(spark, cluster, topic_name).count() == 100
+
+
+def test_two_attempts_that_both_go_on_writing_do_not_fence_each_other_without_end(
+    cluster: LocalCluster, spark: SparkSession, topic_name: str
+) -> None:
+    """As a speculative copy and the slow task that it was started for do."""
+    create(cluster, topic_name, 1)
+    rows, name = numbered(1, 0, 20_000), f"ordered:{topic_name}:q:0"
+    slow, copy = (
+        TaskTransaction(writer_context(cluster), topic_name, name, 0, Memory(10_000_000)) for _ in range(2)
+    )
+    left = {task: [rows.slice(place, 1) for place in reversed(range(rows.num_rows))] for task in (slow, copy)}
+
+    def fenced(task: TaskTransaction, times: int) -> bool:
+        task.write(left[task].pop())
+        return task.replays == times
+
+    copy.write(left[copy].pop())
+    slow.write(left[slow].pop())
+    for task, times in ((copy, 1), (slow, 1), (copy, 2)):
+        await_true(partial(fenced, task, times), f"attempt fenced {times} times")
+    for task in (slow, copy):
+        task.write(rows.slice(rows.num_rows - len(left[task])))
+    assert slow.commit()
+    assert not copy.commit()
+    assert (slow.replays, copy.replays) == (1, 2)
+    assert read(spark, cluster, topic_name).count() == rows.num_rows
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ import pytest
 
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.version import __version__
+from tests.integration import speculating
 from tests.integration.standalone import (
     ARCHIVED,
     Standalone,
@@ -43,7 +44,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
     directory = tmp_path_factory.mktemp("standalone")
     with Standalone(directory, node_python(directory / "python")) as started:
         started.add_worker()
-        started.add_worker()
+        started.add_worker(host="127.0.0.2")
         yield started
 
 
@@ -136,6 +137,32 @@ def test_an_executor_without_the_package_or_with_another_version_is_named(
     with standalone.submitted(log, packages, right, job) as process:
         ended(process, log)
     assert judged(records_in_order(cluster, target), writer.written).violations == 0
+
+
+def test_a_speculative_copy_of_a_slow_task_writes_nothing_twice(
+    cluster: LocalCluster, standalone: Standalone, packages: Path, topic_name: str, tmp_path: Path
+) -> None:
+    """Both are in the middle of their rows at the same time; neither fails."""
+    target, mark, log = create(cluster, topic_name, 2), tmp_path / "copied", tmp_path / "driver" / "log"
+    conf = {
+        "spark.archives": f"{packages.with_suffix('.tar')}#{ARCHIVED}",
+        "spark.executorEnv.PYTHONPATH": ARCHIVED,
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(speculating.NUMBERS),
+        "spark.task.maxFailures": "1",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.minTaskRuntime": "100ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.efficiency.enabled": "false",
+    }
+    arguments = (speculating.__file__, cluster.bootstrap_servers, cluster.controller_url, target, str(mark))
+    with standalone.submitted(log, packages, conf, *arguments) as process:
+        ended(process, log)
+    assert mark.exists(), "Spark has run no copy"
+    written = speculating.KEYS * speculating.NUMBERS
+    report = judged(records_in_order(cluster, target), written)
+    assert report.violations == 0, report
 
 
 def test_an_executor_is_killed_in_mid_batch(
