@@ -54,5 +54,10 @@ FOUND_SPARK = {
         Job("sink", named=False),
         (spark_steps.Write(_KEYS), Run(), Delete(100), Run(fail=False, event="another driver", at=1)),
     ),
+    # The judge did not know that Spark's trigger "once" runs a batch again that was under way, and no other.
+    "a batch under way, and a run of one batch": SparkProgram(
+        Job("sink"),
+        (spark_steps.Write(_KEYS, 12), Run(limit=20, event="task fails", at=3), Run(trigger="once")),
+    ),
 }
 """The same of Spark."""

@@ -37,6 +37,7 @@ def test_programs_of_spark_copy_every_record_once_or_say_why_not(
 OUT_TOPIC, SINK = "out-1", Job()
 COMMITTED = Standing(0, True, {}, {0: 9})
 IN_FLIGHT = Standing(0, False, {}, {0: 9})
+HALF_IN_FLIGHT, HALF = (Standing(0, committed, {}, {0: 2}) for committed in (False, True))
 MISMATCH = "task 'x' replays batch 0 with 2 rows that are not the 3 rows it committed the first time."
 
 
@@ -81,6 +82,13 @@ def test_only_what_a_query_says_of_a_batch_excuses_its_records() -> None:
     assert judged(first, said) == []
     silent = (Run("repartition 2"), None, COMMITTED, "020213")
     assert any("more than once" in text for text in judged(first, silent))
+
+
+@pytest.mark.parametrize("trigger", ["once", "availableNow"])
+def test_a_run_of_one_batch_runs_the_batch_that_was_under_way(trigger: str) -> None:
+    first = (Run(limit=2, event="task fails"), INJECTED, HALF_IN_FLIGHT, "")
+    found = judged(first, (Run(trigger=trigger), None, HALF, "01"))
+    assert bool(found) == (trigger != "once"), found
 
 
 def test_a_driver_that_another_one_has_overtaken_is_refused_for_a_reason() -> None:
