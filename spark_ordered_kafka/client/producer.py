@@ -155,7 +155,8 @@ class OrderedProducer(ConfluentCalls):
 
         Waits up to ``timeout`` seconds (-1: until done), raises UnavailableError then: the commit continues, and a
         further call waits for it. Raises RebalancedError when the group of the offsets has given what was read to
-        others: as after :meth:`abort`, it is delivered again (D-087). Raises the error that ended a topic's
+        others, or another commit of the same consumer's offsets, by another producer or topic, has failed or takes longer:
+        as after :meth:`abort`, it is delivered again (D-087, D-436). Raises the error that ended a topic's
         transactions.
         """
         self._check_open()
@@ -302,13 +303,13 @@ class OrderedProducer(ConfluentCalls):
         senders = list(self._senders.values()) if senders is None else senders
         with_read = self._only_sender() if self._reads.sent else None
         earlier = self._reads.before(with_read)
-        if not self._await(earlier, deadline, serve=False):
-            return False
+        done = self._await(earlier, deadline, serve=False)
         if self._reads.sent or self._in_transaction:
             self._check_lost()
-        if any(request.error is not None for request in earlier):
-            self._abort()
-            raise RebalancedError("what was delivered before was not committed, so all of it comes again")
+        if not done or any(request.error is not None for request in earlier):
+            # Not later: another producer may go on meanwhile with what is delivered behind this.
+            self._request_aborts()(0)
+            raise RebalancedError("what was delivered before is not committed, so what followed comes again")
         if self._reads.sent and with_read is None:
             self._commit_offsets()
         with self._backlog.lock:
