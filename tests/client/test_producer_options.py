@@ -31,7 +31,7 @@ def test_contents_and_extras() -> None:
     assert extras(None, 0, None) == ({}, 0)
     assert extras(print, 17, {"a": b"xy", "b": None}) == (
         {"callback": print, "timestamp": 17, "headers": [("a", b"xy"), ("b", None)]},
-        4,
+        4 + 4,  # a byte for the length of each name and value
     )
     assert extras(None, 0, [("a", "x"), ("a", "y")])[0] == {"headers": [("a", "x"), ("a", "y")]}
 
