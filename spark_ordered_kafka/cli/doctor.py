@@ -130,7 +130,7 @@ class _Examination:
             return None
 
     def has_left(self, topic: str) -> Callable[[OrderedKafkaError], bool]:
-        """Says whether a topic has been deleted, or released; not where nobody answers."""
+        """Whether a topic was deleted or released by now, as a function; False when no controller answers."""
 
         def is_over(_: OrderedKafkaError) -> bool:
             try:

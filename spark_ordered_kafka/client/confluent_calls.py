@@ -97,7 +97,7 @@ class ConfluentCalls(OpenClient):
         return wait
 
     def _await(self, requests: list[CommitRequest], deadline: float, *, serve: bool = True) -> bool:
-        """Serve reports, if ``serve``, until all is done, or until then: False."""
+        """Serve reports, if ``serve``, until all requests are done (True) or the ``deadline`` has passed (False)."""
         while True:
             if serve:
                 self._outbox.serve()

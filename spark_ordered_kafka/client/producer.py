@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Mapping
@@ -28,7 +29,6 @@ from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.parsing import topic_name
 
 _FOREVER = -1
-_NEVER = float("inf")
 
 
 class OrderedProducer(ConfluentCalls):
@@ -217,7 +217,7 @@ class OrderedProducer(ConfluentCalls):
         try:
             if self._is_unfinished():
                 try:
-                    self._await(begun, _NEVER, serve=False)
+                    self._await(begun, math.inf, serve=False)
                 finally:
                     self._abort()
             # With an interval, what callbacks produce here is committed, too (D-339).

@@ -121,7 +121,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Event:
-    """What the machine is told; it happened at ``at``."""
+    """An input of the state machine, which occurred ``at`` that time."""
 
     at: float
 
