@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -81,7 +80,6 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._auto_commit = AutoCommit(
             self._options.commit_interval, clock, stores=self._options.stores_offsets
         )
-        self._commits_on_revoke = True
         # Whether something delivered belongs to others before it was committed; when everything was to come again.
         self._is_lost = False
         self._rewound_at = float("-inf")
@@ -243,7 +241,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
             self._end_with(error)
             raise
         finally:
-            self._taking = None
+            self._end_taking()
 
     def _await(self, count: int, deadline: float) -> None:
         """Fetch until ``count`` records are ready or the deadline has passed, once at least."""
@@ -261,6 +259,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
                     raise
                 self._follow_patterns()
             self._served_at = self._clock()
+            self._check_stays()
             if self._assignment.delivery.ready >= count or self._clock() >= deadline:
                 return
             # Positions have moved without a record being delivered: the ends of partitions, a new layout.
@@ -328,6 +327,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
     # -- the group ----------------------------------------------------------------------------------------------
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._is_assigned = True
         # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.
         self._consumer.assign([])
         # Of topics that were unsubscribed from meanwhile nothing is read; the group assigns anew.
@@ -337,6 +337,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._call("assign", wanted)
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._is_assigned = False
         try:
             if self._failure is None:
                 self._assignment.stop_delivery()
@@ -346,6 +347,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
             self._forget()
 
     def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._is_assigned = False
         try:
             if self._failure is None:
                 self._call("lost", partitions)
@@ -371,26 +373,3 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
             callback(self, [TopicPartition(*place) for place in self._offered])
         finally:
             self._offered = None
-
-    # -- the end ------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Commit what is processed, with ``enable.auto.commit``, and leave the group. May be called twice.
-
-        While an exception is on its way nothing is committed: what was delivered last is not processed.
-        """
-        if self._is_closing or self._closed is not None:
-            return
-        self._is_closing = True
-        self._commits_on_revoke = self._commits_on_revoke and sys.exc_info()[0] is None
-        try:
-            try:
-                # While a rebalance waits for this member, librdkafka cannot commit once it is closing (D-246).
-                self._commit_processed()
-            finally:
-                # Calls on_revoke.
-                self._consumer.close()
-        finally:
-            self._closed = "the consumer is closed"
-            self._assignment.misrouted.report()
-            self._directory.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
@@ -11,6 +13,11 @@ from spark_ordered_kafka.client.lifetime import OpenClient
 from spark_ordered_kafka.client.options import ConsumerOptions
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaError, invalid_request
+
+# Seconds for which a thread waits until the call of another one has closed the consumer.
+_ENDED_WITHIN = 30.0
+# Seconds in which librdkafka takes back what it has assigned; it asks nobody for that.
+_REVOKED_WITHIN = 10.0
 
 
 class EndingConsumer(OpenClient):
@@ -23,17 +30,75 @@ class EndingConsumer(OpenClient):
     _directory: TopicDirectory
     _options: ConsumerOptions
     _assignment: Assignment
+    _clock: Callable[[], float]
     _is_manual: bool
+    # Whether the group has assigned partitions, or none of them, and has not taken them back.
+    _is_assigned = False
     _failure: BaseException | None = None
     _is_closing = False
+    _commits_on_revoke = True
     # The thread that waits for records.
     _taking: int | None = None
+    _ended: threading.Event
+
+    def _commit_processed(self) -> None:
+        raise NotImplementedError
+
+    def _opened(self) -> None:
+        self._ended = threading.Event()
+        super()._opened()
 
     def _end_with(self, error: BaseException) -> None:
         """An error that is neither retriable nor about an argument ends the consumer: later calls raise it again."""
         retriable = isinstance(error, OrderedKafkaError) and error.retriable
         if isinstance(error, Exception) and not retriable and not isinstance(error, ConfigError):
             self._failure = error
+
+    def close(self) -> None:
+        """Commit what is processed, with ``enable.auto.commit``, and leave the group. May be called twice.
+
+        While an exception is on its way nothing is committed: what was delivered last is not processed. In a callback, or
+        while another thread waits for records, the consumer is closed once that call ends, which raises ClosedError.
+        """
+        if self._is_closing or self._closed is not None:
+            return
+        self._is_closing = True
+        self._commits_on_revoke = self._commits_on_revoke and sys.exc_info()[0] is None
+        # librdkafka would free what a call of it still uses: that one ends the consumer (D-453).
+        if self._taking is None:
+            self._end()
+        elif self._taking != threading.get_ident():
+            self._ended.wait(_ENDED_WITHIN)
+
+    def _end(self) -> None:
+        try:
+            try:
+                # While a rebalance waits for this member, librdkafka cannot commit once it is closing (D-246).
+                self._commit_processed()
+            finally:
+                self._leave()
+        finally:
+            self._closed = "the consumer is closed"
+            self._ended.set()
+            self._assignment.misrouted.report()
+            self._directory.close()
+
+    def _leave(self) -> None:
+        """Leave the group, which calls ``on_revoke``.
+
+        A rebalance that waits for this member ends before librdkafka is closed. Otherwise librdkafka leaves the group while
+        the callback runs, and an ``unassign()`` that meets the end of it never returns (D-453).
+        """
+        is_static = "group.instance.id" in self._options.connection.kafka
+        until = self._clock() + _REVOKED_WITHIN
+        try:
+            if not is_static:
+                self._consumer.unsubscribe()
+            self._consumer.poll(0)
+            while self._is_assigned and not is_static and self._clock() < until:
+                self._consumer.poll(0.1)
+        finally:
+            self._consumer.close()
 
     def _check_usable(self) -> None:
         self._check_open()
@@ -55,3 +120,8 @@ class EndingConsumer(OpenClient):
                 "poll() and consume() cannot be called by a callback of the consumer: they have called it"
             )
         self._taking = here
+
+    def _end_taking(self) -> None:
+        self._taking = None
+        if self._is_closing:
+            self._end()

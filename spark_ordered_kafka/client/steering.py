@@ -31,9 +31,6 @@ class Steering(EndingConsumer):
     def _open(self) -> Consumer:
         raise NotImplementedError
 
-    def _commit_processed(self) -> None:
-        raise NotImplementedError
-
     def _give_up_assignment(self) -> None:
         raise NotImplementedError
 
@@ -191,8 +188,13 @@ class Steering(EndingConsumer):
         paused = self._assignment.moves.paused
         if self._has_joined:
             # librdkafka would go on committing as the member that it was.
-            self._consumer.close()
-            self._consumer, self._has_joined = self._open(), False
+            self._begin_taking()
+            try:
+                self._leave()
+                self._consumer, self._has_joined = self._open(), False
+            finally:
+                self._end_taking()
+            self._check_stays()
         else:
             self._consumer.unassign()
         self._is_manual = bool(partitions)
