@@ -59,5 +59,10 @@ FOUND_SPARK = {
         Job("sink"),
         (spark_steps.Write(_KEYS, 12), Run(limit=20, event="task fails", at=3), Run(trigger="once")),
     ),
+    # The judge did not count it as another writer in mid-batch, which nobody can notice of writes in foreachBatch (D-276).
+    "the second write gets the name of the first in mid-batch": SparkProgram(
+        Job("halves"),
+        (spark_steps.Write(_KEYS, 4), Run(event="function fails", at=2), Run(shared=True)),
+    ),
 }
 """The same of Spark."""

@@ -55,7 +55,7 @@ class Attempts:
     """How a batch was run: divisions into tasks, and writer names. ``other_input``: perhaps with other rows."""
 
     tasks: list[str] = field(default_factory=list)
-    names: set[str | None] = field(default_factory=set)
+    names: set[tuple[str | None, bool]] = field(default_factory=set)
     other_input: bool = False
 
 
@@ -144,7 +144,9 @@ class SparkJudge:
                 self._tainted |= in_flight
         elif run.event not in ("is stopped", "driver dies"):
             self._judge_success(run, before, standing, written)
-        if run.accept:
+        # In foreachBatch several names in one batch are right, so nobody knows that one is new.
+        is_renamed = self._job.kind == "halves" and len(self.batches[before.batch].names) > 1
+        if run.accept or is_renamed:
             planned_before = {n for n, one in self._records.items() if before.has(one)}
             self._tainted |= planned_before
         if self._aside is not None:
@@ -170,7 +172,7 @@ class SparkJudge:
         for batch in range(begun, self.standing.batch + 1):
             attempts = self.batches[batch]
             attempts.tasks.append(run.tasks)
-            attempts.names.add(self._name)
+            attempts.names.add((self._name, run.shared and self._job.kind == "halves"))
             attempts.other_input = attempts.other_input or self.is_older
         if any(before.has(self._records[n]) for n in self._gone):
             self.batches[before.batch].other_input = True
