@@ -56,11 +56,7 @@ class GroupOffsets:
                 raise translate(one.error, f"reading the offset of {topic}-{one.partition}")
         releases = {one.partition: release_of(one) for one in found if one.offset >= 0}
         # A member that has not heard of a topic's deletion commits for the next one of its name.
-        return {
-            p: one
-            for p, one in releases.items()
-            if None in (topic_id, one.topic_id) or one.topic_id == topic_id
-        }
+        return {p: one for p, one in releases.items() if one.is_of(topic_id)}
 
     def commit(self, offsets: list[TopicPartition]) -> list[TopicPartition]:
         """Commit, once more where the coordinator moves; raises RebalancedError when the group took the partitions."""

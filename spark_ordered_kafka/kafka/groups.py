@@ -71,8 +71,8 @@ class GroupDescription:
 class ConsumerGroups(BrokerCalls):
     """The consumer groups of one cluster."""
 
-    def committed(self, topic: str, *, without: str) -> dict[str, dict[int, int]]:
-        """group -> partition -> committed offset, of all groups that have committed something for ``topic``.
+    def committed(self, topic: str, *, without: str) -> dict[str, dict[int, CommittedOffset]]:
+        """group -> partition -> what it has committed, of all groups that have committed something for ``topic``.
 
         Groups whose names begin with ``without`` are left out. What a transaction is about to commit does not count yet.
         Share groups (KIP-932) commit no offsets.
@@ -199,9 +199,7 @@ class ConsumerGroups(BrokerCalls):
         )
         committed: dict[str, dict[int, CommittedOffset]] = defaultdict(dict)
         for topic, row in _committed_rows(offsets.groups[0]):
-            # librdkafka ends the text with a zero byte.
-            metadata = None if row.metadata is None else row.metadata.rstrip("\0")
-            committed[topic][row.partition_index] = CommittedOffset(row.committed_offset, metadata)
+            committed[topic][row.partition_index] = _committed_offset(row)
         state, members = _members(described.groups[0])
         return GroupDescription(state, committed, members, len(described.groups[0].members))
 
@@ -211,14 +209,16 @@ class ConsumerGroups(BrokerCalls):
             raise broker_error(found.error_code, found.error_message)
         return int(found.node_id)
 
-    async def _committed(self, topic: str, without: str, deadline: float) -> dict[str, dict[int, int]]:
+    async def _committed(
+        self, topic: str, without: str, deadline: float
+    ) -> dict[str, dict[int, CommittedOffset]]:
         ask = partial(self._committed_of, topic)
         answers = await self._of_all(lambda name: not name.startswith(without), ask, deadline)
         return {group: offsets for answer in answers for group, offsets in answer.items()}
 
     async def _committed_of(
         self, topic: str, broker: int, groups: list[str], deadline: float
-    ) -> dict[str, dict[int, int]]:
+    ) -> dict[str, dict[int, CommittedOffset]]:
         asked = OffsetFetchRequest.OffsetFetchRequestGroup
         request = OffsetFetchRequest(
             groups=[asked(group_id=name, topics=None) for name in groups], **_OFFSET_FETCH
@@ -239,8 +239,13 @@ class ConsumerGroups(BrokerCalls):
         return sorted(broker.node_id for broker in metadata.brokers), leaders
 
 
-def _offsets(group: Any, topic: str) -> dict[int, int]:
-    return {row.partition_index: row.committed_offset for _, row in _committed_rows(group, topic)}
+def _offsets(group: Any, topic: str) -> dict[int, CommittedOffset]:
+    return {row.partition_index: _committed_offset(row) for _, row in _committed_rows(group, topic)}
+
+
+def _committed_offset(row: Any) -> CommittedOffset:
+    # librdkafka ends the text with a zero byte.
+    return CommittedOffset(row.committed_offset, None if row.metadata is None else row.metadata.rstrip("\0"))
 
 
 def _committed_rows(group: Any, topic: str | None = None) -> Iterator[tuple[str, Any]]:

@@ -60,6 +60,10 @@ class Release:
         """Below it nothing is waited for."""
         return max(self.offset, self.lost_to)
 
+    def is_of(self, topic_id: str | None) -> bool:
+        """Whether the offset counts for the topic of that id. Where either id is not known, it does."""
+        return None in (topic_id, self.topic_id) or self.topic_id == topic_id
+
     def metadata(self) -> str:
         """The metadata to commit with the offset."""
         said: dict[str, int | str] = {"layout_epoch": self.layout_epoch, "since": self.since}

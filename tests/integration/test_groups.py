@@ -131,6 +131,31 @@ def test_what_retention_removed_counts_as_read(
     assert ([row.status for row in rows], waits(rows)) == (["live", "deleted"], {})
 
 
+def test_offsets_of_a_deleted_topic_of_the_same_name_do_not_count(
+    cluster: LocalCluster, client: ControllerClient, cli: Cli
+) -> None:
+    """A member that has not heard of the deletion commits them after the new topic was made (D-431)."""
+    topic, group = create(cluster, unique_name("again"), 1), unique_name("ordered")
+    deleted = client.topic(topic).topic_id
+    client.delete_topic(topic)
+    create(cluster, topic, 1)
+    change(cluster, topic, 2)
+    produce(cluster, topic, {0: 4, 1: 6})
+    change(cluster, topic, 1)
+    late = [TopicPartition(topic, p, 9, Release(9, 0, topic_id=deleted).metadata()) for p in range(2)]
+    with member(cluster, group, topic, 2) as consumer:
+        commit_offsets(consumer, late)
+        assert numbers(rows_of(client, group, topic)) == [(None, 4, 4), (None, 6, 6)]
+        code, _, error = cli("topics", "delete-records", "--topic", topic, "--yes")
+        assert (code, group in error) == (1, True), error
+        commit_offsets(
+            consumer,
+            [TopicPartition(topic, 1, 6, Release(6, 1, topic_id=client.topic(topic).topic_id).metadata())],
+        )
+        assert numbers(rows_of(client, group, topic)) == [(None, 4, 4), (6, 6, 0)]
+    assert cli("topics", "delete-records", "--topic", topic, "--yes")[0] == 0
+
+
 def test_query_with_a_group(cluster: LocalCluster, client: ControllerClient) -> None:
     """Of a streaming query's transactions, the markers count as read."""
     topic, group = create(cluster, unique_name("query"), 1), unique_name("query")

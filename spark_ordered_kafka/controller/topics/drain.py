@@ -11,6 +11,7 @@ from spark_ordered_kafka.controller.results import result
 from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.topics.idle_writers import count_ids
 from spark_ordered_kafka.controller.topics.kafka_state import described
+from spark_ordered_kafka.controller.topics.positions import of_topic
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.controller.topics.retirement import Retirement
 from spark_ordered_kafka.controller.topics.unread_groups import unread_groups
@@ -124,7 +125,13 @@ class Drain:
         if not unread:
             return {}
         # Writers' ledgers are named like their transactional ids and read nothing.
-        committed = groups.committed(topic, without=id_prefix(topic))
+        found = groups.committed(topic, without=id_prefix(topic))
+        topic_id = self._topics.record(topic)[0].topic_id
+        # A group that has committed of a deleted topic of this name only will read this one from its beginning.
+        committed = {
+            group: {p: one.offset for p, one in of_topic(offsets, topic_id).items()}
+            for group, offsets in found.items()
+        }
         holds_records = partial(with_records, self._admin.requests.properties, topic, timeout=timeout)
         return {
             partition: [

@@ -83,7 +83,7 @@ class GroupPositions:
         starts = self._admin.log_starts(topic, led)
         ends = self._admin.stable_ends(topic, led)
         layouts = self._topics.layouts(topic, 0)
-        committed = found.committed.get(topic, {})
+        committed = of_topic(found.committed.get(topic, {}), layouts.topic_id)
         waits = _waits(layouts, {p: starts.get(p, 0) for p in range(len(view.partitions))}, committed)
         return schemas.TopicPositions(
             topic=topic,
@@ -101,6 +101,11 @@ class GroupPositions:
                 for row in view.partitions
             ],
         )
+
+
+def of_topic(committed: Mapping[int, CommittedOffset], topic_id: str) -> dict[int, CommittedOffset]:
+    """What was committed of the topic of that id, and not of a deleted one of its name (D-431)."""
+    return {p: one for p, one in committed.items() if Release.parse(one.offset, one.metadata).is_of(topic_id)}
 
 
 def _is_ledger(group: str, topic: str) -> bool:
