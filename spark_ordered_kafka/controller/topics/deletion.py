@@ -14,7 +14,6 @@ from concurrent.futures import Future
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.policy import TopicChecks
 from spark_ordered_kafka.controller.state.change import refuse_second
-from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
 from spark_ordered_kafka.controller.topics.creation import check_name
@@ -71,13 +70,9 @@ class TopicDeleter(LeavingTopics):
         if validate_only:
             return result, None
 
-        def transform(current: TopicRecord) -> TopicRecord:
-            if current.topic_id != record.topic_id:
-                raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
-            refuse_second(topic, current.change)
-            return self._marked(topic, current)
-
-        return result, self._leave(topic, record.topic_id, transform)
+        return result, self._leave(
+            topic, record.topic_id, lambda current: refuse_second(topic, current.change)
+        )
 
     def _recorded(self) -> Mapping[str, str]:
         return self._znodes.deletions()

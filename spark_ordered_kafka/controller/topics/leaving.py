@@ -78,12 +78,7 @@ class LeavingTopics(ABC):
         if record is None:
             return
 
-        def transform(current: TopicRecord) -> TopicRecord:
-            if current.topic_id != record.topic_id:
-                raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
-            return self._marked(topic, current)
-
-        job = self._leave(topic, record.topic_id, transform)
+        job = self._leave(topic, record.topic_id, lambda _: None)
         if not wait([job], self._timeout).done:
             raise UnavailableError(
                 f"what is left of the deleted topic {topic!r} is not cleaned up within {self._timeout:g} s, which continues "
@@ -116,18 +111,23 @@ class LeavingTopics(ABC):
         """End the threads; after :meth:`stop`."""
         self._threads.shutdown(wait=False)
 
-    def _marked(self, topic: str, current: TopicRecord) -> TopicRecord:
-        """The record with the mark that the topic leaves; raises RequestError when it leaves in the other way already."""
-        if current.releasing != self.releases:
-            refuse_leaving(topic, current)
-        return updated(current, deleting_since=self._clock(), releasing=self.releases)
+    def _leave(self, topic: str, topic_id: str, check: Callable[[TopicRecord], None]) -> Future[None]:
+        """Record that the topic is to leave, and begin with it.
 
-    def _leave(
-        self, topic: str, topic_id: str, transform: Callable[[TopicRecord], TopicRecord]
-    ) -> Future[None]:
-        """Record that the topic is to leave, and begin with it."""
+        Raises RequestError when it leaves in the other way already, UnavailableError when another one has its name, and what
+        ``check`` raises of its record.
+        """
+
+        def marked(current: TopicRecord) -> TopicRecord:
+            if current.topic_id != topic_id:
+                raise UnavailableError(f"topic {topic!r} was replaced meanwhile; send the request again")
+            check(current)
+            if current.releasing != self.releases:
+                refuse_leaving(topic, current)
+            return updated(current, deleting_since=self._clock(), releasing=self.releases)
+
         try:
-            self._znodes.record_leaving(topic, transform)
+            self._znodes.record_leaving(topic, marked)
         except ZooKeeperError:
             self._job(topic, topic_id)  # the unanswered write may still take effect
             raise

@@ -87,17 +87,14 @@ class TopicReleaser(LeavingTopics):
         return result, self._record(topic, record)
 
     def _record(self, topic: str, record: TopicRecord) -> Future[None]:
-        def transform(current: TopicRecord) -> TopicRecord:
+        def check(current: TopicRecord) -> None:
             if (current.management, current.layout_epoch) != (record.management, record.layout_epoch):
-                raise UnavailableError(
-                    f"topic {topic!r} was changed or replaced meanwhile; send the request again"
-                )
+                raise UnavailableError(f"topic {topic!r} was changed meanwhile; send the request again")
             refuse_second(topic, current.change)
-            return self._marked(topic, current)
 
         with self._starting:
             self._refuse_moving(topic)
-            return self._leave(topic, record.topic_id, transform)
+            return self._leave(topic, record.topic_id, check)
 
     def _refuse_moving(self, topic: str) -> None:
         for request_id, move in self._pending.of(topic):
