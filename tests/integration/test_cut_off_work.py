@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import ExitStack
 from typing import Any
 
+import httpx2
 import pytest
 from confluent_kafka import Producer
 from kazoo.client import KazooState
@@ -191,3 +195,20 @@ def test_nothing_begins_while_the_session_is_suspended(
         connection_is(session, KazooState.CONNECTED)
         assert controller.await_end(topic).outcome == "done"
         assert begun
+
+
+def test_requests_that_outlast_a_controller_are_told_so(cluster: LocalCluster) -> None:
+    """Its server gave them up some seconds after SIGTERM: the answer was 500, and the log had a traceback for each."""
+    with ExitStack() as ends, ThreadPoolExecutor(1) as threads:
+        cluster.pause("broker-1")
+        ends.callback(cluster.start, "controller-1")
+        ends.callback(cluster.resume, "broker-1")
+        # It waits for the broker.
+        asked = threads.submit(httpx2.get, f"{cluster.controller_url}/v1/groups", timeout=2 * TIMEOUT)
+        with pytest.raises(FutureTimeoutError):
+            asked.result(1)
+        cluster.stop("controller-1")
+        answer = asked.result(TIMEOUT)
+    assert (answer.status_code, answer.json()["error"]) == (503, "REQUEST_TIMED_OUT"), answer.text
+    assert "this controller stops" in answer.json()["error_message"]
+    assert "Traceback" not in cluster.log("controller-1").read_text()

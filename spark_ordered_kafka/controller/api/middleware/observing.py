@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -16,7 +17,7 @@ from spark_ordered_kafka.controller.api.http.caller import Caller
 from spark_ordered_kafka.controller.api.http.errors import answer
 from spark_ordered_kafka.controller.api.http.routing import route_of
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
-from spark_ordered_kafka.errors import ErrorCode, RequestError
+from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 
 REQUEST_ID = "X-Request-Id"
 
@@ -63,6 +64,14 @@ class Observing:
 
         try:
             await self._app(scope, receive, send_with_id)
+        except asyncio.CancelledError:
+            # uvicorn cancels what has not ended some seconds after the process was asked to stop.
+            if status is not None:
+                raise
+            stopped = UnavailableError(
+                "this controller stops: what was asked for may be done, or get done yet"
+            )
+            await answer(stopped)(scope, receive, send_with_id)
         except Exception:  # a bug of any kind, and the caller gets an answer of the API's form
             _log.exception("%s %s met a bug", scope["method"], _path(scope))
             if status is not None:
