@@ -283,7 +283,10 @@ def layout_history(view: LayoutHistoryView) -> LayoutHistory:
 def require_same(before: TopicLayouts, now: TopicLayouts) -> None:
     """Raises DataLossError when the topic was created again, or released and adopted again, which begins its layouts anew."""
     if now.topic_id != before.topic_id:
-        raise DataLossError(f"topic {now.topic!r} was deleted and created again; begin with a new group")
+        raise DataLossError(
+            f"topic {now.topic!r} was deleted and created again. Start again; what was committed of the old one does not count,"
+            " so auto.offset.reset says where the new one is read from"
+        )
     if now.adoptions != before.adoptions:
         raise _adopted_again(now.topic)
 

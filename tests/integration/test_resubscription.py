@@ -98,11 +98,14 @@ def test_a_topic_created_again_is_not_taken_for_the_old_one(
     with ControllerClient(room.cluster.controller_url) as controller:
         controller.delete_topic(topic_name)
     # With more partitions, so that the group assigns them anew.
-    NumberedWriter(room.cluster, create(room.cluster, topic_name, 3)).write()
+    new = NumberedWriter(room.cluster, create(room.cluster, topic_name, 3))
+    new.write()
     if rewinds:
         member.consumer.rewind()
-    with pytest.raises(DataLossError, match="deleted and created again; begin with a new group"):
+    with pytest.raises(DataLossError, match="deleted and created again"):
         read_until([member], lambda: False, "nothing is said")
+    member.consumer.close()
+    all_of(room.member(topic_name), new)
 
 
 @pytest.mark.parametrize("way", ["closes", "is told and closes", "commits", "commits in a transaction"])
