@@ -23,7 +23,7 @@ from tests.integration.controllers import InProcess, exists, in_process
 from tests.integration.keepers import with_sasl
 from tests.integration.reassigning import Judge
 from tests.integration.test_reviews import ask, decide, request_creation, settings, shown
-from tests.servers import await_true, unique_name
+from tests.servers import TIMEOUT, await_true, unique_name
 
 JSON = {"content-type": "application/json"}
 # Further ways to write the number 1, which a parser may take for it.
@@ -113,7 +113,7 @@ def test_one_partition_cannot_be_written_in_two_ways(
 
 
 def reassignment(store: ReassignmentStore) -> int:
-    """One that nobody tells the executor of, so it does not begin."""
+    """One of a topic that Kafka does not have."""
     move = Move(topic="none", partition=0, before=(1,), after=(2,))
     return store.create(
         lambda number: RequestRecord(request_id=number, created_at=0.0, principal="User:test"), [move]
@@ -125,6 +125,8 @@ def test_the_latest_reassignment_is_that_of_the_asking_however_it_is_written(
     reviewed: InProcess, directory: Path, latest: str
 ) -> None:
     store = ReassignmentStore(session_of(reviewed.service))
+    # It would end what cannot be carried out, at a look of its own.
+    reviewed.service.reassigner.stop(TIMEOUT)
     made = [reassignment(store)]
     try:
         asked = sent(reviewed, "PATCH", f"/v1/reassignments/{latest}", '{"throttle": 7}')
@@ -141,6 +143,7 @@ def test_the_latest_reassignment_is_that_of_the_asking_however_it_is_written(
     finally:
         for number in made:
             store.delete(number)
+        reviewed.service.reassigner.resume_all()
 
 
 def test_where_there_is_no_latest_reassignment_nothing_waits_for_a_review(reviewed: InProcess) -> None:
