@@ -385,6 +385,9 @@ class TopicSender:
 
     def _fail(self, error: BaseException) -> None:
         """The end of the sender: what is pending is reported with the error, which callers get from now on."""
+        error.add_note(
+            f"this producer sends no more to topic {self.topic!r}, also if that is created again: make a new one"
+        )
         with self._backlog.lock:
             self.error = error
             requests = [*self._committing, *self._requests, *self._aborts]

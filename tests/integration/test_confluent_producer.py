@@ -53,6 +53,26 @@ def delete(cluster: LocalCluster, topic: str) -> None:
         controller.delete_topic(topic)
 
 
+def test_a_topic_that_is_created_again_needs_a_new_producer_and_the_error_says_so(
+    room: Room, topic_name: str
+) -> None:
+    create(room.cluster, topic_name, 1)
+    with OrderedProducer(conf(room.cluster)) as producer:
+        producer.produce(topic_name, "old")
+        producer.flush()
+        delete(room.cluster, topic_name)
+        producer.produce(topic_name, "lost")
+        with pytest.raises(RequestError, match=topic_name):
+            producer.flush()
+        create(room.cluster, topic_name, 1)
+        with pytest.raises(RequestError, match=topic_name) as caught:
+            producer.produce(topic_name, "refused")
+        assert "make a new one" in caught.value.__notes__[0]
+    with OrderedProducer(conf(room.cluster)) as producer:
+        producer.produce(topic_name, "new")
+    assert values(room, topic_name, 1) == [b"new"]
+
+
 def test_a_batch(room: Room, topic_name: str) -> None:
     create(room.cluster, topic_name, 1)
     told: list[tuple[str, bytes | None]] = []
