@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -60,6 +61,40 @@ def test_two_drivers_at_once(
 
 
 @pytest.mark.long
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_two_drivers_at_once_each_with_a_copy(
+    cluster: LocalCluster,
+    spark: SparkSession,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark sees no second query there."""
+    source, target = create(cluster, f"{topic_name}-in", 3), create(cluster, f"{topic_name}-out", 2)
+    writer = NumberedWriter(cluster, source, keys=40, step=15)
+    writer.write(7)
+    checkpoint, homes = tmp_path / "checkpoint", [tmp_path / "a", tmp_path / "b"]
+    with driver(cluster, source, target, checkpoint) as process:
+        await_batches(process, checkpoint, 2)
+    monkeypatch.setenv(GATE, str(tmp_path))
+    with ExitStack() as stack:
+        processes: list[subprocess.Popen[bytes]] = []
+        for home in homes:
+            home.mkdir()
+            shutil.copytree(checkpoint, home / "checkpoint")
+            processes.append(stack.enter_context(driver(cluster, source, target, home / "checkpoint")))
+        await_true(lambda: all((home / "ready").exists() for home in homes), "Spark runs in both", DEADLINE)
+        (tmp_path / "go").touch()
+        ends = [process.wait(2 * DEADLINE) for process in processes]
+    found = judged(records_in_order(cluster, target), writer.written)
+    assert 0 in ends, "neither has copied all"
+    assert (found.lost, found.out_of_order) == (0, 0), found
+    # Where one is refused, rows of its may be there that the other has written, too.
+    assert found.duplicated == 0 or any(ends), found
+    assert misrouted(cluster, target) == []
+
+
 def test_a_second_start_in_one_session_stops_the_first(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:
