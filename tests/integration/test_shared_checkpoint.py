@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,6 +23,31 @@ CONCURRENT = re.compile("CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries
 """Spark's own errors."""
 
 
+def topics(cluster: LocalCluster, name: str) -> tuple[str, str, NumberedWriter]:
+    """Source and target, and what has written to the source."""
+    source, target = create(cluster, f"{name}-in", 3), create(cluster, f"{name}-out", 2)
+    writer = NumberedWriter(cluster, source, keys=40, step=15)
+    writer.write(7)
+    return source, target, writer
+
+
+def begin_a_batch(cluster: LocalCluster, source: str, target: str, checkpoint: Path) -> None:
+    """Run a driver until it is in a batch, and kill it."""
+    with driver(cluster, source, target, checkpoint) as process:
+        await_batches(process, checkpoint, 2)
+
+
+def run_at_once(cluster: LocalCluster, source: str, target: str, homes: Sequence[Path]) -> list[int]:
+    """Run a driver in each directory, which go on together once Spark runs in all; their exit codes."""
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(driver(cluster, source, target, home / "checkpoint")) for home in homes
+        ]
+        await_true(lambda: all((home / "ready").exists() for home in homes), "Spark runs in both", DEADLINE)
+        (homes[0].parent / "go").touch()
+        return [process.wait(2 * DEADLINE) for process in processes]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_drivers_at_once(
@@ -33,23 +58,15 @@ def test_two_drivers_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both begin with the same batch, which an earlier run has begun."""
-    source, target = create(cluster, f"{topic_name}-in", 3), create(cluster, f"{topic_name}-out", 2)
-    writer = NumberedWriter(cluster, source, keys=40, step=15)
-    writer.write(7)
+    source, target, writer = topics(cluster, topic_name)
     checkpoint, homes = tmp_path / "checkpoint", [tmp_path / "a", tmp_path / "b"]
-    with driver(cluster, source, target, checkpoint) as process:
-        await_batches(process, checkpoint, 2)
+    begin_a_batch(cluster, source, target, checkpoint)
+    for home in homes:
+        home.mkdir()
+        (home / "checkpoint").symlink_to(checkpoint)
     # Or one has copied all before Spark runs in the other.
     monkeypatch.setenv(GATE, str(tmp_path))
-    with ExitStack() as stack:
-        processes: list[subprocess.Popen[bytes]] = []
-        for home in homes:
-            home.mkdir()
-            (home / "checkpoint").symlink_to(checkpoint)
-            processes.append(stack.enter_context(driver(cluster, source, target, home / "checkpoint")))
-        await_true(lambda: all((home / "ready").exists() for home in homes), "Spark runs in both", DEADLINE)
-        (tmp_path / "go").touch()
-        ends = [process.wait(2 * DEADLINE) for process in processes]
+    ends = run_at_once(cluster, source, target, homes)
     logs = [(home / "driver.log").read_text() for home in homes]
     assert any(ends), "both ended well"
     for end, log in zip(ends, logs, strict=True):
@@ -61,7 +78,6 @@ def test_two_drivers_at_once(
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_drivers_at_once_each_with_a_copy(
     cluster: LocalCluster,
@@ -71,22 +87,13 @@ def test_two_drivers_at_once_each_with_a_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Spark sees no second query there."""
-    source, target = create(cluster, f"{topic_name}-in", 3), create(cluster, f"{topic_name}-out", 2)
-    writer = NumberedWriter(cluster, source, keys=40, step=15)
-    writer.write(7)
+    source, target, writer = topics(cluster, topic_name)
     checkpoint, homes = tmp_path / "checkpoint", [tmp_path / "a", tmp_path / "b"]
-    with driver(cluster, source, target, checkpoint) as process:
-        await_batches(process, checkpoint, 2)
+    begin_a_batch(cluster, source, target, checkpoint)
+    for home in homes:
+        shutil.copytree(checkpoint, home / "checkpoint")
     monkeypatch.setenv(GATE, str(tmp_path))
-    with ExitStack() as stack:
-        processes: list[subprocess.Popen[bytes]] = []
-        for home in homes:
-            home.mkdir()
-            shutil.copytree(checkpoint, home / "checkpoint")
-            processes.append(stack.enter_context(driver(cluster, source, target, home / "checkpoint")))
-        await_true(lambda: all((home / "ready").exists() for home in homes), "Spark runs in both", DEADLINE)
-        (tmp_path / "go").touch()
-        ends = [process.wait(2 * DEADLINE) for process in processes]
+    ends = run_at_once(cluster, source, target, homes)
     found = judged(records_in_order(cluster, target), writer.written)
     assert 0 in ends, "neither has copied all"
     assert (found.lost, found.out_of_order) == (0, 0), found
@@ -95,6 +102,7 @@ def test_two_drivers_at_once_each_with_a_copy(
     assert misrouted(cluster, target) == []
 
 
+@pytest.mark.long
 def test_a_second_start_in_one_session_stops_the_first(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:
