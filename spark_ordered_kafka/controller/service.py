@@ -224,7 +224,7 @@ class ControllerService:
             self.topics,
             pending,
             self._checks,
-            lambda topic, logs: self.drain.waiting_groups(topic, logs),
+            lambda topic, topic_id, logs: self.drain.waiting_groups(topic, topic_id, logs),
             self.changes.starting,
             self._clock,
             settings.request_timeout,

@@ -72,7 +72,7 @@ class Drain:
         _refuse_live(topic, logs, record.undeleted_partition_count)
         if any(start < end for start, end in logs.values()):
             self._refuse_compacted(topic)
-        waiting = {} if request.force else self.waiting_groups(topic, logs)
+        waiting = {} if request.force else self.waiting_groups(topic, record.topic_id, logs)
         if waiting:
             rows = _refused(topic, logs, waiting)
         elif request.validate_only:
@@ -91,7 +91,9 @@ class Drain:
         logs = self._leader_logs.describe(view.topic, leaders)
         removed = {p: (log.start, log.end) for p, log in logs.items() if p >= view.undeleted_partition_count}
         try:
-            waiting = self._waiting_groups(view.topic, removed, self._view_groups, self._read_timeout)
+            waiting = self._waiting_groups(
+                view.topic, view.topic_id, removed, self._view_groups, self._read_timeout
+            )
         except OrderedKafkaError as error:
             if not error.retriable:
                 raise
@@ -114,19 +116,18 @@ class Drain:
         ids = count_ids(self._fencer, view.topic, self._read_timeout)
         return updated(view, partitions=partitions, transactional_ids=ids)
 
-    def waiting_groups(self, topic: str, logs: Logs) -> dict[int, list[schemas.GroupPosition]]:
+    def waiting_groups(self, topic: str, topic_id: str, logs: Logs) -> dict[int, list[schemas.GroupPosition]]:
         """The groups that have committed offsets for the topic and have not read a partition of ``logs`` to its end."""
-        return self._waiting_groups(topic, logs, self._groups, self._timeout)
+        return self._waiting_groups(topic, topic_id, logs, self._groups, self._timeout)
 
     def _waiting_groups(
-        self, topic: str, logs: Logs, groups: ConsumerGroups, timeout: float
+        self, topic: str, topic_id: str, logs: Logs, groups: ConsumerGroups, timeout: float
     ) -> dict[int, list[schemas.GroupPosition]]:
         unread = {partition: log for partition, log in logs.items() if log[0] < log[1]}
         if not unread:
             return {}
         # Writers' ledgers are named like their transactional ids and read nothing.
         found = groups.committed(topic, without=id_prefix(topic))
-        topic_id = self._topics.record(topic)[0].topic_id
         # A group that has committed of a deleted topic of this name only will read this one from its beginning.
         committed = {
             group: {p: one.offset for p, one in of_topic(offsets, topic_id).items()}

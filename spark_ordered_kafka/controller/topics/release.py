@@ -28,8 +28,10 @@ from spark_ordered_kafka.listed import listed
 _log = logging.getLogger(__name__)
 _NAMED = 5
 
-WaitingGroups = Callable[[str, Mapping[int, tuple[int, int]]], Mapping[int, Sequence[schemas.GroupPosition]]]
-"""Topic, and log start and end by partition -> the groups that have not read a partition to that end."""
+WaitingGroups = Callable[
+    [str, str, Mapping[int, tuple[int, int]]], Mapping[int, Sequence[schemas.GroupPosition]]
+]
+"""Topic, its id, and log start and end by partition -> the groups that have not read a partition to that end."""
 
 
 class TopicReleaser(LeavingTopics):
@@ -113,7 +115,7 @@ class TopicReleaser(LeavingTopics):
         earlier = {p: start for p, start in enumerate(newest.starts) if start > 0 and p not in deleted}
         begins = self._admin.log_starts(topic, list(earlier))
         logs = {p: (begins[p], start) for p, start in earlier.items() if begins[p] < start}
-        waiting = self._waiting_groups(topic, logs)
+        waiting = self._waiting_groups(topic, record.topic_id, logs)
         if not waiting:
             return
         partition = min(waiting)
