@@ -13,10 +13,11 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
+from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.local import LocalCluster
-from tests.integration.members import Room, read_until
+from tests.integration.members import Room, committed, read_until
 from tests.servers import TIMEOUT
-from tests.streams import create
+from tests.streams import written_through
 
 _ROUNDS, _GROUPS = 8, 25
 
@@ -24,11 +25,11 @@ _ROUNDS, _GROUPS = 8, 25
 @pytest.mark.long
 def test_members_for_whom_a_rebalance_waits_are_closed(room: Room, topic_name: str) -> None:
     """The seed decides how long callbacks take, during which librdkafka leaves the group (D-453)."""
-    create(room.cluster, topic_name, 2)
+    writer = written_through(room.cluster, topic_name, 2)
     seed = random.randrange(2**32)
     # A process of its own: where librdkafka does not return, it keeps Python's lock.
     closing = multiprocessing.get_context("spawn").Process(
-        target=_close_many, args=(room.cluster.directory, topic_name, seed), daemon=True
+        target=_close_many, args=(room.cluster.directory, topic_name, writer.written, seed), daemon=True
     )
     closing.start()
     closing.join(10 * TIMEOUT)
@@ -37,34 +38,41 @@ def test_members_for_whom_a_rebalance_waits_are_closed(room: Room, topic_name: s
     assert ended == 0, f"seed {seed}: exit code {ended}"
 
 
-def _close_many(directory: str, topic: str, seed: int) -> None:
+def _close_many(directory: str, topic: str, written: int, seed: int) -> None:
     faulthandler.dump_traceback_later(9 * TIMEOUT, exit=True)
     draw = random.Random(seed)
     for _ in range(_ROUNDS):
         with ExitStack() as stack:
-            _close_some(stack, LocalCluster(directory), topic, draw)
+            _close_some(stack, LocalCluster(directory), topic, written, draw)
 
 
-def _close_some(stack: ExitStack, cluster: LocalCluster, topic: str, draw: random.Random) -> None:
+def _close_some(
+    stack: ExitStack, cluster: LocalCluster, topic: str, written: int, draw: random.Random
+) -> None:
     revoked: list[int] = []
     rooms = [Room(cluster, stack) for _ in range(_GROUPS)]
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
 
-    def on_revoke(number: int, *_: object) -> None:
+    def on_revoke(number: int, consumer: OrderedConsumer, _: object) -> None:
         revoked.append(number)
+        if number % 2:
+            consumer.commit()
         time.sleep(draw.random() * 0.006)
 
     def are_rebalancing() -> bool:
         groups = admin.describe_consumer_groups([room.group for room in rooms]).values()
         return all(group.result().state == ConsumerGroupState.PREPARING_REBALANCING for group in groups)
 
-    firsts = [room.member() for room in rooms]
+    firsts = [room.member(enable_auto_commit=False) for room in rooms]
     for number, first in enumerate(firsts):
         first.consumer.subscribe([topic], on_revoke=partial(on_revoke, number))
-    read_until(firsts, lambda: all(first.partitions == [0, 1] for first in firsts), "no assignment")
+    read_until(firsts, lambda: all(len(first.messages) == written for first in firsts), "not all is read")
     seconds = [room.member(topic) for room in rooms]
     # The first members do not call, so the rebalance waits for them.
     read_until(seconds, are_rebalancing, "the second members do not join")
     for first in firsts:
         first.consumer.close()
     assert set(revoked) == set(range(_GROUPS))
+    for number, room in enumerate(rooms):
+        offsets = sum(committed(room, topic, 2))
+        assert offsets >= written if number % 2 else offsets <= 0, (number, offsets)
