@@ -16,7 +16,7 @@ from spark_ordered_kafka.errors import ClosedError, ConfigError, OrderedKafkaErr
 
 # Seconds for which a thread waits until the call of another one has closed the consumer.
 _ENDED_WITHIN = 30.0
-# Seconds in which librdkafka takes back what it has assigned; it asks nobody for that.
+# Seconds for librdkafka to revoke its own assignment, which needs no broker.
 _REVOKED_WITHIN = 10.0
 
 

@@ -52,7 +52,10 @@ class Standing:
 
 @dataclass
 class Attempts:
-    """How a batch was run: divisions into tasks, and writer names. ``other_input``: perhaps with other rows."""
+    """How a batch was run: divisions into tasks, and writer names, each with whether two topics shared it.
+
+    ``other_input``: perhaps with other rows.
+    """
 
     tasks: list[str] = field(default_factory=list)
     names: set[tuple[str | None, bool]] = field(default_factory=set)
