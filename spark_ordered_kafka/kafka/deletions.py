@@ -11,6 +11,7 @@ from uuid import UUID
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteTopicsRequest
 
+from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.kafka.leaders import controller_of, existing_topics
 from spark_ordered_kafka.kafka.requests import BrokerCalls, broker_error
 
@@ -34,7 +35,15 @@ class TopicDeletions(BrokerCalls):
             UnavailableError: not done in time, or a broker still shows it.
         """
         deadline = time.monotonic() + self._timeout
-        self._requests.retry(partial(self._delete, topic_id), deadline, f"delete topic {topic!r}")
+        try:
+            self._requests.retry(partial(self._delete, topic_id), deadline, f"delete topic {topic!r}")
+        except RequestError as error:
+            # Such brokers do not look whether there is one: what another tool deleted before is gone all the same.
+            looking = partial(self._showing, topic, topic_id)
+            if error.code != ErrorCode.TOPIC_DELETION_DISABLED or self._requests.retry(
+                looking, deadline, f"look for topic {topic!r}"
+            ):
+                raise
         self._requests.retry(
             partial(self._check_gone, topic, topic_id),
             deadline,
@@ -53,13 +62,20 @@ class TopicDeletions(BrokerCalls):
                 raise broker_error(result.error_code, result.error_message)
 
     async def _check_gone(self, topic: str, topic_id: str, deadline: float) -> None:
+        for broker in await self._showing(topic, topic_id, deadline):
+            raise _StillThereError(f"broker {broker} still shows it")
+
+    async def _showing(self, topic: str, topic_id: str, deadline: float) -> list[int]:
+        """The live brokers that show the topic of this id."""
         brokers = await self._requests.broker_ids(deadline)
         views: list[Any] = await self._requests.gather(
             self._requests.metadata([topic], broker, deadline) for broker in brokers
         )
-        for broker, view in zip(brokers, views, strict=True):
-            if any(row.topic_id == _uuid(topic_id) for row in existing_topics(view)):
-                raise _StillThereError(f"broker {broker} still shows it")
+        return [
+            broker
+            for broker, view in zip(brokers, views, strict=True)
+            if any(row.topic_id == _uuid(topic_id) for row in existing_topics(view))
+        ]
 
 
 def _uuid(topic_id: str) -> UUID:

@@ -108,7 +108,8 @@ def _placing_trouble(move: Move, tracker: Tracker, view: View) -> Trouble | None
         if _missing(tracker, broker, view) >= view.limits.patience:
             return (
                 ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-                f"somebody else ended the copying to log directory {path} of broker {broker}",
+                f"broker {broker} does not copy it to log directory {path} any more, and does not have it there: another tool"
+                " ended the copying, or the disk was replaced",
             )
         if (
             partition is not None
