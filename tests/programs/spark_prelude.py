@@ -52,6 +52,7 @@ class SparkUse(Use):
         self.names = 0
         self.writer = "w0" if job["named"] else None
         self.last_error = ""
+        self._accepted: list[str] = []
 
     # -- topics -------------------------------------------------------------------------------------------------
 
@@ -151,22 +152,26 @@ class SparkUse(Use):
         rows = self._rows(given | {"failOnDataLoss": str(fail).lower()}, tasks)
         if event and event != "function fails":
             rows = rows.mapInArrow(acting(event, str(self.home), at), rows.schema)
-        accepted = re.search(r"acceptReplayMismatch=(\S+)", self.last_error) if accept else None
+        self._accept(accept)
         sink = self._options(**{"kafka.transaction.timeout.ms": "15000"})
-        option = accepted.group(1) if accepted else ""
         writing = rows.writeStream.option("checkpointLocation", str(self.checkpoint.directory))
         triggers: dict[str, Any] = {"processingTime": "0 seconds"} if self._is_continuous else {trigger: True}
         writing = writing.trigger(**triggers)
         if self.job["kind"] in ("sink", "column"):
             if self.writer is not None:
                 sink["writer"] = f"{self.run}-{self.writer}"
-            if option:
-                sink["acceptReplayMismatch"] = option
+            if self._accepted:
+                sink["acceptReplayMismatch"] = self._accepted[-1]
             if self.job["kind"] == "sink":
                 sink["topic"] = self.topics["out"]
             return writing.format(FORMAT).options(**sink).start()
         fails_at = at if event == "function fails" else None
-        return writing.foreachBatch(self._function(sink, fails_at, shared, option)).start()
+        return writing.foreachBatch(self._function(sink, fails_at, shared)).start()
+
+    def _accept(self, accept: bool) -> None:
+        """``acceptReplayMismatch`` as the last error says it, and as those did before it, of other writes of the batch."""
+        named = re.search(r"acceptReplayMismatch=(\S+)", self.last_error) if accept else None
+        self._accepted = [*self._accepted, named.group(1)] if named else []
 
     def _rows(self, more: dict[str, str], tasks: str) -> DataFrame:
         read = self._options(subscribe=self.topics["a"], startingOffsets="earliest", **more)
@@ -185,7 +190,7 @@ class SparkUse(Use):
         return rows.repartition("key") if how == "adaptive" else rows
 
     def _function(
-        self, sink: dict[str, str], fails_at: int | None, shared: bool, option: str
+        self, sink: dict[str, str], fails_at: int | None, shared: bool
     ) -> Callable[[DataFrame, int], None]:
         """What ``foreachBatch`` gets; it fails once, before its write number ``fails_at`` or behind the last."""
         faults = [] if fails_at is None else [fails_at]
@@ -202,8 +207,9 @@ class SparkUse(Use):
                 more = {} if topic is None else {"topic": topic}
                 if self.writer is not None:
                     more["writer"] = f"{self.run}-{self.writer}-{0 if shared else place}"
-                    if option.startswith(f"{more['writer']}:"):
-                        more["acceptReplayMismatch"] = option
+                    for option in self._accepted:
+                        if option.startswith(f"{more['writer']}:"):
+                            more["acceptReplayMismatch"] = option
                 rows.write.format(FORMAT).mode("append").options(**sink, **more).save()
             fail_before(len(parts))
 

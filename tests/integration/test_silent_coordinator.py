@@ -1,0 +1,87 @@
+"""A group's coordinator that keeps its connections and answers nothing: calls of its members end all the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+from confluent_kafka import KafkaError
+
+from spark_ordered_kafka import OrderedConsumer
+from spark_ordered_kafka.client import joining
+from spark_ordered_kafka.errors import UnavailableError
+from spark_ordered_kafka.local import LocalCluster
+from tests.chaos.servers import paused
+from tests.integration.members import Room, committed, read_until
+from tests.servers import TIMEOUT, await_true
+from tests.streams import written_through
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(autouse=True)
+def _nothing_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is recent enough to go by, without a wait for that."""
+    monkeypatch.setattr(joining, "_ANSWERS_FOR", 0.0)
+
+
+@contextmanager
+def silent(cluster: LocalCluster) -> Iterator[None]:
+    with paused(partial(cluster.pause, "broker-1"), partial(cluster.resume, "broker-1")):
+        yield
+
+
+def _reading(room: Room, topic: str, **options: object) -> OrderedConsumer:
+    """A member that has read everything of a topic, and committed nothing of it."""
+    writer = written_through(room.cluster, topic, 2)
+    member = room.member(topic, **options)
+    read_until([member], lambda: len(member.messages) == writer.written, "not all is read")
+    return member.consumer
+
+
+def test_close_does_not_wait_for_ever(room: Room, topic_name: str) -> None:
+    consumer = _reading(room, topic_name)
+    closing = threading.Thread(target=consumer.close, daemon=True)
+    with silent(room.cluster):
+        closing.start()
+        closing.join(TIMEOUT)
+        assert not closing.is_alive()
+
+
+def test_polls_do_not_wait_for_ever_and_what_was_processed_is_committed_later(
+    room: Room, topic_name: str
+) -> None:
+    consumer = _reading(room, topic_name, auto_commit_interval_ms=1)
+    polled = threading.Event()
+
+    def poll() -> None:
+        for _ in range(3):
+            consumer.poll(0.1)
+        polled.set()
+
+    with silent(room.cluster):
+        threading.Thread(target=poll, daemon=True).start()
+        assert polled.wait(TIMEOUT)
+
+    def is_committed() -> bool:
+        consumer.poll(0.1)
+        return sum(committed(room, topic_name, 2)) > 0
+
+    await_true(is_committed, "what was processed is committed")
+
+
+def test_a_commit_says_so_and_succeeds_later(room: Room, topic_name: str) -> None:
+    answers: list[KafkaError | None] = []
+    consumer = _reading(
+        room, topic_name, enable_auto_commit=False, on_commit=lambda error, _: answers.append(error)
+    )
+    answers.clear()
+    with silent(room.cluster), pytest.raises(UnavailableError, match=room.group):
+        consumer.commit()
+    assert [error is not None and error.code() for error in answers] == [KafkaError._TIMED_OUT]
+    consumer.commit()
+    assert answers[1:] == [None]
+    assert sum(committed(room, topic_name, 2)) > 0
