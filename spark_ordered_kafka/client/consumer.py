@@ -163,11 +163,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
 
     def _new_assignment(self, topics: Sequence[str], rejoin: Callable[[], None]) -> Assignment:
         offsets = GroupOffsets(
-            self._consumer,
-            self._options.group,
-            self._options.on_commit,
-            is_member=not self._is_manual,
-            clock=self._clock,
+            self._consumer, self._options.group, self._options.on_commit, is_member=not self._is_manual
         )
         made = Assignment(
             self._consumer,

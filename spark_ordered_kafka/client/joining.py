@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -23,8 +21,6 @@ from spark_ordered_kafka.ordering.handover import LastRead, Release, released
 TIMEOUT = 10.0
 """Seconds for the group's coordinator to read or take offsets."""
 
-# Seconds for which a coordinator that has answered is taken to answer.
-_ANSWERS_FOR = 0.01
 # Seconds for one to answer that did not the last time: polls go on meanwhile.
 _SILENT_TIMEOUT = 1.0
 _UNUSED_PARTITION = 2**31 - 1
@@ -43,14 +39,11 @@ class GroupOffsets:
         on_commit: Callable[..., object] | None = None,
         *,
         is_member: bool = True,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.is_member = is_member
         self._consumer = consumer
         self._group = group
         self._on_commit = on_commit
-        self._clock = clock
-        self._answered_at = -math.inf
         self._patience = TIMEOUT
 
     def read(self, topic: str, topic_id: str | None, partitions: Collection[int]) -> dict[int, Release]:
@@ -84,10 +77,7 @@ class GroupOffsets:
         return retrying(self._commit, offsets)
 
     def _require_answer(self, offsets: list[TopicPartition]) -> None:
-        """Ask a coordinator of which nothing was heard for a while: librdkafka's commit waits without an end for one that
-        stands still, and not even Ctrl-C ends it (D-454)."""
-        if self._clock() - self._answered_at <= _ANSWERS_FOR:
-            return
+        """librdkafka's commit waits without an end for a coordinator that stands still, and not even Ctrl-C ends it (D-454)."""
         # One that no transaction has offsets of, whose end the answer would wait for.
         unused = [TopicPartition(one.topic, _UNUSED_PARTITION) for one in offsets[:1]]
         patience, self._patience = self._patience, _SILENT_TIMEOUT
@@ -111,7 +101,6 @@ class GroupOffsets:
                     " give those that are a group.id of their own",
                 ) from error
             raise translate_of_member(error.args[0], doing) from error
-        self._answered_at = self._clock()
         self._report(None, done or [])
         for one in done or ():
             if one.error is not None:

@@ -11,21 +11,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from spark_ordered_kafka import OrderedConsumer
-from spark_ordered_kafka.client import joining
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.chaos.servers import paused
 from tests.integration.members import Room, committed, read_until
 from tests.servers import TIMEOUT, await_true
 from tests.streams import written_through
-
-pytestmark = pytest.mark.long
-
-
-@pytest.fixture(autouse=True)
-def _nothing_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer is recent enough to go by, without a wait for that."""
-    monkeypatch.setattr(joining, "_ANSWERS_FOR", 0.0)
 
 
 @contextmanager
@@ -42,6 +33,7 @@ def _reading(room: Room, topic: str, **options: object) -> OrderedConsumer:
     return member.consumer
 
 
+@pytest.mark.long
 def test_close_does_not_wait_for_ever(room: Room, topic_name: str) -> None:
     consumer = _reading(room, topic_name)
     closing = threading.Thread(target=consumer.close, daemon=True)
@@ -51,6 +43,7 @@ def test_close_does_not_wait_for_ever(room: Room, topic_name: str) -> None:
         assert not closing.is_alive()
 
 
+@pytest.mark.long
 def test_polls_do_not_wait_for_ever_and_what_was_processed_is_committed_later(
     room: Room, topic_name: str
 ) -> None:
@@ -73,6 +66,7 @@ def test_polls_do_not_wait_for_ever_and_what_was_processed_is_committed_later(
     await_true(is_committed, "what was processed is committed")
 
 
+@pytest.mark.long
 def test_a_commit_says_so_and_succeeds_later(room: Room, topic_name: str) -> None:
     answers: list[KafkaError | None] = []
     consumer = _reading(
