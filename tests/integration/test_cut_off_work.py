@@ -199,16 +199,21 @@ def test_nothing_begins_while_the_session_is_suspended(
 
 def test_requests_that_outlast_a_controller_are_told_so(cluster: LocalCluster) -> None:
     """Its server gave them up some seconds after SIGTERM: the answer was 500, and the log had a traceback for each."""
-    with ExitStack() as ends, ThreadPoolExecutor(1) as threads:
+    with ExitStack() as ends, ThreadPoolExecutor(2) as threads:
         cluster.pause("broker-1")
         ends.callback(cluster.start, "controller-1")
         ends.callback(cluster.resume, "broker-1")
         # It waits for the broker.
-        asked = threads.submit(httpx2.get, f"{cluster.controller_url}/v1/groups", timeout=2 * TIMEOUT)
-        with pytest.raises(FutureTimeoutError):
-            asked.result(1)
+        url, topic = cluster.controller_url, {"topic": unique_name("late")}
+        read = threads.submit(httpx2.get, f"{url}/v1/groups", timeout=2 * TIMEOUT)
+        created = threads.submit(httpx2.post, f"{url}/v1/topics", json=topic, timeout=2 * TIMEOUT)
+        for asked in (read, created):
+            with pytest.raises(FutureTimeoutError):
+                asked.result(1)
         cluster.stop("controller-1")
-        answer = asked.result(TIMEOUT)
-    assert (answer.status_code, answer.json()["error"]) == (503, "REQUEST_TIMED_OUT"), answer.text
-    assert "this controller stops" in answer.json()["error_message"]
+        answers = [asked.result(TIMEOUT) for asked in (read, created)]
+    # Clients ask another controller for what was only read.
+    assert [one.json()["error"] for one in answers] == ["NOT_CONTROLLER", "REQUEST_TIMED_OUT"]
+    for answer in answers:
+        assert (answer.status_code, "this controller stops" in answer.json()["error_message"]) == (503, True)
     assert "Traceback" not in cluster.log("controller-1").read_text()

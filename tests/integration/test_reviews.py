@@ -187,6 +187,28 @@ def test_either_can_discard(reviewed: InProcess, kafka_cluster: LocalCluster, wh
     assert not exists(kafka_cluster, topic)
 
 
+def test_an_approval_and_a_discard_at_once_have_one_outcome(
+    reviewed: InProcess, kafka_cluster: LocalCluster
+) -> None:
+    for _ in range(10):
+        topic = unique_name("either")
+        review_id = request_creation(reviewed, topic)
+        start = threading.Barrier(2)
+
+        def decided(who: str, what: str, review_id: int = review_id, start: threading.Barrier = start) -> int:
+            start.wait()
+            return decide(reviewed, who, review_id, what).status_code
+
+        with ThreadPoolExecutor(2) as pool:
+            approval, discard = pool.map(decided, ("bob", "carol"), ("approve", "discard"))
+        assert {approval, discard} == {200, 400}
+        outcome = "done" if approval == 200 else "discarded"
+        assert (shown(reviewed, review_id)["status"], exists(kafka_cluster, topic)) == (
+            outcome,
+            approval == 200,
+        )
+
+
 def test_what_would_be_refused_is_refused_at_once(reviewed: InProcess) -> None:
     before = len(ask(reviewed, "bob", "GET", "/v1/reviews").json()["reviews"])
     wrong: list[tuple[str, str, Any, int]] = [

@@ -17,7 +17,7 @@ from spark_ordered_kafka.controller.api.http.caller import Caller
 from spark_ordered_kafka.controller.api.http.errors import answer
 from spark_ordered_kafka.controller.api.http.routing import route_of
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
-from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 
 REQUEST_ID = "X-Request-Id"
 
@@ -27,6 +27,13 @@ _access = logging.getLogger("spark_ordered_kafka.access")
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _SHOWN = 300
+
+
+def _stopped(scope: Scope) -> OrderedKafkaError:
+    """What a request gets that the stop of this controller ends. Clients ask another one where nothing was done."""
+    if scope["method"] in ("GET", "HEAD"):
+        return RequestError(ErrorCode.NOT_CONTROLLER, "nothing was done: this controller stops")
+    return UnavailableError("this controller stops: what was asked for may be done, or get done yet")
 
 
 class Observing:
@@ -68,10 +75,7 @@ class Observing:
             # uvicorn cancels what has not ended some seconds after the process was asked to stop.
             if status is not None:
                 raise
-            stopped = UnavailableError(
-                "this controller stops: what was asked for may be done, or get done yet"
-            )
-            await answer(stopped)(scope, receive, send_with_id)
+            await answer(_stopped(scope))(scope, receive, send_with_id)
         except Exception:  # a bug of any kind, and the caller gets an answer of the API's form
             _log.exception("%s %s met a bug", scope["method"], _path(scope))
             if status is not None:
