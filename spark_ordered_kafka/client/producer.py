@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import threading
@@ -29,6 +30,10 @@ from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.parsing import topic_name
 
 _FOREVER = -1
+# Seconds for brokers to answer once Ctrl-C, or the end of the process, is on its way.
+_INTERRUPTED = 2.0
+
+_LOG = logging.getLogger(__name__)
 
 
 class OrderedProducer(ConfluentCalls):
@@ -359,7 +364,7 @@ class OrderedProducer(ConfluentCalls):
         threading.Thread(target=commit, name="offsets without a topic", daemon=True).start()
 
     def _abort(self) -> None:
-        self._request_aborts()(_FOREVER)
+        self._request_aborts()(_patience())
 
     def _end_in_child(self) -> None:
         super()._end_in_child()
@@ -375,9 +380,25 @@ class OrderedProducer(ConfluentCalls):
             senders, self._senders = self._senders, {}
             for sender in senders.values():
                 sender.stop()
-        for sender in senders.values():
-            sender.join()
+        deadline = deadline_of(_patience(), self._backlog.clock)
+        working = {
+            topic
+            for topic, sender in senders.items()
+            if not sender.join(limit_of(max(0.0, deadline - self._backlog.clock())))
+        }
+        if working:
+            topics = ", ".join(sorted(working))
+            _LOG.warning(
+                "interrupted while brokers do not answer: the last records to %s may be lost", topics
+            )
         for name in self._names:
-            return_name(self._controller, name)
+            if name.topic not in working:
+                return_name(self._controller, name)
         self._controller.close()
         self._admin = None
+
+
+def _patience() -> float:
+    """How long to wait for brokers at an end: they may be what Ctrl-C was pressed for."""
+    error = sys.exc_info()[1]
+    return _FOREVER if error is None or isinstance(error, Exception) else _INTERRUPTED

@@ -201,9 +201,10 @@ class TopicSender:
         self.request_commit()
         self.wake()
 
-    def join(self) -> None:
-        """Wait for the sender's end."""
-        self._thread.join()
+    def join(self, timeout: float | None) -> bool:
+        """Wait for the sender's end, so many seconds (None: without a limit); whether it has ended."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def _ask(self, requests: list[CommitRequest], request: CommitRequest) -> CommitRequest:
         if self.error is not None:

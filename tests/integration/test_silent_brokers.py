@@ -1,7 +1,9 @@
-"""A group's coordinator that keeps its connections and answers nothing: calls of its members end all the same."""
+"""Brokers that keep their connections and answer nothing: calls of clients end all the same."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +12,13 @@ from functools import partial
 import pytest
 from confluent_kafka import KafkaError
 
-from spark_ordered_kafka import OrderedConsumer
+from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
 from tests.chaos.servers import paused
 from tests.integration.members import Room, committed, read_until
 from tests.servers import TIMEOUT, await_true
-from tests.streams import written_through
+from tests.streams import conf, create, written_through
 
 
 @contextmanager
@@ -79,3 +81,28 @@ def test_a_commit_says_so_and_succeeds_later(room: Room, topic_name: str) -> Non
     consumer.commit()
     assert answers[1:] == [None]
     assert sum(committed(room, topic_name, 2)) > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("call", ["close", "flush"])
+def test_one_ctrl_c_ends_a_producer(cluster: LocalCluster, topic_name: str, call: str) -> None:
+    create(cluster, topic_name, 1)
+    with silent_after(cluster, topic_name) as producer:
+        producer.produce(topic_name, "late")
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        resuming = threading.Timer(TIMEOUT, cluster.resume, ("broker-1",))
+        resuming.start()
+        with pytest.raises(KeyboardInterrupt), producer:
+            getattr(producer, call)()
+        assert resuming.is_alive()
+        resuming.cancel()
+
+
+@contextmanager
+def silent_after(cluster: LocalCluster, topic: str) -> Iterator[OrderedProducer]:
+    """A producer that has written a record before."""
+    producer = OrderedProducer(conf(cluster))
+    producer.produce(topic, "first")
+    producer.flush()
+    with silent(cluster):
+        yield producer
