@@ -64,16 +64,6 @@ FOUND_SPARK = {
         Job("halves"),
         (spark_steps.Write(_KEYS, 4), Run(event="function fails", at=2), Run(shared=True)),
     ),
-    # The judge took it for no reason that the second write of a batch that is done again met the rows of the first one.
-    "two writes get one name in a batch that is done again": SparkProgram(
-        Job("each"),
-        (
-            spark_steps.Write(_KEYS, 4),
-            Run("repartition 5"),
-            Tamper("forget commit"),
-            Run("repartition 5", shared=True),
-        ),
-    ),
     # The model accepted one write's mismatch and forgot the other's, which an operator has set as well by then.
     "both writes of a batch are half committed when its input is gone": SparkProgram(
         Job("halves"),

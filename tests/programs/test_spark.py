@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -104,6 +105,16 @@ def test_two_writes_under_one_name_are_to_be_refused() -> None:
         "two writes of a batch have one name" in text
         for text in judged((Run(shared=True), None, COMMITTED, "0123"), job=Job("each"))
     )
+
+
+def test_a_write_under_the_name_of_another_one_may_meet_its_rows_in_a_batch_that_is_done_again() -> None:
+    first = (Run("repartition 5", event="function fails", at=2), INJECTED, IN_FLIGHT, "0123")
+    run = Run("repartition 5", shared=True)
+    assert not any(
+        "reason" in text for text in judged(first, (run, MISMATCH, IN_FLIGHT, "0123"), job=Job("each"))
+    )
+    plain = (replace(run, shared=False), MISMATCH, IN_FLIGHT, "0123")
+    assert any("without a reason" in text for text in judged(first, plain, job=Job("each")))
 
 
 def test_a_program_is_printed_as_a_file() -> None:
