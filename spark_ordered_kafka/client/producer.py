@@ -22,7 +22,7 @@ from spark_ordered_kafka.client.sending import commit_offsets, sender_settings
 from spark_ordered_kafka.client.topic_sender import TopicSender
 from spark_ordered_kafka.client.topics import check_cluster
 from spark_ordered_kafka.client.transactions import OffsetSource, ReadSide, offset_source
-from spark_ordered_kafka.client.waits import deadline_of, limit_of
+from spark_ordered_kafka.client.waits import deadline_of, limit_of, patience_at_end
 from spark_ordered_kafka.client.writer_names import LeasedName, lease_name, return_name
 from spark_ordered_kafka.errors import ConfigError, RebalancedError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import retriable_failure
@@ -30,8 +30,6 @@ from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.parsing import topic_name
 
 _FOREVER = -1
-# Seconds for brokers to answer once Ctrl-C, or the end of the process, is on its way.
-_INTERRUPTED = 2.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -224,7 +222,7 @@ class OrderedProducer(ConfluentCalls):
                 try:
                     self._await(begun, math.inf, serve=False)
                 finally:
-                    self._abort()
+                    self._abort(patience_at_end())
             # With an interval, what callbacks produce here is committed, too (D-339).
             senders = [sender for sender in self._senders.values() if not sender.reported]
             self._commit(_FOREVER, senders, serve=not self._backlog.manual)
@@ -232,7 +230,7 @@ class OrderedProducer(ConfluentCalls):
         finally:
             if self._reads.sent:
                 # They were refused, and the records must not be committed without them.
-                self._abort()
+                self._abort(patience_at_end())
             self._end()
             self._outbox.serve_all()
         return True
@@ -247,7 +245,7 @@ class OrderedProducer(ConfluentCalls):
             self.close()
         elif self._closed is None:
             try:
-                self._abort()
+                self._abort(patience_at_end())
             finally:
                 self._end()
             self._outbox.serve_all()
@@ -363,8 +361,8 @@ class OrderedProducer(ConfluentCalls):
 
         threading.Thread(target=commit, name="offsets without a topic", daemon=True).start()
 
-    def _abort(self) -> None:
-        self._request_aborts()(_patience())
+    def _abort(self, timeout: float = _FOREVER) -> None:
+        self._request_aborts()(timeout)
 
     def _end_in_child(self) -> None:
         super()._end_in_child()
@@ -380,7 +378,7 @@ class OrderedProducer(ConfluentCalls):
             senders, self._senders = self._senders, {}
             for sender in senders.values():
                 sender.stop()
-        deadline = deadline_of(_patience(), self._backlog.clock)
+        deadline = deadline_of(patience_at_end(), self._backlog.clock)
         working = {
             topic
             for topic, sender in senders.items()
@@ -396,9 +394,3 @@ class OrderedProducer(ConfluentCalls):
                 return_name(self._controller, name)
         self._controller.close()
         self._admin = None
-
-
-def _patience() -> float:
-    """How long to wait for brokers at an end: they may be what Ctrl-C was pressed for."""
-    error = sys.exc_info()[1]
-    return _FOREVER if error is None or isinstance(error, Exception) else _INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable
 from numbers import Real
@@ -11,6 +12,8 @@ from typing import Any
 from spark_ordered_kafka.errors import ConfigError
 
 _REQUEST_TIMEOUT = 60.0
+# Once Ctrl-C, or the end of the process, is on its way.
+_INTERRUPTED = 2.0
 DRAIN_TIMEOUT = 30.0
 """To ask brokers and group coordinators before it answers."""
 PLAN_TIMEOUT = 120.0
@@ -37,6 +40,12 @@ def deadline_of(timeout: Any, clock: Callable[[], float]) -> float:
     """When the time of a ``timeout`` is up, as :func:`limit_of`; infinity: never."""
     limit = limit_of(timeout)
     return math.inf if limit is None else clock() + limit
+
+
+def patience_at_end() -> float:
+    """Seconds to wait for brokers at a client's end (-1: until they answer): they may be what Ctrl-C was pressed for."""
+    error = sys.exc_info()[1]
+    return -1.0 if error is None or isinstance(error, Exception) else _INTERRUPTED
 
 
 def _seconds(timeout: Any) -> float:
