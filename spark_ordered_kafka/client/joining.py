@@ -85,7 +85,9 @@ class GroupOffsets:
             self._consumer.committed(unused, patience)
         except KafkaException as error:
             self._report(error.args[0], offsets)
-            raise translate(error.args[0], f"committing offsets to group {self._group!r}") from error
+            raise translate_of_member(
+                error.args[0], f"committing offsets to group {self._group!r}"
+            ) from error
         self._patience = TIMEOUT
 
     def _commit(self, offsets: list[TopicPartition]) -> list[TopicPartition]:
