@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -168,3 +168,8 @@ def paused(pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[No
         yield
     finally:
         resume()
+
+
+def hanging(cluster: LocalCluster) -> AbstractContextManager[None]:
+    """Let the only broker stand still: it keeps its connections and answers nothing."""
+    return paused(lambda: cluster.pause("broker-1"), lambda: cluster.resume("broker-1"))

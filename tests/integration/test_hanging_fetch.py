@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
 from spark_ordered_kafka.kafka.segments import Segment
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.native.draining import schema_of
-from tests.chaos.servers import paused
+from tests.chaos.servers import hanging
 from tests.servers import TIMEOUT, await_true, create_topic
 from tests.streams import FORMAT, create, options
 
@@ -41,10 +40,6 @@ def fill(servers: str, topic: str) -> None:
         producer.produce(topic, os.urandom(100), key=b"%d" % number, partition=0)
         producer.poll(0)
     assert producer.flush(TIMEOUT) == 0
-
-
-def hanging(cluster: LocalCluster) -> AbstractContextManager[None]:
-    return paused(lambda: cluster.pause("broker-1"), lambda: cluster.resume("broker-1"))
 
 
 def patient(cluster: LocalCluster) -> ReadSettings:

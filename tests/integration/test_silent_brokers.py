@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 
 import pytest
 from confluent_kafka import KafkaError
@@ -15,16 +12,10 @@ from confluent_kafka import KafkaError
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.local import LocalCluster
-from tests.chaos.servers import paused
+from tests.chaos.servers import hanging
 from tests.integration.members import Room, committed, read_until
 from tests.servers import TIMEOUT, await_true
 from tests.streams import conf, create, written_through
-
-
-@contextmanager
-def silent(cluster: LocalCluster) -> Iterator[None]:
-    with paused(partial(cluster.pause, "broker-1"), partial(cluster.resume, "broker-1")):
-        yield
 
 
 def _reading(room: Room, topic: str, **options: object) -> OrderedConsumer:
@@ -39,7 +30,7 @@ def _reading(room: Room, topic: str, **options: object) -> OrderedConsumer:
 def test_close_does_not_wait_for_ever(room: Room, topic_name: str) -> None:
     consumer = _reading(room, topic_name)
     closing = threading.Thread(target=consumer.close, daemon=True)
-    with silent(room.cluster):
+    with hanging(room.cluster):
         closing.start()
         closing.join(TIMEOUT)
         assert not closing.is_alive()
@@ -57,7 +48,7 @@ def test_polls_do_not_wait_for_ever_and_what_was_processed_is_committed_later(
             consumer.poll(0.1)
         polled.set()
 
-    with silent(room.cluster):
+    with hanging(room.cluster):
         threading.Thread(target=poll, daemon=True).start()
         assert polled.wait(TIMEOUT)
 
@@ -75,7 +66,7 @@ def test_a_commit_says_so_and_succeeds_later(room: Room, topic_name: str) -> Non
         room, topic_name, enable_auto_commit=False, on_commit=lambda error, _: answers.append(error)
     )
     answers.clear()
-    with silent(room.cluster), pytest.raises(UnavailableError, match=room.group):
+    with hanging(room.cluster), pytest.raises(UnavailableError, match=room.group):
         consumer.commit()
     assert [error is not None and error.code() for error in answers] == [KafkaError._TIMED_OUT]
     consumer.commit()
@@ -87,7 +78,10 @@ def test_a_commit_says_so_and_succeeds_later(room: Room, topic_name: str) -> Non
 @pytest.mark.parametrize("call", ["close", "flush"])
 def test_one_ctrl_c_ends_a_producer(cluster: LocalCluster, topic_name: str, call: str) -> None:
     create(cluster, topic_name, 1)
-    with silent_after(cluster, topic_name) as producer:
+    producer = OrderedProducer(conf(cluster))
+    producer.produce(topic_name, "first")
+    producer.flush()
+    with hanging(cluster):
         producer.produce(topic_name, "late")
         threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
         resuming = threading.Timer(TIMEOUT, cluster.resume, ("broker-1",))
@@ -96,13 +90,3 @@ def test_one_ctrl_c_ends_a_producer(cluster: LocalCluster, topic_name: str, call
             getattr(producer, call)()
         assert resuming.is_alive()
         resuming.cancel()
-
-
-@contextmanager
-def silent_after(cluster: LocalCluster, topic: str) -> Iterator[OrderedProducer]:
-    """A producer that has written a record before."""
-    producer = OrderedProducer(conf(cluster))
-    producer.produce(topic, "first")
-    producer.flush()
-    with silent(cluster):
-        yield producer

@@ -15,7 +15,7 @@ from structlog.contextvars import bound_contextvars
 
 from spark_ordered_kafka.controller.api.http.caller import Caller
 from spark_ordered_kafka.controller.api.http.errors import answer
-from spark_ordered_kafka.controller.api.http.routing import route_of
+from spark_ordered_kafka.controller.api.http.routing import READING_METHODS, route_of
 from spark_ordered_kafka.controller.monitoring.metrics import Metrics
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 
@@ -31,7 +31,7 @@ _SHOWN = 300
 
 def _stopped(scope: Scope) -> OrderedKafkaError:
     """What a request gets that the stop of this controller ends. Clients ask another one where nothing was done."""
-    if scope["method"] in ("GET", "HEAD"):
+    if scope["method"] in READING_METHODS:
         return RequestError(ErrorCode.NOT_CONTROLLER, "nothing was done: this controller stops")
     return UnavailableError("this controller stops: what was asked for may be done, or get done yet")
 
