@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_ordered_kafka.checker import Report, check
@@ -26,7 +27,7 @@ from spark_ordered_kafka.kafka.pool import ProducerPool
 from spark_ordered_kafka.kafka.task import TaskTransaction, WriterContext
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.ordering import bucket, key_hash
-from tests.servers import await_decided
+from tests.servers import TIMEOUT, await_decided
 
 FORMAT = "ordered-kafka"
 CHANGE_TIMEOUT = 60.0
@@ -51,6 +52,14 @@ def create(cluster: LocalCluster, topic: str, partitions: int, **configs: str) -
             CreateTopicRequest(topic=topic, partitions=partitions, replication_factor=1, configs=configs)
         )
     return topic
+
+
+def delete_records(cluster: LocalCluster, topic: str, before: Mapping[int, int]) -> None:
+    """Delete the records below an offset, by partition, as another tool does."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+    for future in admin.delete_records(wanted).values():
+        future.result(TIMEOUT)
 
 
 def change(cluster: LocalCluster, topic: str, count: int) -> None:

@@ -15,7 +15,7 @@ from spark_ordered_kafka.client.topics import TopicDirectory, TopicLayouts
 from spark_ordered_kafka.errors import DataLossError, ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.clients import translate, translate_of_member, translating
 from spark_ordered_kafka.kafka.ranges import TopicLog
-from spark_ordered_kafka.ordering import blockers
+from spark_ordered_kafka.ordering import LayoutHistory, blockers
 from spark_ordered_kafka.ordering.handover import LastRead, Release, released
 
 TIMEOUT = 10.0
@@ -168,7 +168,7 @@ class Joining:
             everything = {*range(layouts.history.partition_count), *partitions}
             group = self._offsets.read(topic, layouts.topic_id, everything)
             since = oldest_since(group.values(), layouts.history.current.epoch)
-            log = self._log(layouts, [p for p in partitions if p not in group])
+            log = self._log(layouts, [p for p in partitions if p not in group], since)
             begun = {p: self._left(layouts, p, r.offset) for p, r in group.items() if p in partitions}
             begun |= self._starts(layouts, group, log, since)
             epoch = layouts.history.current.epoch
@@ -187,13 +187,15 @@ class Joining:
                 return TopicProgress(layouts, own, group, since, self._keeps_state)
         raise UnavailableError(f"the layout of {topic!r} changed {_ROUNDS} times while its ends were read")
 
-    def _log(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicLog:
+    def _log(self, layouts: TopicLayouts, partitions: Collection[int], since: int) -> TopicLog:
         topic = layouts.topic
         if not partitions:
             return TopicLog("", {}, {}, {})
-        if self._reset == "error":
+        first = min(partitions)
+        if self._reset == "error" and first < _count_at(layouts.history, since):
             raise DataLossError(
-                f"the group has committed no offset of {topic!r}, partition {min(partitions)}, and auto.offset.reset is error"
+                f"the group has committed no offset of {topic!r}, partition {first}, and auto.offset.reset is error"
+                " (set it to earliest or latest to begin there)"
             )
         log = self._directory.log(layouts, partitions)
         absent = set(partitions) - log.ends.keys()
@@ -216,13 +218,14 @@ class Joining:
         """Of partitions without a committed offset: the log start, or the end if the group is to begin there."""
         history = layouts.history
         log_starts = {p: max(at, history.first_offset(p)) for p, at in log.starts.items()}
+        if self._reset == "error":
+            for p, begin in log_starts.items():
+                if layouts.may_hold(p, 0, begin):
+                    report_lost(layouts.topic, p, 0, begin, self._reset)
         if self._reset != "latest":
             return log_starts
         # What a layout has added since the group began is read from its start (D-101).
-        known = history.initial_count
-        if since >= history.first_epoch:
-            layout = history.layouts[since - history.first_epoch]
-            known = max(len(layout.starts) if since > 0 else 0, layout.count)
+        known = _count_at(history, since)
         ends = {p: end if p < known else log_starts[p] for p, end in log.ends.items()}
         # A member that began under an earlier layout still has records of keys that lie here now.
         waiting = blockers(
@@ -236,6 +239,14 @@ class Joining:
     def _claim(self, topic: str, claims: Mapping[int, Release]) -> None:
         if claims:
             self._offsets.commit([committable(topic, p, claim) for p, claim in claims.items()])
+
+
+def _count_at(history: LayoutHistory, epoch: int) -> int:
+    """How many partitions the topic had then, removed ones too; the initial count if the epoch was folded."""
+    if epoch < history.first_epoch:
+        return history.initial_count
+    layout = history.layouts[epoch - history.first_epoch]
+    return max(len(layout.starts) if epoch > 0 else 0, layout.count)
 
 
 def _nothing_missing(partitions: int) -> dict[int, int]:

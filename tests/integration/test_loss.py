@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.checker import Report
@@ -21,14 +21,7 @@ from tests.integration.controllers import exists
 from tests.integration.unclean import CONFIG, truncate
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
 from tests.servers import TIMEOUT, await_true
-from tests.streams import NumberedWriter, change, create
-
-
-def delete_records(cluster: LocalCluster, topic: str, before: dict[int, int]) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-    for future in admin.delete_records(wanted).values():
-        future.result(TIMEOUT)
+from tests.streams import NumberedWriter, change, create, delete_records
 
 
 def judged(rows: Rows, written: int) -> Report:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.client.layout_answers import Truncations
 from spark_ordered_kafka.client.layouts import reader
@@ -17,6 +15,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.integration.controllers import InProcess, in_process
 from tests.integration.unclean import CONFIG, UncleanElection, write
 from tests.servers import TIMEOUT, unique_name
+from tests.streams import delete_records
 
 
 def truncations(controller: InProcess, topic: str, *positions: tuple[int, int, int]) -> list[Any]:
@@ -28,12 +27,6 @@ def truncations(controller: InProcess, topic: str, *positions: tuple[int, int, i
     found = reader(Truncations)(answer.content)
     assert (found.topic, found.topic_id) == (topic, controller.topic(topic).topic_id)
     return [(t.partition, t.offset, t.leader_epoch, t.end_offset, t.layout_epoch) for t in found.truncations]
-
-
-def delete_records(cluster: LocalCluster, topic: str, partition: int, offset: int) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    target = TopicPartition(topic, partition, offset)
-    admin.delete_records([target])[target].result(TIMEOUT)
 
 
 @pytest.mark.long
@@ -82,7 +75,7 @@ def test_log_truncated_below_a_boundary_is_found_also_after_it_has_grown_again(
         write(brokers, topic, 0, 20)
         assert truncations(controller, topic, (0, 25, after.leader_epoch), *positions) == lost
         # What retention has removed is no truncation: a reader learns it from the log start.
-        delete_records(brokers, topic, 0, 20)
+        delete_records(brokers, topic, {0: 20})
         assert truncations(controller, topic, *positions) == []
 
 
