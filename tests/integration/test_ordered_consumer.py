@@ -246,7 +246,7 @@ def test_partitions_that_are_new_need_no_reset(room: Room, topic_name: str, join
     first.consumer.close()
     strict = room.member(topic_name, auto_offset_reset="error") if joined == "before the changes" else None
     if strict is not None:
-        read_until([strict], lambda: bool(strict.consumer.assignment()), "the assignment")
+        settle([strict], 2)
     for count in (5, 3, 6):
         change(room.cluster, topic_name, count)
         writer.write()
