@@ -337,6 +337,10 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._call("assign", wanted)
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        if not self._is_assigned:
+            # librdkafka takes back what a static member that is being closed has given up.
+            self._consumer.unassign()
+            return
         self._is_assigned = False
         try:
             if self._failure is None:

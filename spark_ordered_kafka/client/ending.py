@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from spark_ordered_kafka.client.assignment import Assignment
 from spark_ordered_kafka.client.lifetime import OpenClient
@@ -42,6 +42,9 @@ class EndingConsumer(OpenClient):
     _ended: threading.Event
 
     def _commit_processed(self) -> None:
+        raise NotImplementedError
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         raise NotImplementedError
 
     def _opened(self) -> None:
@@ -87,7 +90,8 @@ class EndingConsumer(OpenClient):
         """Leave the group, which calls ``on_revoke``.
 
         A rebalance that waits for this member ends before librdkafka is closed. Otherwise librdkafka leaves the group while
-        the callback runs, and an ``unassign()`` that meets the end of it never returns (D-453).
+        the callback runs, and an ``unassign()`` that meets the end of it never returns (D-453). A static member keeps its
+        place (KIP-345), and gives its partitions up without librdkafka, which reads no offsets once it is closing.
         """
         is_static = "group.instance.id" in self._options.connection.kafka
         until = self._clock() + _REVOKED_WITHIN
@@ -97,6 +101,10 @@ class EndingConsumer(OpenClient):
             self._consumer.poll(0)
             while self._is_assigned and not is_static and self._clock() < until:
                 self._consumer.poll(0.1)
+            if self._is_assigned and is_static:
+                self._on_revoke(
+                    self._consumer, [TopicPartition(*place) for place in self._assignment.places()]
+                )
         finally:
             self._consumer.close()
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
+from confluent_kafka import TopicPartition
 
+from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.errors import RebalancedError, RequestError
 from tests.integration.members import Member, Room, exact, read_until
 from tests.streams import NumberedWriter, create
@@ -46,6 +48,31 @@ def test_a_commit_of_a_member_whose_place_another_has_taken(room: Room, topic_na
         commit_on(first)
     with pytest.raises(RequestError, match=FENCED):
         first.consumer.poll(0)
+
+
+@pytest.mark.parametrize("more", [{}, {"group_instance_id": "one"}], ids=["dynamic", "static"])
+def test_what_is_committed_in_on_revoke_by_a_member_that_is_closed(
+    room: Room, topic_name: str, more: dict[str, str]
+) -> None:
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    first = room.member(enable_auto_commit=False, **more)
+    revoked: list[int] = []
+
+    def commit(consumer: OrderedConsumer, partitions: list[TopicPartition]) -> None:
+        revoked.append(len(partitions))
+        consumer.commit()
+        assert sum(max(one.offset, 0) for one in consumer.committed(partitions)) >= writer.written
+
+    first.consumer.subscribe([topic_name], on_revoke=commit)
+    read_until([first], lambda: len(first.messages) == writer.written, "all records")
+    first.consumer.close()
+    assert revoked == [2]
+    second = room.member(topic_name, enable_auto_commit=False, **more)
+    writer.write()
+    read_until([second], lambda: len(first.messages + second.messages) >= writer.written, "later records")
+    exact(first.messages + second.messages, writer.written)
 
 
 def commit_on(member: Member) -> None:

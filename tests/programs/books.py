@@ -94,6 +94,8 @@ class MemberBook:
         delivered: since it began at what is committed, and not sought back over; ``latest``: the last one that came.
         processed: those of them that count as processed.
         paused: partitions.
+        stores: whether only what it stores counts as processed.
+        commits_last: whether it commits when partitions are taken from it.
         is_lost: whether something delivered has gone to others before it was committed.
         was_rewound: whether what is being produced was made of what comes again.
     """
@@ -105,6 +107,8 @@ class MemberBook:
     paused: set[Place] = field(default_factory=set)
     is_lost: bool = False
     keeps_state: bool = False
+    stores: bool = False
+    commits_last: bool = False
 
     def begin_again(self) -> None:
         """At what is committed."""

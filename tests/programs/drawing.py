@@ -8,6 +8,7 @@ from tests.programs.steps import (
     OF_BOTH,
     OF_CONSUMERS,
     OF_PRODUCERS,
+    TUNED,
     Act,
     Change,
     Consume,
@@ -20,7 +21,7 @@ from tests.programs.steps import (
 )
 
 MOST_STEPS = 20
-_MEMBER = st.sampled_from((0, 0, 0, 1))
+_MEMBER = st.sampled_from((0, 0, 0, 0, 1, 1, 2))
 _KEYS = st.lists(st.sampled_from(("k0", "k1", "k2", "k3", "k4", None)), min_size=1, max_size=6).map(tuple)
 _SOURCES = st.sampled_from((("a",), ("a",), ("a", "b"), ("b",)))
 _TOPIC = st.sampled_from(("a", "a", "a", "b", "out"))
@@ -32,6 +33,8 @@ members = st.builds(
     auto=st.booleans(),
     keeps_state=st.booleans(),
     elsewhere=st.sampled_from((False, False, True)),
+    commits_last=st.sampled_from((False, False, True)),
+    tuned=st.sampled_from(("", *TUNED)),
 )
 writes = st.builds(
     Write,
@@ -52,7 +55,7 @@ consumes = st.builds(
 acts = st.builds(
     Act,
     who=_MEMBER.map(lambda member: f"c{member}"),
-    verb=st.sampled_from((*OF_CONSUMERS, "commit", "commit", "rewind")),
+    verb=st.sampled_from((*OF_CONSUMERS, "commit", "commit", "store", "rewind")),
 ) | st.builds(
     Act, who=_MEMBER.map(lambda member: f"c{member}"), verb=st.sampled_from((*OF_BOTH, "send offsets"))
 )
@@ -66,7 +69,7 @@ of_producers = st.builds(
     verb=st.sampled_from(("flush", "commit all", "abort", "poll", "end", "fail in producer")),
 )
 others = (
-    st.builds(Subscribe, who=_MEMBER, topics=_SOURCES, keeps_state=st.booleans())
+    st.builds(Subscribe, who=_MEMBER, topics=_SOURCES, keeps_state=st.booleans(), commits_last=st.booleans())
     | st.builds(Seek, who=_MEMBER, back=st.integers(1, 8))
     | st.builds(Change, topic=_TOPIC, count=_COUNTS, wait=st.booleans())
 )
@@ -90,9 +93,9 @@ def _steps() -> st.SearchStrategy[Step]:
 @st.composite
 def programs(draw: st.DrawFn, most: int = MOST_STEPS) -> Program:
     """A program that begins with something to read."""
-    both = draw(st.tuples(members, members))
+    group = draw(st.tuples(members, members, members))
     first = Write("w0", "a", ("k0", "k1", "k2"), draw(st.integers(4, 8)), draw(st.booleans()))
     # Long ones, which shrink to short ones.
     least = draw(st.sampled_from((1, most // 2, most // 2, most // 2)))
     steps = draw(st.lists(_steps(), min_size=least, max_size=most))
-    return Program(both, (first, Consume(0, 2, 1.0), *steps))
+    return Program(group, (first, Consume(0, 2, 1.0), *steps))

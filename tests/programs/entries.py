@@ -53,11 +53,9 @@ class Entries:
 
     def _count_as_processed(self, client: str) -> None:
         member = self._members[client]
-        if member.auto:
+        if member.auto and not member.stores:
             member.processed |= member.delivered.keys()
-            for number in member.delivered:
-                if self.state[number] is State.OPEN:
-                    self.state[number] = State.MAYBE
+            self._doubt(member.delivered)
 
     def _deliver(self, client: str, topic: str, partition: int, offset: int, number: str) -> None:
         member, record = self._members[client], self._records.get(number)
@@ -94,7 +92,7 @@ class Entries:
             return
         if member.auto:
             failing = isinstance(self._step, Act) and self._step.verb.startswith("fail")
-            if commits and not failing:
+            if commits and not failing and not member.stores:
                 self._done(member.delivered)
         else:
             member.is_lost = member.is_lost or self._is_dirty(member)
@@ -104,13 +102,16 @@ class Entries:
     def _is_dirty(self, member: MemberBook) -> bool:
         return any(self.state[number] is not State.DONE for number in member.delivered)
 
-    def _resubscribe(self, client: str, *, keeps_state: bool, error: Exception | None) -> None:
+    def _resubscribe(
+        self, client: str, *, keeps_state: bool, commits_last: bool, error: Exception | None
+    ) -> None:
         if error is not None:
             self._break(f"raised {type(error).__name__}: {error}")
             return
         self._leave(client, commits=True)
-        self._members[client].paused.clear()
-        self._members[client].keeps_state = keeps_state
+        member = self._members[client]
+        member.paused.clear()
+        member.keeps_state, member.commits_last = keeps_state, commits_last
 
     def _rewind(self, client: str) -> None:
         member = self._members.get(client)
@@ -133,6 +134,9 @@ class Entries:
 
     def _done(self, numbers: Iterable[str]) -> None:
         self.state.update(dict.fromkeys(numbers, State.DONE))
+
+    def _doubt(self, numbers: Iterable[str]) -> None:
+        self.state.update((number, State.MAYBE) for number in numbers if self.state[number] is State.OPEN)
 
     # -- producers ----------------------------------------------------------------------------------------------
 

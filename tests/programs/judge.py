@@ -21,7 +21,12 @@ class Judge(Entries):
         if client.startswith("c"):
             member = self._program.members[int(client[1:])]
             self._unrest = self._unrest or bool(self._members)
-            self._members[client] = MemberBook(member.auto, keeps_state=member.keeps_state)
+            self._members[client] = MemberBook(
+                member.auto,
+                keeps_state=member.keeps_state,
+                stores=member.stores,
+                commits_last=member.commits_last,
+            )
         elif client == "end":
             self._members[client] = MemberBook(auto=False)
         else:
@@ -43,6 +48,8 @@ class Judge(Entries):
             self._produce(client, *about)
         elif what == "report":
             self._productions.reports.append((client, about))
+        elif what == "committed":
+            self._commit_processed(client)
         elif what in ("revoked", "lost"):
             self._leave(client, commits=what == "revoked")
         elif what == "let go":
@@ -52,7 +59,9 @@ class Judge(Entries):
         """The step has ended."""
         step, self._step = self._step, None
         if isinstance(step, Subscribe):
-            self._resubscribe(f"c{step.who}", keeps_state=step.keeps_state, error=error)
+            self._resubscribe(
+                f"c{step.who}", keeps_state=step.keeps_state, commits_last=step.commits_last, error=error
+            )
         elif isinstance(step, Act):
             self._act(step, error)
         elif error is not None and not (isinstance(step, Seek) and isinstance(error, OrderedKafkaError)):
@@ -106,13 +115,15 @@ class Judge(Entries):
         if expected is not None:
             if not isinstance(error, expected):
                 self._break(f"is to raise {expected.__name__}, and raised {error!r}")
+            if act.producer is None:
+                return
             producer = self._producers[str(act.producer)]
             if act.verb == "send offsets" or (act.verb.startswith("send") and producer.state == "open"):
                 producer.read.add(str(act.consumer))
             if act.verb == "end":
                 self._abort(self._producers.pop(str(act.producer)))
             return
-        if act.verb == "commit last" and isinstance(error, ConfigError) and self._may_be_gone(act):
+        if act.verb in ("commit last", "store") and isinstance(error, ConfigError) and self._may_be_gone(act):
             return
         if error is not None:
             self._break(f"raised {type(error).__name__}: {error}")
@@ -127,6 +138,8 @@ class Judge(Entries):
         if client in self._members:
             if act.verb == "kill while it reads":
                 self._count_as_processed(client)
+            if self._members[client].commits_last:
+                self._doubt(self._members[client].delivered)
             self._holders.release(client)
             del self._members[client]
             self._unrest = True
@@ -150,11 +163,12 @@ class Judge(Entries):
         elif pending:
             self._abort(producer)
         else:
-            sent = (number for numbers in producer.sent.values() for number in numbers)
-            self.state.update((number, State.MAYBE) for number in sent if self.state[number] is State.OPEN)
+            self._doubt(number for numbers in producer.sent.values() for number in numbers)
 
     def _expected(self, act: Act) -> type[Exception] | None:
         """The error that the step is to raise."""
+        if act.verb == "store" and not self._members[str(act.consumer)].stores:
+            return ConfigError
         if act.producer is None:
             return None
         return self._producers[act.producer].refusal(act.verb, self._members.get(act.consumer or ""))
@@ -169,20 +183,39 @@ class Judge(Entries):
         member = self._members[str(act.consumer)]
         return self._unrest or member.latest not in member.delivered
 
+    def _commit_processed(self, client: str) -> None:
+        delivered = self._members[client].delivered
+        if isinstance(self._step, Act) and self._step.verb == "fail both":
+            # The producer has taken the consumer back by then, if it has ever met it.
+            self._doubt(delivered)
+        # What was stored is in doubt already.
+        elif not self._members[client].stores:
+            self._done(delivered)
+
     def _commit_done(self, act: Act) -> None:
-        self._done(self._members[str(act.consumer)].delivered)
+        self._commit_processed(str(act.consumer))
+
+    _commit_in_the_background_done = _commit_done
 
     def _commit_last_done(self, act: Act) -> None:
-        member = self._members[str(act.consumer)]
-        if not member.delivered:
-            return
-        last = self._records[next(reversed(member.delivered))]
-        for number in member.delivered:
-            record = self._records[number]
-            if record.place == last.place and record.offset <= last.offset:
-                # What would let a successor get a key's later records before its earlier ones is not committed yet.
-                sure = State.MAYBE if self._unrest else State.DONE
-                self.state[number] = State.DONE if self.state[number] is State.DONE else sure
+        # What would let a successor get a key's later records before its earlier ones is not committed yet.
+        (self._doubt if self._unrest else self._done)(self._up_to_last(act))
+
+    def _store_done(self, act: Act) -> None:
+        self._doubt(self._up_to_last(act))
+
+    def _up_to_last(self, act: Act) -> list[str]:
+        """What was delivered up to the last record, of its partition."""
+        delivered = self._members[str(act.consumer)].delivered
+        records = [self._records[number] for number in delivered]
+        return [
+            one.number
+            for one in records
+            if one.place == records[-1].place and one.offset <= records[-1].offset
+        ]
+
+    def _look_done(self, act: Act) -> None:
+        """It changes nothing."""
 
     def _rewind_done(self, act: Act) -> None:
         self._rewind(str(act.consumer))
@@ -198,7 +231,7 @@ class Judge(Entries):
         """As of :meth:`_pause_done`."""
 
     def _unsubscribe_done(self, act: Act) -> None:
-        self._resubscribe(str(act.consumer), keeps_state=False, error=None)
+        self._resubscribe(str(act.consumer), keeps_state=False, commits_last=False, error=None)
 
     def _close_done(self, act: Act) -> None:
         self._leave(str(act.consumer), commits=True)

@@ -85,11 +85,16 @@ class Use:
         self.seen[name] = []
         return self.clients[name]  # type: ignore[no-any-return]
 
-    def subscribe(self, name: str, topics: list[str], *, keeps_state: bool = False) -> None:
-        """Subscribe the consumer ``name``."""
+    def subscribe(
+        self, name: str, topics: list[str], *, keeps_state: bool = False, commits_last: bool = False
+    ) -> None:
+        """Subscribe the consumer ``name``; ``commits_last``: it commits what is being taken from it."""
 
         def told(what: str) -> Callable[[Any, list[TopicPartition]], None]:
-            def tell(_: Any, partitions: list[TopicPartition]) -> None:
+            def tell(consumer: OrderedConsumer, partitions: list[TopicPartition]) -> None:
+                if commits_last and what == "revoked":
+                    consumer.commit()
+                    self.tell(name, "committed", [])
                 self.tell(name, what, _places(partitions))
 
             return tell
@@ -136,7 +141,8 @@ class Use:
         self.tell(name, "produced", (topic, _text(key), number))
 
     def got(self, name: str, messages: list[Message]) -> list[Message]:
-        """Say what was delivered to ``name``."""
+        """Say what was delivered to ``name``; without ends of partitions."""
+        messages = [message for message in messages if message.error() is None]
         self.seen[name] += messages
         self.tell(name, "got", [(m.topic(), m.partition(), m.offset(), number_of(m)) for m in messages])
         return messages

@@ -39,7 +39,18 @@ from tests.streams import raw_records
 
 _IDLE = 60.0
 """Seconds within which a group that reads on gets its next record, on a busy machine."""
-_STEADY = {"commit", "commit last", "pause", "resume", "poll", "init", "begin"}
+_STEADY = {
+    "commit",
+    "commit last",
+    "commit in the background",
+    "store",
+    "look",
+    "pause",
+    "resume",
+    "poll",
+    "init",
+    "begin",
+}
 """Acts that take no consumer back to what is committed."""
 
 
@@ -119,7 +130,7 @@ class Run:
             if fresh == 0:
                 return
             step = replace(step, back=min(step.back, fresh))
-        if isinstance(step, Act) and step.verb == "commit last" and not self._fresh.get(step.who):
+        if isinstance(step, Act) and step.verb in ("commit last", "store") and not self._fresh.get(step.who):
             return
         if isinstance(step, Act) and step.verb == "drop" and self._is_awaited(step.who):
             return

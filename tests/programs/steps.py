@@ -10,16 +10,35 @@ TOPICS = ("a", "b", "out")
 
 @dataclass(frozen=True)
 class Member:
-    """How the consumer ``c0`` or ``c1`` is opened, and with it the producer ``p0`` or ``p1``, which commits on request.
+    """How the consumer ``c0``, ``c1`` or ``c2`` is opened, and with it the producer ``p0``, ..., which commits on request.
 
     ``auto``: with ``enable.auto.commit``. ``keeps_state``: with a listener for keys that come and go. ``elsewhere``: in a
-    process of its own, ``x0`` or ``x1``, which can be killed.
+    process of its own, ``x0``, ..., which can be killed. ``commits_last``: it commits when partitions are taken from it.
+    ``tuned``: one of :data:`TUNED`.
     """
 
     topics: tuple[str, ...] = ("a",)
     auto: bool = False
     keeps_state: bool = False
     elsewhere: bool = False
+    commits_last: bool = False
+    tuned: str = ""
+
+    @property
+    def stores(self) -> bool:
+        """Whether only what it stores counts as processed."""
+        return self.auto and self.tuned == "stores offsets"
+
+
+TUNED = {
+    "": "",
+    "ends of partitions": ", enable_partition_eof=True",
+    "small fetches": ", fetch_message_max_bytes=64, queued_min_messages=1",
+    "commits often": ", auto_commit_interval_ms=1",
+    "stores offsets": ", enable_auto_offset_store=False",
+    "static": ", group_instance_id={c!r}",
+}
+"""Settings of a consumer that change nothing of what it promises, but for the one that stores offsets."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +128,14 @@ class Subscribe(Step):
     who: int
     topics: tuple[str, ...]
     keeps_state: bool = False
+    commits_last: bool = False
 
     @property
     def needs(self) -> tuple[str, ...]:
         return (f"c{self.who}",)
 
     def code(self) -> str:
-        more = ", keeps_state=True" if self.keeps_state else ""
+        more = "".join(f", {name}=True" for name in ("keeps_state", "commits_last") if getattr(self, name))
         return f"use.subscribe('c{self.who}', [{', '.join(self.topics)}]{more})"
 
 
@@ -150,6 +170,9 @@ _FAIL = "with suppress(ZeroDivisionError), {}:\n    1 / 0"
 OF_CONSUMERS = {
     "commit": "{c}.commit()",
     "commit last": "{c}.commit(use.seen[{c!r}][-1])",
+    "commit in the background": "{c}.commit(asynchronous=True)",
+    "store": "{c}.store_offsets(use.seen[{c!r}][-1])",
+    "look": "{c}.committed({c}.assignment(), 10), {c}.position({c}.assignment())",
     "rewind": "{c}.rewind()",
     "pause": "{c}.pause({c}.assignment())",
     "resume": "{c}.resume({c}.assignment())",
@@ -183,6 +206,7 @@ OF_PRODUCERS = {
 # Without the client there is nothing that they could do.
 _LEFT_OUT = {
     "commit last",
+    "store",
     "rewind",
     "pause",
     "resume",
@@ -246,9 +270,9 @@ class Act(Step):
 
 @dataclass(frozen=True)
 class Program:
-    """Two members, and what happens in turn."""
+    """Members, and what happens in turn."""
 
-    members: tuple[Member, Member]
+    members: tuple[Member, ...]
     steps: tuple[Step, ...]
 
     def opening(self, client: str) -> str:
@@ -257,14 +281,15 @@ class Program:
             member = self.members[int(client[1:])]
             gone = {"drop", *KILLING}
             dropped = any(isinstance(one, Act) and one.verb in gone for one in self.steps)
-            # One that is dropped is missed when its session ends.
-            more = f", session_timeout_ms={1500 if dropped else 30000}"
+            # One that is dropped, or leaves its place to a successor, is missed when its session ends.
+            more = f", session_timeout_ms={1500 if dropped or member.tuned == 'static' else 30000}"
             more += "" if member.auto else ", enable_auto_commit=False"
-            topics = Subscribe(int(client[1:]), member.topics, member.keeps_state)
+            more += TUNED[member.tuned].replace("{c!r}", repr(client))
+            topics = Subscribe(int(client[1:]), member.topics, member.keeps_state, member.commits_last)
             return f"{client} = use.consumer({client!r}{more})\n{topics.code()}"
         more = (
             "commit_interval_ms=0, transaction_timeout_ms=1000"
             if client[0] == "p"
-            else "commit_interval_ms=20"
+            else f"commit_interval_ms=20{', commit_max_records=2' if client == 'w1' else ''}"
         )
         return f"{client} = use.producer({client!r}, {more})"
