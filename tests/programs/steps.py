@@ -27,7 +27,7 @@ class Member:
     @property
     def stores(self) -> bool:
         """Whether only what it stores counts as processed."""
-        return self.auto and self.tuned == "stores offsets"
+        return self.tuned == "stores offsets"
 
 
 TUNED = {
