@@ -1,8 +1,7 @@
 """One topic of a producer: its queue, and the thread that sends and commits it.
 
-Callers append to it; the sender takes what has gathered, places it by the layout and commits it,
-transaction after transaction. Whatever a partition change or a server that is away does to a transaction, its rows are
-kept until they are committed, and sent anew in their order.
+Callers append to it; the sender takes what has gathered, places it by the layout and commits it, transaction after
+transaction. Whatever a partition change or a server that is away does to one, its rows are kept and sent anew in order.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ class MemberBook:
         processed: those of them that count as processed.
         paused: partitions.
         stores: whether only what it stores counts as processed.
+        is_slow: whether its group may give its partitions to others before it hears of it.
         commits_last: whether it commits when partitions are taken from it.
         is_lost: whether something delivered has gone to others before it was committed.
         was_rewound: whether what is being produced was made of what comes again.
@@ -109,6 +110,7 @@ class MemberBook:
     keeps_state: bool = False
     stores: bool = False
     commits_last: bool = False
+    is_slow: bool = False
 
     def begin_again(self) -> None:
         """At what is committed."""

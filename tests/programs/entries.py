@@ -79,7 +79,7 @@ class Entries:
         self.state[number] = State.OPEN
         member.delivered[number] = None
         member.latest = number
-        if member.keeps_state:
+        if member.keeps_state and not member.is_slow:
             holder = self._holders.take(client, record)
             if holder is not None:
                 self._break(f"{client} got {record} while {holder[0]} holds its key's state from {holder[1]}")
@@ -93,7 +93,8 @@ class Entries:
         if member.auto:
             failing = isinstance(self._step, Act) and self._step.verb.startswith("fail")
             if commits and not failing and not member.stores:
-                self._done(member.delivered)
+                # librdkafka calls on_revoke although the group has given up on a member that it waited for in a rebalance.
+                (self._doubt if member.is_slow else self._done)(member.delivered)
         else:
             member.is_lost = member.is_lost or self._is_dirty(member)
         self._unrest = True

@@ -26,7 +26,9 @@ class Judge(Entries):
                 keeps_state=member.keeps_state,
                 stores=member.stores,
                 commits_last=member.commits_last,
+                is_slow=member.is_slow,
             )
+            self._unrest = self._unrest or member.is_slow
         elif client == "end":
             self._members[client] = MemberBook(auto=False)
         else:
@@ -50,6 +52,8 @@ class Judge(Entries):
             self._productions.reports.append((client, about))
         elif what == "committed":
             self._commit_processed(client)
+        elif what == "not committed" and not self._members[client].is_slow:
+            self._break(f"{client} cannot commit what is being taken from it")
         elif what in ("revoked", "lost"):
             self._leave(client, commits=what == "revoked")
         elif what == "let go":
@@ -216,6 +220,8 @@ class Judge(Entries):
 
     def _look_done(self, act: Act) -> None:
         """It changes nothing."""
+
+    _work_for_long_done = _look_done
 
     def _rewind_done(self, act: Act) -> None:
         self._rewind(str(act.consumer))

@@ -25,7 +25,7 @@ from spark_ordered_kafka import (
     PartitionKeyRebalanceListener,
 )
 from spark_ordered_kafka.client.schemas import CreateTopicRequest, PartitionCountsRequest, TopicPartitionCount
-from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.errors import OrderedKafkaError, RebalancedError
 
 NUMBER = "number"
 """The header of a record's number."""
@@ -93,8 +93,11 @@ class Use:
         def told(what: str) -> Callable[[Any, list[TopicPartition]], None]:
             def tell(consumer: OrderedConsumer, partitions: list[TopicPartition]) -> None:
                 if commits_last and what == "revoked":
-                    consumer.commit()
-                    self.tell(name, "committed", [])
+                    try:
+                        consumer.commit()
+                        self.tell(name, "committed", [])
+                    except RebalancedError:
+                        self.tell(name, "not committed", [])
                 self.tell(name, what, _places(partitions))
 
             return tell
@@ -217,7 +220,7 @@ def serve(
 ) -> None:
     """What such a process does."""
     use = Use(servers, lambda *about: pipe.send(("told", about)), run, name)
-    names |= {"use": use, "suppress": suppress}
+    names |= {"use": use, "suppress": suppress, "time": time}
     while True:
         code = pipe.recv()
         try:

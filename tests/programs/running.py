@@ -45,6 +45,7 @@ _STEADY = {
     "commit in the background",
     "store",
     "look",
+    "work for long",
     "pause",
     "resume",
     "poll",
@@ -86,6 +87,7 @@ class Run:
         self._names: dict[str, Any] = {
             "use": self._use,
             "suppress": suppress,
+            "time": time,
             "Elsewhere": prelude.Elsewhere,
             **self.topics,
         }
@@ -118,7 +120,7 @@ class Run:
     # -- steps --------------------------------------------------------------------------------------------------
 
     def _do(self, step: Step) -> None:
-        if any(name not in self._open for name in step.wants):
+        if any(name not in self._open for name in step.wants) or self._is_apart(step):
             return
         if isinstance(step, Act) and step.verb in KILLING and step.member not in self._elsewhere:
             return
@@ -132,9 +134,19 @@ class Run:
             step = replace(step, back=min(step.back, fresh))
         if isinstance(step, Act) and step.verb in ("commit last", "store") and not self._fresh.get(step.who):
             return
+        if isinstance(step, Act) and step.verb == "work for long" and not self._is_slow(step):
+            return
         if isinstance(step, Act) and step.verb == "drop" and self._is_awaited(step.who):
             return
         self._run(step)
+
+    def _is_apart(self, step: Step) -> bool:
+        """Whether it needs clients of two processes."""
+        members = {int(name[1:]) for name in (*step.needs, *step.wants) if name[0] in "cp"}
+        return len(members) > 1 and any(self.program.members[number].elsewhere for number in members)
+
+    def _is_slow(self, act: Act) -> bool:
+        return act.member is not None and self.program.members[act.member].is_slow
 
     def _open_client(self, name: str) -> None:
         self._note(lambda judge: judge.opened(name))

@@ -8,12 +8,16 @@ TOPICS = ("a", "b", "out")
 """Sources, and where copies go; each is a variable of the program."""
 
 
+PRODUCERS = ("p0", "p1", "p0")
+"""By member the producer of its copies and offsets, which commits on request: ``p0`` has those of two consumers."""
+
+
 @dataclass(frozen=True)
 class Member:
-    """How the consumer ``c0``, ``c1`` or ``c2`` is opened, and with it the producer ``p0``, ..., which commits on request.
+    """How the consumer ``c0``, ``c1`` or ``c2`` is opened.
 
     ``auto``: with ``enable.auto.commit``. ``keeps_state``: with a listener for keys that come and go. ``elsewhere``: in a
-    process of its own, ``x0``, ..., which can be killed. ``commits_last``: it commits when partitions are taken from it.
+    process of its own, ``x0``, ..., with its producer, which can be killed. ``commits_last``: it commits when partitions are taken from it.
     ``tuned``: one of :data:`TUNED`.
     """
 
@@ -29,6 +33,11 @@ class Member:
         """Whether only what it stores counts as processed."""
         return self.tuned == "stores offsets"
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether it may work for longer than its group waits for it."""
+        return self.tuned == "slow"
+
 
 TUNED = {
     "": "",
@@ -36,9 +45,10 @@ TUNED = {
     "small fetches": ", fetch_message_max_bytes=64, queued_min_messages=1",
     "commits often": ", auto_commit_interval_ms=1",
     "stores offsets": ", enable_auto_offset_store=False",
+    "slow": ", max_poll_interval_ms=3000",
     "static": ", group_instance_id={c!r}",
 }
-"""Settings of a consumer that change nothing of what it promises, but for the one that stores offsets."""
+"""Settings of a consumer: what counts as processed, and when its group gives up on it. The rest change no promise."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,7 @@ class Consume(Step):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (self.consumer, f"p{self.who}") if self.copies else (self.consumer,)
+        return (self.consumer, PRODUCERS[self.who]) if self.copies else (self.consumer,)
 
     def code(self) -> str:
         name = self.consumer
@@ -118,7 +128,7 @@ class Consume(Step):
             read = f"use.got({name!r}, {name}.consume({self.count}, {self.timeout}))"
         else:
             read = f"use.got_one({name!r}, {name}.poll({self.timeout}))"
-        return f"use.copy('p{self.who}', out, {read})" if self.copies else read
+        return f"use.copy({PRODUCERS[self.who]!r}, out, {read})" if self.copies else read
 
 
 @dataclass(frozen=True)
@@ -174,6 +184,7 @@ OF_CONSUMERS = {
     "store": "{c}.store_offsets(use.seen[{c!r}][-1])",
     "look": "{c}.committed({c}.assignment(), 10), {c}.position({c}.assignment())",
     "rewind": "{c}.rewind()",
+    "work for long": "time.sleep(4)",
     "pause": "{c}.pause({c}.assignment())",
     "resume": "{c}.resume({c}.assignment())",
     "unsubscribe": "{c}.unsubscribe()",
@@ -207,6 +218,7 @@ OF_PRODUCERS = {
 _LEFT_OUT = {
     "commit last",
     "store",
+    "work for long",
     "rewind",
     "pause",
     "resume",
@@ -244,7 +256,9 @@ class Act(Step):
     @property
     def producer(self) -> str | None:
         """The name of the producer that it is about."""
-        return None if self.verb in OF_CONSUMERS else self.who.replace("c", "p")
+        if self.verb in OF_CONSUMERS:
+            return None
+        return PRODUCERS[int(self.who[1:])] if self.who.startswith("c") else self.who
 
     @property
     def _clients(self) -> tuple[str, ...]:
@@ -282,7 +296,8 @@ class Program:
             gone = {"drop", *KILLING}
             dropped = any(isinstance(one, Act) and one.verb in gone for one in self.steps)
             # One that is dropped, or leaves its place to a successor, is missed when its session ends.
-            more = f", session_timeout_ms={1500 if dropped or member.tuned == 'static' else 30000}"
+            is_missed = dropped or member.tuned in ("slow", "static")
+            more = f", session_timeout_ms={1500 if is_missed else 30000}"
             more += "" if member.auto else ", enable_auto_commit=False"
             more += TUNED[member.tuned].replace("{c!r}", repr(client))
             topics = Subscribe(int(client[1:]), member.topics, member.keeps_state, member.commits_last)

@@ -1,0 +1,98 @@
+"""Where an OrderedConsumer begins: ``auto.offset.reset``, new partitions, records that are gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_ordered_kafka.errors import DataLossError
+from tests.integration.members import Room, committed, distinct, exact, numbers, read_until, settle
+from tests.queries import await_stable
+from tests.streams import NumberedWriter, change, create, delete_records, written_through
+
+
+def test_a_group_that_begins_at_the_end_misses_nothing_new(room: Room, topic_name: str) -> None:
+    writer = written_through(room.cluster, topic_name, 2, 4)
+    skipped = writer.written
+    members = [room.member(topic_name, auto_offset_reset="latest") for _ in range(2)]
+    settle(members, 4)
+    read_until(members, lambda: min(committed(room, topic_name, 4)) >= 0, "the start is not committed")
+    writer.write()
+    change(room.cluster, topic_name, 7)
+    # Written before anyone can have been assigned the new partitions.
+    writer.write()
+    read_until(
+        members,
+        lambda: distinct(members) >= writer.written - skipped,
+        "the records since the start",
+    )
+    found = numbers([message for member in members for message in member.messages])
+    assert min(found[1]) == 2 * writer.step
+    assert len(set(zip(*found, strict=True))) == writer.written - skipped
+
+
+def test_without_a_start_the_consumer_says_so(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    member = room.member(topic_name, auto_offset_reset="error")
+    with pytest.raises(
+        DataLossError, match=r"no offset of .* partition 0, .* \(set it to earliest or latest"
+    ):
+        read_until([member], lambda: False, "no error")
+
+
+@pytest.mark.parametrize("joined", ["before the changes", "after them"])
+def test_partitions_that_are_new_need_no_reset(room: Room, topic_name: str, joined: str) -> None:
+    """The group has no offset of them, and nothing of them was missed: they are read from their start."""
+    create(room.cluster, topic_name, 2)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    first = room.member(topic_name)
+    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
+    first.consumer.close()
+    strict = room.member(topic_name, auto_offset_reset="error") if joined == "before the changes" else None
+    if strict is not None:
+        settle([strict], 2)
+    for count in (5, 3, 6):
+        change(room.cluster, topic_name, count)
+        writer.write()
+    strict = strict or room.member(topic_name, auto_offset_reset="error")
+    read_until([strict], lambda: len(first.messages + strict.messages) == writer.written, "all later records")
+    exact(first.messages + strict.messages, writer.written)
+
+
+def test_records_of_a_new_partition_that_are_gone_are_named(room: Room, topic_name: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    first = room.member(topic_name)
+    writer.write()
+    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
+    first.consumer.close()
+    change(room.cluster, topic_name, 2)
+    writer.write()
+    await_stable(room.cluster, topic_name)
+    delete_records(room.cluster, topic_name, {1: 5})
+    strict = room.member(topic_name, auto_offset_reset="error")
+    with pytest.raises(DataLossError, match=r"offsets 0 to 4 of .*-1 are gone .*reset to earliest"):
+        read_until([strict], lambda: False, "no error")
+    strict.consumer.close()
+    lenient = room.member(topic_name)
+    left = writer.written - len(first.messages) - 5
+    read_until([lenient], lambda: len(lenient.messages) == left, "what is left")
+
+
+@pytest.mark.parametrize("reset", ["earliest", "error"])
+def test_records_that_are_gone(room: Room, topic_name: str, reset: str) -> None:
+    create(room.cluster, topic_name, 1)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    first = room.member(topic_name)
+    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
+    first.consumer.close()
+    writer.write(2)
+    delete_records(room.cluster, topic_name, {0: 250})
+    member = room.member(topic_name, auto_offset_reset=reset)
+    if reset == "error":
+        with pytest.raises(DataLossError, match=r"offsets 10[01] to 249 of .*-0 are gone"):
+            read_until([member], lambda: False, "no error")
+        return
+    read_until([member], lambda: len(member.messages) == 52, "what is left")
+    assert member.messages[0].offset() == 250
