@@ -87,22 +87,28 @@ class Losses:
         To be called before anything of a partition is delivered, and once its leader has answered: the other partitions are
         read while one has no leader.
         """
-        was_truncated = False
-        for name, partitions in self._begun().items():
-            checks = [
-                PositionCheck(p, last.offset, last.leader_epoch)
-                for p in partitions
-                if (last := self._progress((name, p)).last) is not None
-            ]
-            for p, end in self._truncated(name, checks).items():
-                progress = self._progress((name, p))
-                high = max(progress.received, progress.end)
-                self._delivery.drop([(name, p)])
-                self._report_truncated(name, p, end, progress.position)
-                self._topics[name].cut(p, end, high)
-                was_truncated = True
-            self._unchecked -= {(name, p) for p in partitions}
-        return was_truncated
+        begun = self._begun()
+        # All topics are asked about before anything is moved: where that fails, librdkafka is not given what was moved.
+        found = {
+            (name, p): end
+            for name, partitions in begun.items()
+            for p, end in self._truncated(name, self._checks(name, partitions)).items()
+        }
+        for (name, p), end in found.items():
+            progress = self._progress((name, p))
+            high = max(progress.received, progress.end)
+            self._delivery.drop([(name, p)])
+            self._report_truncated(name, p, end, progress.position)
+            self._topics[name].cut(p, end, high)
+        self._unchecked -= {(name, p) for name, partitions in begun.items() for p in partitions}
+        return bool(found)
+
+    def _checks(self, name: str, partitions: Collection[int]) -> list[PositionCheck]:
+        return [
+            PositionCheck(p, last.offset, last.leader_epoch)
+            for p in partitions
+            if (last := self._progress((name, p)).last) is not None
+        ]
 
     def _begun(self) -> dict[str, list[int]]:
         """The unchecked partitions of which something has come, by topic."""

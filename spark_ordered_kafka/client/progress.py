@@ -107,9 +107,12 @@ class Progress:
         self.dropped = None
 
     def close_gate(self, pending: int, dropped: int) -> None:
-        """What was received beyond the limit has been dropped; ``pending`` records before it are left."""
+        """What was received from ``dropped`` on has been dropped; ``pending`` records before it are left.
+
+        It may lie before the limit, which is where the gate is, and not what was received (D-455).
+        """
         self.pending, self.dropped = pending, dropped
-        self.received, self.end = self.limit, -1
+        self.received, self.end = min(self.limit, dropped), -1
 
     def forget_pending(self) -> None:
         """What was received and not delivered has been dropped."""

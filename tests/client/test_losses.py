@@ -13,7 +13,7 @@ from spark_ordered_kafka.client.losses import INTERVAL, Losses
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress
 from spark_ordered_kafka.client.topics import TopicLayouts
-from spark_ordered_kafka.errors import DataLossError
+from spark_ordered_kafka.errors import DataLossError, UnavailableError
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
 from spark_ordered_kafka.ordering.handover import LastRead, Release
@@ -41,6 +41,7 @@ class Log:
         self.low, self.high = low, high
         self.ends = {int(epoch.removeprefix("epoch_")): end for epoch, end in ends.items()}
         self.client = self
+        self.unanswered = ""
 
     def list_topics(self, _topic: str, _timeout: float) -> None:
         pass
@@ -49,6 +50,8 @@ class Log:
         return self.low, self.high
 
     def truncations(self, topic: str, checks: list[PositionCheck], _partitions: list[int]) -> Truncations:
+        if topic == self.unanswered:
+            raise UnavailableError("no controller answered")
         beyond = [one for one in checks if self.ends.get(one.leader_epoch, one.offset) < one.offset]
         rows = [
             TruncationView(one.partition, one.offset, one.leader_epoch, self.ends[one.leader_epoch])
@@ -66,6 +69,7 @@ class Reader:
 
     def __init__(self, log: Log, reset: Reset, position: int = 100, begins: int = 80) -> None:
         self.now = 0.0
+        self.log = log
         self.own = Progress.starting(0, Release(0, 0), 0)
         self.topics = {"t": TopicProgress(layouts([0], [begins, 0]), {0: self.own}, {}, 0, keeps_state=False)}
         self.delivery = Delivery(self.topics, MisroutedFilter("warn"))
@@ -150,6 +154,32 @@ def test_what_others_have_read_is_looked_for_once_something_comes(end: int) -> N
         strict.receive(*range(100, 130))
         with pytest.raises(DataLossError, match="offsets 60 to 99"):
             strict.losses.check_begun()
+
+
+def test_what_is_dropped_unchecked_is_fetched_again_wherever_the_gate_is() -> None:
+    reader = Reader(Log(0, 200), "earliest", begins=10)
+    reader.see(200)
+    reader.delivery.receive(records(*range(100, 120)))
+    assert reader.delivery.close_unknown() == {("t", 0)}
+    assert (reader.own.received, reader.own.limit, reader.own.reached) == (100, 200, 100)
+    reader.receive(*range(100, 200))
+    assert [one.offset() for one in reader.delivery.take(100, lambda *_: None)] == list(range(100, 200))
+
+
+def test_nothing_is_moved_before_all_topics_are_asked_about() -> None:
+    successor = Successor(Log(0, 130, epoch_5=60), "earliest")
+    other = Progress.starting(100, Release(100, 0, last=LastRead(99, 5)), 0)
+    successor.topics["u"] = TopicProgress(layouts([0], [10, 0]), {0: other}, {}, 0, keeps_state=False)
+    successor.losses.assigned()
+    other.end = 100
+    successor.receive(*range(100, 130))
+    successor.log.unanswered = "u"
+    with pytest.raises(UnavailableError):
+        successor.losses.check_begun()
+    assert successor.own.received == 130
+    successor.log.unanswered = ""
+    assert successor.losses.check_begun()
+    assert successor.own.received == 60
 
 
 def test_a_partition_that_is_gone_is_not_looked_for() -> None:
