@@ -8,6 +8,7 @@ import random
 import time
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupState
@@ -23,13 +24,14 @@ _ROUNDS, _GROUPS = 8, 25
 
 
 @pytest.mark.long
-def test_members_for_whom_a_rebalance_waits_are_closed(room: Room, topic_name: str) -> None:
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_members_for_whom_a_rebalance_waits_are_closed(room: Room, topic_name: str, kind: str) -> None:
     """The seed decides how long callbacks take, during which librdkafka leaves the group (D-453)."""
     writer = written_through(room.cluster, topic_name, 2)
     seed = random.randrange(2**32)
     # A process of its own: where librdkafka does not return, it keeps Python's lock.
     closing = multiprocessing.get_context("spawn").Process(
-        target=_close_many, args=(room.cluster.directory, topic_name, writer.written, seed), daemon=True
+        target=_close_many, args=(room.cluster.directory, topic_name, writer.written, kind, seed), daemon=True
     )
     closing.start()
     closing.join(10 * TIMEOUT)
@@ -38,16 +40,16 @@ def test_members_for_whom_a_rebalance_waits_are_closed(room: Room, topic_name: s
     assert ended == 0, f"seed {seed}: exit code {ended}"
 
 
-def _close_many(directory: str, topic: str, written: int, seed: int) -> None:
+def _close_many(directory: str, topic: str, written: int, kind: str, seed: int) -> None:
     faulthandler.dump_traceback_later(9 * TIMEOUT, exit=True)
     draw = random.Random(seed)
     for _ in range(_ROUNDS):
         with ExitStack() as stack:
-            _close_some(stack, LocalCluster(directory), topic, written, draw)
+            _close_some(stack, LocalCluster(directory), topic, written, kind, draw)
 
 
 def _close_some(
-    stack: ExitStack, cluster: LocalCluster, topic: str, written: int, draw: random.Random
+    stack: ExitStack, cluster: LocalCluster, topic: str, written: int, kind: str, draw: random.Random
 ) -> None:
     revoked: list[int] = []
     rooms = [Room(cluster, stack) for _ in range(_GROUPS)]
@@ -57,13 +59,17 @@ def _close_some(
         revoked.append(number)
         if number % 2:
             consumer.commit()
-        time.sleep(draw.random() * 0.006)
+        time.sleep(draw.random() * longest)
 
     def are_rebalancing() -> bool:
         groups = admin.describe_consumer_groups([room.group for room in rooms]).values()
         return all(group.result().state == ConsumerGroupState.PREPARING_REBALANCING for group in groups)
 
-    firsts = [room.member(enable_auto_commit=False) for room in rooms]
+    static = {"group_instance_id": "first", "heartbeat_interval_ms": 300, "session_timeout_ms": 3000}
+    more: dict[str, Any] = static if kind == "static" else {}
+    # librdkafka leaves the group of a dynamic member meanwhile; a static one may hear of the rebalance by a heartbeat.
+    longest = 0.3 if kind == "static" else 0.006
+    firsts = [room.member(enable_auto_commit=False, **more) for room in rooms]
     for number, first in enumerate(firsts):
         first.consumer.subscribe([topic], on_revoke=partial(on_revoke, number))
     read_until(firsts, lambda: all(len(first.messages) == written for first in firsts), "not all is read")
