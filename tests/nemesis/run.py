@@ -37,6 +37,8 @@ _WRITERS, _COPIERS, _KEYS = 2, 3, 12
 _GROUP = "copiers"
 SETTLING = 300.0
 """Seconds after the last fault in which every change must end, and every reader reach the end."""
+_READING = 60.0
+"""Seconds to read what a copy has by then, where the copy before it took all of that time."""
 _THROTTLES = 60.0
 """Seconds after the end of all reassignments in which their throttles must be gone."""
 _FIRST = 180.0
@@ -206,7 +208,7 @@ class Run:
             try:
                 assert source.read(0, SETTLING), f"{SOURCE} cannot be read to its end"
                 for name, reader in copies.items():
-                    if not reader.read(len(source), max(1.0, deadline - time.monotonic())):
+                    if not reader.read(len(source), max(_READING, deadline - time.monotonic())):
                         self._overdue(f"{name} has all records", f"{len(reader)} of {len(source)}")
                 for name in self._of("copier", "query"):
                     self.clients[name].stop()

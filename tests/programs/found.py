@@ -22,6 +22,16 @@ FOUND = {
     "a consumer ends before its offsets are committed": Program(
         (Member(), Member()), (_WRITE, Consume(0, 2, 1.0), Act("c1", "send offsets"), Act("c1", "close"))
     ),
+    # The question before a commit was not answered any more once librdkafka was being closed.
+    "a static member commits what is taken from it as it is closed": Program(
+        (Member(commits_last=True, tuned="static"), Member()),
+        (_WRITE, Consume(0, 4, 60.0), Act("c0", "close")),
+    ),
+    # The judge did not know that the producer takes the consumer back before the consumer is closed.
+    "both end by an exception, and the consumer commits what is taken from it": Program(
+        (Member(commits_last=True), Member()),
+        (_WRITE, Consume(0, 4, 60.0), Act("c0", "send offsets"), Act("c0", "fail both")),
+    ),
 }
 
 _KEYS = ("k0", "k1", "k2", "k3", "k4")
