@@ -93,18 +93,18 @@ class EndingConsumer(OpenClient):
         the callback runs, and an ``unassign()`` that meets the end of it never returns (D-453). A static member keeps its
         place (KIP-345), and gives its partitions up without librdkafka, which reads no offsets once it is closing.
         """
-        is_static = "group.instance.id" in self._options.connection.kafka
-        until = self._clock() + _REVOKED_WITHIN
         try:
-            if not is_static:
-                self._consumer.unsubscribe()
+            if "group.instance.id" in self._options.connection.kafka:
+                self._consumer.poll(0)
+                if self._is_assigned:
+                    places = self._assignment.places()
+                    self._on_revoke(self._consumer, [TopicPartition(*place) for place in places])
+                return
+            until = self._clock() + _REVOKED_WITHIN
+            self._consumer.unsubscribe()
             self._consumer.poll(0)
-            while self._is_assigned and not is_static and self._clock() < until:
+            while self._is_assigned and self._clock() < until:
                 self._consumer.poll(0.1)
-            if self._is_assigned and is_static:
-                self._on_revoke(
-                    self._consumer, [TopicPartition(*place) for place in self._assignment.places()]
-                )
         finally:
             self._consumer.close()
 

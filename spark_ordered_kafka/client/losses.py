@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from confluent_kafka import Consumer
 
@@ -92,7 +92,7 @@ class Losses:
         found = {
             (name, p): end
             for name, partitions in begun.items()
-            for p, end in self._truncated(name, self._checks(name, partitions)).items()
+            for p, end in self._truncated(name, partitions).items()
         }
         for (name, p), end in found.items():
             progress = self._progress((name, p))
@@ -102,13 +102,6 @@ class Losses:
             self._topics[name].cut(p, end, high)
         self._unchecked -= {(name, p) for name, partitions in begun.items() for p in partitions}
         return bool(found)
-
-    def _checks(self, name: str, partitions: Collection[int]) -> list[PositionCheck]:
-        return [
-            PositionCheck(p, last.offset, last.leader_epoch)
-            for p in partitions
-            if (last := self._progress((name, p)).last) is not None
-        ]
 
     def _begun(self) -> dict[str, list[int]]:
         """The unchecked partitions of which something has come, by topic."""
@@ -149,7 +142,7 @@ class Losses:
             if topic.layouts.may_hold(partition, progress.received, low):
                 report_lost(name, partition, progress.received, low, self._reset)
             progress.received, progress.dropped = low, None
-        elif (end := self._truncated_to(name, partition, progress)) is not None:
+        elif (end := self._truncated(name, [partition]).get(partition)) is not None:
             self._report_truncated(name, partition, end, progress.position)
             topic.cut(partition, end, high)
         elif progress.received <= high:
@@ -169,18 +162,18 @@ class Losses:
         for place in places:
             self._short_since.pop(place, None)
 
-    def _truncated_to(self, name: str, partition: int, progress: Progress) -> int | None:
-        """Where the log ends for those that read it under the leader of the last record; None: behind that, or not known.
+    def _truncated(self, name: str, partitions: Collection[int]) -> dict[int, int]:
+        """Where logs end for those that read them under the leader of the last record, by partition, if that is before it.
 
-        The log may have grown again beyond the position, so that offsets alone do not show it (D-364).
+        They may have grown again beyond the position, so that offsets alone do not show it (D-364).
         """
-        if progress.last is None:
-            return None
-        check = PositionCheck(partition, progress.last.offset, progress.last.leader_epoch)
-        return self._truncated(name, [check]).get(partition)
-
-    def _truncated(self, name: str, checks: Sequence[PositionCheck]) -> dict[int, int]:
-        """Where the logs of positions end that lie behind a truncation, by partition."""
+        checks = [
+            PositionCheck(p, last.offset, last.leader_epoch)
+            for p in partitions
+            if (last := self._progress((name, p)).last) is not None
+        ]
+        if not checks:
+            return {}
         found = self._directory.client.truncations(name, checks, [])
         return {one.partition: one.end_offset for one in found.truncations if one.layout_epoch is None}
 

@@ -82,6 +82,19 @@ def read_until(members: Sequence[Member], done: Callable[[], bool], what: str) -
             member.read()
 
 
+def begun(
+    room: Room, topic: str, partitions: int, steps: int = 1
+) -> tuple[streams.NumberedWriter, list[Message]]:
+    """The writer of a new topic, and its records, which a member of the group has read, committed, and left."""
+    streams.create(room.cluster, topic, partitions)
+    writer = streams.NumberedWriter(room.cluster, topic)
+    writer.write(steps)
+    first = room.member(topic)
+    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
+    first.consumer.close()
+    return writer, first.messages
+
+
 def settle(members: Sequence[Member], partitions: int) -> None:
     """Until all partitions are assigned, some to everyone."""
 

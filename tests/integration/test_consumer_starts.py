@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spark_ordered_kafka.errors import DataLossError
-from tests.integration.members import Room, committed, distinct, exact, numbers, read_until, settle
+from tests.integration.members import Room, begun, committed, distinct, exact, numbers, read_until, settle
 from tests.queries import await_stable
-from tests.streams import NumberedWriter, change, create, delete_records, written_through
+from tests.streams import change, create, delete_records, written_through
 
 
 def test_a_group_that_begins_at_the_end_misses_nothing_new(room: Room, topic_name: str) -> None:
@@ -34,7 +34,8 @@ def test_without_a_start_the_consumer_says_so(room: Room, topic_name: str) -> No
     create(room.cluster, topic_name, 1)
     member = room.member(topic_name, auto_offset_reset="error")
     with pytest.raises(
-        DataLossError, match=r"no offset of .* partition 0, .* \(set it to earliest or latest"
+        DataLossError,
+        match=r"no offset of .* partition 0, and auto\.offset\.reset is error \(set it to earliest or latest",
     ):
         read_until([member], lambda: False, "no error")
 
@@ -42,12 +43,7 @@ def test_without_a_start_the_consumer_says_so(room: Room, topic_name: str) -> No
 @pytest.mark.parametrize("joined", ["before the changes", "after them"])
 def test_partitions_that_are_new_need_no_reset(room: Room, topic_name: str, joined: str) -> None:
     """The group has no offset of them, and nothing of them was missed: they are read from their start."""
-    create(room.cluster, topic_name, 2)
-    writer = NumberedWriter(room.cluster, topic_name)
-    writer.write()
-    first = room.member(topic_name)
-    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
-    first.consumer.close()
+    writer, read = begun(room, topic_name, 2)
     strict = room.member(topic_name, auto_offset_reset="error") if joined == "before the changes" else None
     if strict is not None:
         settle([strict], 2)
@@ -55,17 +51,12 @@ def test_partitions_that_are_new_need_no_reset(room: Room, topic_name: str, join
         change(room.cluster, topic_name, count)
         writer.write()
     strict = strict or room.member(topic_name, auto_offset_reset="error")
-    read_until([strict], lambda: len(first.messages + strict.messages) == writer.written, "all later records")
-    exact(first.messages + strict.messages, writer.written)
+    read_until([strict], lambda: len(read + strict.messages) == writer.written, "all later records")
+    exact(read + strict.messages, writer.written)
 
 
 def test_records_of_a_new_partition_that_are_gone_are_named(room: Room, topic_name: str) -> None:
-    create(room.cluster, topic_name, 1)
-    writer = NumberedWriter(room.cluster, topic_name)
-    first = room.member(topic_name)
-    writer.write()
-    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
-    first.consumer.close()
+    writer, read = begun(room, topic_name, 1)
     change(room.cluster, topic_name, 2)
     writer.write()
     await_stable(room.cluster, topic_name)
@@ -75,18 +66,13 @@ def test_records_of_a_new_partition_that_are_gone_are_named(room: Room, topic_na
         read_until([strict], lambda: False, "no error")
     strict.consumer.close()
     lenient = room.member(topic_name)
-    left = writer.written - len(first.messages) - 5
+    left = writer.written - len(read) - 5
     read_until([lenient], lambda: len(lenient.messages) == left, "what is left")
 
 
 @pytest.mark.parametrize("reset", ["earliest", "error"])
 def test_records_that_are_gone(room: Room, topic_name: str, reset: str) -> None:
-    create(room.cluster, topic_name, 1)
-    writer = NumberedWriter(room.cluster, topic_name)
-    writer.write()
-    first = room.member(topic_name)
-    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
-    first.consumer.close()
+    writer, _ = begun(room, topic_name, 1)
     writer.write(2)
     delete_records(room.cluster, topic_name, {0: 250})
     member = room.member(topic_name, auto_offset_reset=reset)

@@ -10,21 +10,16 @@ from confluent_kafka import TopicPartition
 from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.config import Connection
 from tests.inside import directory_of, progress_in
-from tests.integration.members import Room, read_until
+from tests.integration.members import Room, begun, read_until
 from tests.servers import await_true
-from tests.streams import NumberedWriter, create, delete_records, raw_records
+from tests.streams import delete_records, raw_records
 
 
 def test_what_is_fetched_anew_while_no_controller_answers_is_not_skipped(
     room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whether logs were truncated cannot be asked then, so what comes is dropped, also where it might be delivered."""
-    create(room.cluster, topic_name, 2)
-    writer = NumberedWriter(room.cluster, topic_name)
-    first = room.member(topic_name)
-    writer.write(10)
-    read_until([first], lambda: len(first.messages) == writer.written, "the first records")
-    first.consumer.close()
+    writer, read = begun(room, topic_name, 2, steps=10)
     for _ in range(50):
         writer.write()
     # What librdkafka has in hand would come before the error of the other partition.
@@ -49,7 +44,7 @@ def test_what_is_fetched_anew_while_no_controller_answers_is_not_skipped(
     there = [m.offset() for m in raw_records(room.cluster, topic_name, 2) if m.partition() == 0]
 
     def delivered() -> list[int | None]:
-        return [m.offset() for m in first.messages + member.messages if m.partition() == 0]
+        return [m.offset() for m in read + member.messages if m.partition() == 0]
 
     read_until([member], lambda: len(delivered()) >= len(there), "the records that were dropped")
     assert delivered() == there

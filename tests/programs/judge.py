@@ -8,7 +8,7 @@ from typing import Any
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError
 from tests.programs.books import MemberBook, Place, ProducerBook, State
 from tests.programs.entries import Entries
-from tests.programs.steps import CLOSING, KILLING, Act, Consume, Seek, Step, Subscribe
+from tests.programs.steps import CLOSING, KILLING, OF_LAST, Act, Consume, Seek, Step, Subscribe
 
 
 class Judge(Entries):
@@ -127,7 +127,7 @@ class Judge(Entries):
             if act.verb == "end":
                 self._abort(self._producers.pop(str(act.producer)))
             return
-        if act.verb in ("commit last", "store") and isinstance(error, ConfigError) and self._may_be_gone(act):
+        if act.verb in OF_LAST and isinstance(error, ConfigError) and self._may_be_gone(act):
             return
         if error is not None:
             self._break(f"raised {type(error).__name__}: {error}")

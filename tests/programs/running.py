@@ -26,6 +26,7 @@ from tests.programs.steps import (
     CLOSING,
     ENDING,
     KILLING,
+    OF_LAST,
     TOPICS,
     Act,
     Consume,
@@ -132,7 +133,7 @@ class Run:
             if fresh == 0:
                 return
             step = replace(step, back=min(step.back, fresh))
-        if isinstance(step, Act) and step.verb in ("commit last", "store") and not self._fresh.get(step.who):
+        if isinstance(step, Act) and step.verb in OF_LAST and not self._fresh.get(step.who):
             return
         if isinstance(step, Act) and step.verb == "work for long" and not self._is_slow(step):
             return

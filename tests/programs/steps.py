@@ -17,8 +17,8 @@ class Member:
     """How the consumer ``c0``, ``c1`` or ``c2`` is opened.
 
     ``auto``: with ``enable.auto.commit``. ``keeps_state``: with a listener for keys that come and go. ``elsewhere``: in a
-    process of its own, ``x0``, ..., with its producer, which can be killed. ``commits_last``: it commits when partitions are taken from it.
-    ``tuned``: one of :data:`TUNED`.
+    process of its own, ``x0``, ..., with its producer, which can be killed. ``commits_last``: it commits when partitions
+    are taken from it. ``tuned``: one of :data:`TUNED`.
     """
 
     topics: tuple[str, ...] = ("a",)
@@ -233,6 +233,8 @@ _LEFT_OUT = {
     "end",
     "fail in producer",
 }
+OF_LAST = {"commit last", "store"}
+"""What is about the last record that was delivered."""
 KILLING = {"kill", "kill while it reads", "kill while it commits"}
 """What ends both clients of a member that is a process of its own."""
 CLOSING = {"close", "fail", "drop", "fail both"}
