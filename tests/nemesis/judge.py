@@ -71,8 +71,8 @@ BOUNDS = {
     "connections": Bound(1.25, 10),
 }
 """How much more a process may have in the last third of a run than in the first: medians of quiet times."""
-SETTLED = 45.0
-"""Seconds after its start from which a process is measured."""
+_SETTLED, _SETTLED_BY_ROLE = 45.0, {"query": 180.0}
+"""Seconds after its start from which a process is measured: Spark's pools of threads fill for minutes."""
 
 
 def check_log(records: Records, events: Iterable[Event]) -> list[str]:
@@ -243,7 +243,8 @@ def check_errors(events: Iterable[Event]) -> list[str]:
 
 def check_usage(events: Sequence[Event], bounds: Mapping[str, Bound] = BOUNDS) -> list[str]:
     """No kind of process of this package needs more and more: medians of its quiet samples, first and last third of the run."""
-    samples = [event for event in events if event["action"] == "usage" and event["age"] >= SETTLED]
+    usages = [event for event in events if event["action"] == "usage"]
+    samples = [one for one in usages if one["age"] >= _SETTLED_BY_ROLE.get(one["role"], _SETTLED)]
     if not samples:
         return []
     begin, end = samples[0]["at"], samples[-1]["at"]

@@ -23,9 +23,10 @@ def arrays(records: Records) -> judge.Records:
     return judge.Records(np.array(keys, dtype=np.str_), np.array(numbers, dtype=np.int64))
 
 
-def usage(at: float, **more: float) -> Event:
+def usage(at: float, of: tuple[str, float] = ("controller", 100.0), /, **more: float) -> Event:
     figures = {"rss": 1e8, "threads": 10, "files": 20, "connections": 5} | more
-    return event(at, "run", "usage", role="controller", node="controller-1", age=100.0, **figures)
+    role, age = of
+    return event(at, "run", "usage", role=role, node=f"{role}-1", age=age, **figures)
 
 
 RECORDS: Records = [(key, number) for number in range(5) for key in ("writer-1.1-0", "writer-1.1-1")]
@@ -169,6 +170,17 @@ def test_growth_is_found(what: str) -> None:
     events = [*history()[:-10], *(usage(40.0 + second, **{what: grown}) for second in range(10))]
     (violation,) = judge.check_history(events)
     assert violation.startswith(f"{what} of controller has grown")
+
+
+def test_a_query_that_was_just_started_is_not_compared_with_an_older_one() -> None:
+    def of_query(age: float) -> list[Event]:
+        young = [usage(second, ("query", age), threads=300) for second in range(10)]
+        old = [usage(40.0 + second, ("query", 400.0), threads=420) for second in range(10)]
+        return [*young, *history()[:-10], *old]
+
+    assert judge.check_history(of_query(100.0)) == []
+    (violation,) = judge.check_history(of_query(200.0))
+    assert violation.startswith("threads of query has grown")
 
 
 def test_who_was_expelled_may_give_up_late() -> None:
