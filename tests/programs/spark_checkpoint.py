@@ -6,13 +6,15 @@ import json
 import shutil
 from pathlib import Path
 
+Positions = dict[tuple[str, int], int]
+"""By topic id and partition."""
+
 
 class Checkpoint:
-    """The directory of a query that reads the topic ``source``; beside it a copy, and the newest while that is restored."""
+    """The directory of a query; beside it a copy, and the newest while that is restored."""
 
-    def __init__(self, home: Path, source: str) -> None:
+    def __init__(self, home: Path) -> None:
         self.directory, self.copy_of, self.aside = home / "checkpoint", home / "copy", home / "newest"
-        self._source = source
 
     def forget_commit(self) -> None:
         """As if the driver had died behind the last batch's tasks, before it noted the batch as done."""
@@ -50,7 +52,7 @@ class Checkpoint:
         for directory in (self.directory, self.aside, self.copy_of):
             shutil.rmtree(directory, ignore_errors=True)
 
-    def standing(self) -> tuple[int, bool, dict[int, int], dict[int, int]] | None:
+    def standing(self) -> tuple[int, bool, Positions, Positions] | None:
         """The last planned batch, whether it is committed, and where it begins and ends; None: nothing is planned."""
         planned = _batches(self.directory / "offsets")
         if not planned:
@@ -59,10 +61,15 @@ class Checkpoint:
         before = self._positions(last - 1) if last - 1 in planned else {}
         return last, last in _batches(self.directory / "commits"), before, self._positions(last)
 
-    def _positions(self, batch: int) -> dict[int, int]:
+    def _positions(self, batch: int) -> Positions:
         lines = (self.directory / "offsets" / f"{batch}").read_text().splitlines()
-        topic = json.loads(lines[2])["topics"].get(self._source, {"positions": []})
-        return dict(enumerate(topic["positions"]))
+        # Partitions behind the last position are at their starts.
+        topics = json.loads(lines[2])["topics"].values()
+        return {
+            (one["topic_id"], partition): at
+            for one in topics
+            for partition, at in enumerate(one["positions"] or [0])
+        }
 
 
 def _batches(directory: Path) -> list[int]:

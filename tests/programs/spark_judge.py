@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.programs.books import Record
-from tests.programs.spark_steps import SOURCE, Job, Run, Tamper
+from tests.programs.books import Place, Record
+from tests.programs.spark_steps import SECOND, SOURCE, Job, Run, Tamper
 
 INJECTED = "program's own fault"
 LOSS = "DataLossError"
@@ -34,20 +34,27 @@ Row = tuple[str | None, str, str | None]
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a checkpoint is: the last planned batch, whether it is committed, where it begins and ends by partition."""
+    """How far a checkpoint is: the last planned batch, whether it is committed, where it begins and ends.
+
+    Topics are named by their ids, here and in the records of sources.
+    """
 
     batch: int = -1
     committed: bool = True
-    begin: Mapping[int, int] = field(default_factory=dict)
-    end: Mapping[int, int] = field(default_factory=dict)
+    begin: Mapping[Place, int] = field(default_factory=dict)
+    end: Mapping[Place, int] = field(default_factory=dict)
 
     def is_read(self, record: Record) -> bool:
         """Whether the record is in a batch that is committed."""
-        return record.offset < (self.end if self.committed else self.begin).get(record.partition, 0)
+        return record.offset < (self.end if self.committed else self.begin).get(record.place, 0)
 
     def has(self, record: Record) -> bool:
         """Whether the record is in the batch that is planned and not committed."""
-        return not self.is_read(record) and record.offset < self.end.get(record.partition, 0)
+        return not self.is_read(record) and record.offset < self.end.get(record.place, 0)
+
+    def knows(self, topic: str) -> bool:
+        """Whether it has positions of the topic."""
+        return any(known == topic for known, _ in self.end)
 
 
 @dataclass
@@ -57,7 +64,7 @@ class Attempts:
     ``other_input``: perhaps with other rows.
     """
 
-    tasks: list[str] = field(default_factory=list)
+    tasks: list[tuple[str, bool]] = field(default_factory=list)
     names: set[tuple[str | None, bool]] = field(default_factory=set)
     other_input: bool = False
 
@@ -75,6 +82,8 @@ class SparkJudge:
         self._name = "w0" if job.named else None
         self._records: dict[str, Record] = {}
         self._gone: set[str] = set()
+        self._dropped: set[str] = set()
+        self._unordered: set[str] = set()
         self._excused: set[str] = set()
         self._tainted: set[str] = set()
         self._before: Logs = {}
@@ -91,11 +100,18 @@ class SparkJudge:
         """A record was written to the source."""
         self._records[record.number] = record
 
-    def deleted(self, lows: Mapping[int, int]) -> None:
-        """The source begins at these offsets now."""
-        self._gone |= {n for n, one in self._records.items() if one.offset < lows.get(one.partition, 0)}
-        if self.standing.batch < 0:
-            self._excused |= self._gone
+    def deleted(self, topic: str, lows: Mapping[int, int]) -> None:
+        """A source begins at these offsets now."""
+        self._gone |= {
+            n
+            for n, one in self._records.items()
+            if one.topic == topic and one.offset < lows.get(one.partition, 0)
+        }
+
+    def dropped(self, topic: str) -> None:
+        """A source was deleted."""
+        self._dropped.add(topic)
+        self._gone |= {n for n, one in self._records.items() if one.topic == topic}
 
     def named(self, name: str | None) -> None:
         """The query's writes have this name from now on."""
@@ -138,9 +154,15 @@ class SparkJudge:
         self._enter_attempts(run, before)
         last = self.batches[standing.batch]
         in_flight = {n for n, one in self._records.items() if standing.has(one)}
-        # A run that is to skip what is gone has skipped it as soon as it planned.
-        if not run.fail or before.batch < 0:
-            self._excused |= {n for n in self._gone if not before.is_read(self._records[n])}
+        # A run that is to skip what is gone has skipped it as soon as it planned; a topic is begun with what it has.
+        self._excused |= {
+            n
+            for n in self._gone
+            if not before.is_read(self._records[n])
+            and (not run.fail or not before.knows(self._records[n].topic))
+        }
+        if run.unordered:
+            self._unordered |= {n for n, one in self._records.items() if not before.is_read(one)}
         if error is not None:
             self._judge_error(run, error, before)
             if re.search(MISMATCH, error) and (len(set(last.tasks)) > 1 or last.other_input):
@@ -174,7 +196,7 @@ class SparkJudge:
         begun = before.batch if not before.committed else before.batch + 1
         for batch in range(begun, self.standing.batch + 1):
             attempts = self.batches[batch]
-            attempts.tasks.append(run.tasks)
+            attempts.tasks.append(run.division)
             attempts.names.add((self._name, run.shared and self._job.kind == "halves"))
             attempts.other_input = attempts.other_input or self.is_older
         if any(before.has(self._records[n]) for n in self._gone):
@@ -192,7 +214,7 @@ class SparkJudge:
         allowed = {
             INJECTED: run.event in ("task fails", "function fails"),
             DIED: run.event == "worker dies",
-            LOSS: run.fail and unread,
+            LOSS: run.fail and (unread or any(map(before.knows, self._dropped))),
             OLDER: self.is_older or self._reused,
             OTHER_QUERY: self._reused,
             SAME_NAME: shares,
@@ -225,7 +247,7 @@ class SparkJudge:
 
     def read(self, topic: str, rows: Sequence[Row], log: Sequence[Record]) -> None:
         """A batch read gave these rows, where the topic had this."""
-        with_headers = topic == SOURCE or self._job.headers
+        with_headers = topic in (SOURCE, SECOND) or self._job.headers
         for key, value, number in rows:
             if number != (value.removeprefix("b") if with_headers else None):
                 self.violations.append(f"{value} of key {key!r} in {topic} has the header {number!r}")
@@ -270,8 +292,12 @@ class SparkJudge:
                 None, f"{topic}{mark and ' (b)'} lacks {self._shown(due)}, which are in committed batches"
             )
         order = {n: place for place, n in enumerate(self._records)}
-        by_key = _by_key((self._records[n].key, n) for n in dict.fromkeys(found) if n not in self._tainted)
-        for key, numbers in by_key.items():
+        excepted = self._tainted | self._unordered
+        by_key: dict[tuple[str, str | None], list[str]] = defaultdict(list)
+        for n in dict.fromkeys(found):
+            if n not in excepted:
+                by_key[self._records[n].topic, self._records[n].key].append(n)
+        for (_, key), numbers in by_key.items():
             if key is not None and numbers != sorted(numbers, key=order.__getitem__):
                 self._break(None, f"{topic}{mark and ' (b)'} has {numbers} of key {key!r}, in this order")
 
@@ -318,7 +344,8 @@ def is_busy(error: str) -> bool:
 def remedy(error: str, judge: SparkJudge, run: Run) -> tuple[Tamper | None, Run]:
     """What the docs and the error advise: something to do first, and how to run the query then."""
     last = judge.batches[judge.standing.batch]
-    plain = Run(tasks=last.tasks[0] if last.tasks else run.tasks, fail=run.fail)
+    tasks, unordered = last.tasks[0] if last.tasks else run.division
+    plain = Run(tasks=tasks, unordered=unordered, fail=run.fail)
     if re.search(LOSS, error):
         return None, replace(plain, fail=False)
     if judge.is_older:
@@ -327,7 +354,7 @@ def remedy(error: str, judge: SparkJudge, run: Run) -> tuple[Tamper | None, Run]
         return Tamper("delete"), plain
     if re.search(RENAMED, error):
         return Tamper("rename as told"), plain
-    if re.search(MISMATCH, error) and run.tasks == plain.tasks and not run.shared:
+    if re.search(MISMATCH, error) and run.division == plain.division and not run.shared:
         return None, replace(plain, accept=True)
     return None, plain
 

@@ -31,10 +31,18 @@ FORMAT = "ordered-kafka"
 HALF = "coalesce(crc32(key), 0) % 2"
 _DEADLINE = 300
 _ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
+_ARROW = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_UNORDERED = {"ordering": "none", "maxRecordsPerPartition": 7}
+_READ: dict[str, dict[str, Any]] = {
+    "group": {"kafka.group.id": "readers"},
+    "waits for more": {"minOffsetsPerTrigger": 8, "maxTriggerDelay": "1s"},
+    "no misrouted": {"misroutedRecords": "fail"},
+}
+_WRITE = {"spills": {"replayBufferBytes": "100"}, "timestamps": {"keepTimestamps": "true"}}
 
 
 class SparkUse(Use):
-    """One query, from the topic ``a`` to ``out`` or ``out2``, its checkpoint and its topics."""
+    """One query, from ``a``, or ``a`` and ``b``, to ``out`` or ``out2``, its checkpoint and its topics."""
 
     def __init__(
         self,
@@ -47,8 +55,9 @@ class SparkUse(Use):
     ) -> None:
         super().__init__(servers, tell, run)
         self.job, self.home, self.session = job, home, session
-        self.topics = {name: f"{name}-{self.run}" for name in ("a", "out", "out2")}
-        self.checkpoint = Checkpoint(home, self.topics["a"])
+        self.topics = {name: f"{name}-{self.run}" for name in (*self._sources, "out", "out2")}
+        self.checkpoint = Checkpoint(home)
+        self._there: set[str] = set()
         self.names = 0
         self.writer = "w0" if job["named"] else None
         self.last_error = ""
@@ -56,21 +65,48 @@ class SparkUse(Use):
 
     # -- topics -------------------------------------------------------------------------------------------------
 
-    def make_topics(self) -> None:
-        """All three, with two partitions."""
-        for name in self.topics:
-            self.topic(name)
+    @property
+    def _sources(self) -> tuple[str, ...]:
+        return ("a",) if self.job["reads"] == "one" else ("a", "b")
 
-    def fill(self, keys: Iterable[str | None]) -> None:
-        """Write a record for each key to the source; they are committed, and reported with their offsets."""
+    def make_topics(self) -> None:
+        """All that are not there, with two partitions; says which ids those of the sources have."""
+        for name in self.topics.keys() - self._there:
+            topic = self.topic(name)
+            self._there.add(name)
+            if name in self._sources:
+                self.tell(name, "created", self._controller.layout(topic).topic_id)
+
+    def drop_topic(self, name: str) -> None:
+        """Delete a source."""
+        if name in self._there:
+            if "w" in self.clients:
+                # It would refuse the topic that is created again.
+                self.clients.pop("w").close()
+            self._controller.delete_topic(self.topics[name])
+            self._there.discard(name)
+            self.tell(name, "dropped", None)
+
+    def change_topic(self, name: str, count: int) -> None:
+        """Change a topic's partition count; one that was dropped is created again first."""
+        self.make_topics()
+        self.change(self.topics[name], count)
+
+    def fill(self, keys: Iterable[str | None], name: str = "a") -> None:
+        """Write a record for each key to a source; they are committed, and reported with their offsets."""
+        self.make_topics()
         if "w" not in self.clients:
             self.producer("w", commit_interval_ms=20)
-        self.write("w", self.topics["a"], keys, headers=True)
+        self.write("w", self.topics[name], keys, headers=True)
         self.clients["w"].flush()
 
-    def delete_records(self, percent: int) -> None:
-        """Delete so many percent of each partition of the source, the older records, as retention does."""
-        admin, topic = AdminClient({"bootstrap.servers": self.servers["bootstrap.servers"]}), self.topics["a"]
+    def delete_records(self, percent: int, name: str = "a") -> None:
+        """Delete so many percent of each partition of a source, the older records, as retention does."""
+        self.make_topics()
+        admin, topic = (
+            AdminClient({"bootstrap.servers": self.servers["bootstrap.servers"]}),
+            self.topics[name],
+        )
         places = [TopicPartition(topic, p) for p in admin.list_topics(topic, 30).topics[topic].partitions]
 
         def offsets(spec: OffsetSpec) -> dict[int, int]:
@@ -81,10 +117,11 @@ class SparkUse(Use):
         lows = {p: begin + (ends[p] - begin) * percent // 100 for p, begin in begins.items()}
         for future in admin.delete_records([TopicPartition(topic, *low) for low in lows.items()]).values():
             future.result(30)
-        self.tell("a", "deleted", lows)
+        self.tell(name, "deleted", lows)
 
     def read(self, name: str) -> None:
         """Read a topic by a batch query."""
+        self.make_topics()
         read = self._options(subscribe=self.topics[name], includeHeaders="true")
         rows = self._session.read.format(FORMAT).options(**read).load()
         found = rows.select("key", "value", "headers").toArrow().to_pylist()
@@ -116,7 +153,7 @@ class SparkUse(Use):
                     # Spark stops the first one.
                     queries.append(self.start(**{**settings, "event": ""}))
             elif event == "topic changes" and self._reached(lambda: queries[0].isActive):
-                self.change(self.topics[settings["topic"]], settings["count"])
+                self.change_topic(settings["topic"], settings["count"])
             self._go()
             self._await_end(queries[-1])
         finally:
@@ -141,19 +178,25 @@ class SparkUse(Use):
         at: int = 0,
         shared: bool = False,
         accept: bool = False,
+        unordered: bool = False,
+        more: str = "",
         **_: Any,
     ) -> StreamingQuery:
         """The query, started."""
         self._is_continuous = trigger == "processingTime"
         self._prepare(event)
         self._session.conf.set(_ADAPTIVE, str(tasks == "adaptive").lower())
-        more = {"maxOffsetsPerTrigger": limit, "minRecordsPerPartition": share}
-        given = {name: str(value) for name, value in more.items() if value is not None}
-        rows = self._rows(given | {"failOnDataLoss": str(fail).lower()}, tasks)
+        self._session.conf.set(_ARROW, "3" if more == "small Arrow batches" else "10000")
+        given: dict[str, Any] = {"maxOffsetsPerTrigger": limit, "failOnDataLoss": str(fail).lower()}
+        given |= _UNORDERED if unordered else {"minRecordsPerPartition": share}
+        given |= _READ.get(more, {})
+        self._others = [name for name in ("headers",) if self.job[name]]
+        self._others += ["timestamp"] if more == "timestamps" else []
+        rows = self._rows({name: str(value) for name, value in given.items() if value is not None}, tasks)
         if event and event != "function fails":
             rows = rows.mapInArrow(acting(event, str(self.home), at), rows.schema)
         self._accept(accept)
-        sink = self._options(**{"kafka.transaction.timeout.ms": "15000"})
+        sink = self._options(**{"kafka.transaction.timeout.ms": "15000"}, **_WRITE.get(more, {}))
         writing = rows.writeStream.option("checkpointLocation", str(self.checkpoint.directory))
         triggers: dict[str, Any] = {"processingTime": "0 seconds"} if self._is_continuous else {trigger: True}
         writing = writing.trigger(**triggers)
@@ -174,11 +217,15 @@ class SparkUse(Use):
         self._accepted = [*self._accepted, named.group(1)] if named else []
 
     def _rows(self, more: dict[str, str], tasks: str) -> DataFrame:
-        read = self._options(subscribe=self.topics["a"], startingOffsets="earliest", **more)
+        read = self._options(startingOffsets="earliest", **more)
+        if self.job["reads"] == "pattern":
+            read["subscribePattern"] = f"[ab]-{self.run}"
+        else:
+            read["subscribe"] = ",".join(self.topics[name] for name in self._sources)
         if self.job["headers"]:
             read["includeHeaders"] = "true"
         rows = self._session.readStream.format(FORMAT).options(**read).load()
-        columns = ["key", "value", *(["headers"] if self.job["headers"] else [])]
+        columns = ["key", "value", *self._others]
         if self.job["kind"] in ("column", "batch column"):
             columns.append(f"if({HALF} = 0, '{self.topics['out']}', '{self.topics['out2']}') AS topic")
         rows = rows.selectExpr(*columns)
@@ -217,9 +264,8 @@ class SparkUse(Use):
 
     def _parts(self, frame: DataFrame) -> list[tuple[DataFrame, str | None]]:
         out, out2 = self.topics["out"], self.topics["out2"]
-        others = ["headers"] if self.job["headers"] else []
         if self.job["kind"] == "each":
-            marked = frame.selectExpr("key", "concat('b', CAST(value AS STRING)) AS value", *others)
+            marked = frame.selectExpr("key", "concat('b', CAST(value AS STRING)) AS value", *self._others)
             return [(frame, out), (marked, out)]
         if self.job["kind"] == "halves":
             return [(frame.where(f"{HALF} = {i}"), topic) for i, topic in enumerate((out, out2))]

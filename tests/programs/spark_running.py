@@ -38,9 +38,10 @@ class SparkRun:
         self._home = Path(tempfile.mkdtemp(prefix="spark-program-"))
         servers = {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url}
         job = dataclasses.asdict(program.job)
+        self._ids: dict[str, str] = {}
         self._use = spark_prelude.SparkUse(servers, session, self._home, job, self._tell)
         self._use.make_topics()
-        self._keys: dict[str, str | None] = {}
+        self._keys: dict[str, tuple[str, str | None]] = {}
         self._written: list[str] = []
         self._rows: dict[str, list[Row]] = {}
         self._elsewhere: str | None = None
@@ -79,8 +80,9 @@ class SparkRun:
             # Of several names in one batch none is a wrong one, so that is not looked at (D-276).
             return None
         if isinstance(step, Run):
-            await_stable(self._cluster, self._use.topics["a"])
-        written, name = list(self._written), self._use.writer
+            for source in self._ids:
+                await_stable(self._cluster, self._use.topics[source])
+        written, writer = list(self._written), self._use.writer
         self._elsewhere = None
         error = self._exec(step.code())
         if isinstance(step, Run):
@@ -93,7 +95,7 @@ class SparkRun:
             self._judge_read(step)
         if isinstance(step, Tamper):
             self.judge.tampered(step, self._standing())
-        if name != self._use.writer:
+        if writer != self._use.writer:
             self.judge.named(self._use.writer)
         return error
 
@@ -131,14 +133,15 @@ class SparkRun:
             first, run = remedy(error, self.judge, run)
             if first is not None:
                 self._do(first)
-        for name in ("a", *self.program.job.targets):
+        for name in (*self.program.job.sources, *self.program.job.targets):
             if not self.judge.violations:
                 self._do(Read(name))
 
     def _last_run(self) -> Run:
         """As the batch in flight was run first, or as the last one was."""
         last = self.judge.batches[self.judge.standing.batch]
-        return Run(tasks=last.tasks[0] if last.tasks else "as read")
+        tasks, unordered = last.tasks[0] if last.tasks else ("as read", False)
+        return Run(tasks=tasks, unordered=unordered)
 
     def _exec(self, code: str) -> str | None:
         failure: Exception | None = None
@@ -151,15 +154,20 @@ class SparkRun:
 
     def _tell(self, who: str, what: str, about: Any) -> None:
         if what == "produced":
-            _, key, number = about
-            self._keys[number] = key
+            topic, key, number = about
+            self._keys[number] = topic.partition("-")[0], key
         elif what == "report":
             number, error, partition, offset = about
             assert error is None, error
             self._written.append(number)
-            self.judge.wrote(Record(self._use.topics["a"], partition, offset, self._keys[number], number))
+            name, key = self._keys[number]
+            self.judge.wrote(Record(self._ids[name], partition, offset, key, number))
+        elif what == "created":
+            self._ids[who] = about
         elif what == "deleted":
-            self.judge.deleted(about)
+            self.judge.deleted(self._ids[who], about)
+        elif what == "dropped":
+            self.judge.dropped(self._ids.pop(who))
         elif what == "read":
             self._rows[who] = about
         elif what == "ended":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, fields
 
-SOURCE, OUT, OUT2 = "a", "out", "out2"
+SOURCE, SECOND, OUT, OUT2 = "a", "b", "out", "out2"
 
 SINKS = ("sink", "column")
 """Queries that write by the streaming sink: to one topic, or to the one that the column ``topic`` names."""
@@ -17,15 +17,25 @@ PAUSING = ("is stopped", "topic changes", "starts again", "driver dies", "anothe
 """What happens while a task waits in the middle of its rows."""
 ELSEWHERE = ("driver dies", "another driver")
 """What needs a driver process of its own, and many seconds."""
+OPTIONS = ("spills", "group", "waits for more", "no misrouted", "timestamps", "small Arrow batches")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A query that copies ``a``. ``named``: its writes have the option ``writer``."""
+    """A query that copies topics. ``named``: its writes have the option ``writer``.
+
+    ``reads``: ``one`` for ``a``, ``two`` for ``a`` and ``b``, ``pattern`` for both by ``subscribePattern``.
+    """
 
     kind: str = "sink"
     named: bool = True
     headers: bool = False
+    reads: str = "one"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The topics that it reads."""
+        return (SOURCE,) if self.reads == "one" else (SOURCE, SECOND)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -61,13 +71,14 @@ class SparkStep:
 
 @dataclass(frozen=True)
 class Write(SparkStep):
-    """Write a record for each key to the source, ``times`` over."""
+    """Write a record for each key to a source, ``times`` over; one that was dropped is created again first."""
 
     keys: tuple[str | None, ...]
     times: int = 1
+    topic: str = SOURCE
 
     def code(self) -> str:
-        return f"use.fill({list(self.keys)!r}{f' * {self.times}' if self.times > 1 else ''})"
+        return f"use.fill({list(self.keys)!r}{f' * {self.times}' if self.times > 1 else ''}, {self.topic!r})"
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,8 @@ class Run(SparkStep):
             function: before its write number ``at``.
         topic: that changes to ``count`` partitions meanwhile.
         shared: both writes of the function get one name.
+        unordered: ``ordering=none``, with tasks of a few offsets.
+        more: one of :data:`OPTIONS`, which change nothing that is promised.
         accept: ``acceptReplayMismatch`` as the last error said.
     """
 
@@ -98,6 +111,13 @@ class Run(SparkStep):
     count: int = 0
     shared: bool = False
     accept: bool = False
+    unordered: bool = False
+    more: str = ""
+
+    @property
+    def division(self) -> tuple[str, bool]:
+        """What decides which rows a task gets."""
+        return self.tasks, self.unordered
 
     def code(self) -> str:
         default = Run()
@@ -113,17 +133,28 @@ class Change(SparkStep):
     count: int
 
     def code(self) -> str:
-        return f"use.change(use.topics[{self.topic!r}], {self.count})"
+        return f"use.change_topic({self.topic!r}, {self.count})"
 
 
 @dataclass(frozen=True)
 class Delete(SparkStep):
-    """Delete the older records of the source: so many percent of each partition."""
+    """Delete the older records of a source: so many percent of each partition."""
 
     percent: int
+    topic: str = SOURCE
 
     def code(self) -> str:
-        return f"use.delete_records({self.percent})"
+        return f"use.delete_records({self.percent}, {self.topic!r})"
+
+
+@dataclass(frozen=True)
+class Drop(SparkStep):
+    """Delete a source; the next step that needs it creates it again."""
+
+    topic: str = SECOND
+
+    def code(self) -> str:
+        return f"use.drop_topic({self.topic!r})"
 
 
 @dataclass(frozen=True)

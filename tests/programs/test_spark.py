@@ -36,9 +36,9 @@ def test_programs_of_spark_copy_every_record_once_or_say_why_not(
 # -- the judge, judged ----------------------------------------------------------------------------------------------
 
 OUT_TOPIC, SINK = "out-1", Job()
-COMMITTED = Standing(0, True, {}, {0: 9})
-IN_FLIGHT = Standing(0, False, {}, {0: 9})
-HALF_IN_FLIGHT, HALF = (Standing(0, committed, {}, {0: 2}) for committed in (False, True))
+COMMITTED = Standing(0, True, {}, {("a-1", 0): 9})
+IN_FLIGHT = Standing(0, False, {}, {("a-1", 0): 9})
+HALF_IN_FLIGHT, HALF = (Standing(0, committed, {}, {("a-1", 0): 2}) for committed in (False, True))
 MISMATCH = "task 'x' replays batch 0 with 2 rows that are not the 3 rows it committed the first time."
 
 
