@@ -215,9 +215,15 @@ def delivered(
     return found
 
 
-def raw_records(cluster: LocalCluster, topic: str, partitions: int) -> Iterator[Message]:
-    """Every committed record that the logs of the first ``partitions`` partitions hold, read by a plain consumer."""
-    await_decided(cluster.bootstrap_servers, topic)
+def raw_records(
+    cluster: LocalCluster, topic: str, partitions: int, *, decided: bool = True
+) -> Iterator[Message]:
+    """Every committed record that the logs of the first ``partitions`` partitions hold, read by a plain consumer.
+
+    ``decided`` false: those before the first open transaction.
+    """
+    if decided:
+        await_decided(cluster.bootstrap_servers, topic)
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

@@ -38,12 +38,12 @@ def main(
     """Run programs; ends with 1 at the first that breaks a promise."""
     deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="programs-") as temporary:
-        cluster = LocalCluster(directory or temporary, controllers=1)
+        cluster = LocalCluster(directory or temporary, controllers=2)
         cluster.up()
         clients: list[Run] = []
         rounds: list[Callable[[], object]] = []
         if of is not Of.SPARK:
-            rounds.append(lambda: find(cluster, _ROUND, lambda run: _note(clients, run)))
+            rounds.append(lambda: find(cluster, _ROUND, lambda run: _note(clients, run), restarts=True))
         if of is not Of.CLIENTS:
             rounds.append(_spark_rounds(cluster, Path(temporary), seed))
         try:

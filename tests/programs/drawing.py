@@ -8,12 +8,15 @@ from tests.programs.steps import (
     OF_BOTH,
     OF_CONSUMERS,
     OF_PRODUCERS,
+    SERVERS,
     TUNED,
     Act,
     Change,
     Consume,
+    Delete,
     Member,
     Program,
+    Restart,
     Seek,
     Step,
     Subscribe,
@@ -72,10 +75,11 @@ others = (
     st.builds(Subscribe, who=_MEMBER, topics=_SOURCES, keeps_state=st.booleans(), commits_last=st.booleans())
     | st.builds(Seek, who=_MEMBER, back=st.integers(1, 8))
     | st.builds(Change, topic=_TOPIC, count=_COUNTS, wait=st.booleans())
+    | st.builds(Delete, topic=_TOPIC, percent=st.sampled_from((30, 60, 100)))
 )
 
 
-def _steps() -> st.SearchStrategy[Step]:
+def _steps(*, restarts: bool) -> st.SearchStrategy[Step]:
     # A kind first: most of a program reads and writes.
     kinds: tuple[st.SearchStrategy[Step], ...] = (
         consumes,
@@ -85,17 +89,17 @@ def _steps() -> st.SearchStrategy[Step]:
         acts,
         acts,
         of_producers,
-        others,
+        others | st.builds(Restart, server=st.sampled_from(SERVERS)) if restarts else others,
     )
     return st.integers(0, len(kinds) - 1).flatmap(kinds.__getitem__)
 
 
 @st.composite
-def programs(draw: st.DrawFn, most: int = MOST_STEPS) -> Program:
-    """A program that begins with something to read."""
+def programs(draw: st.DrawFn, most: int = MOST_STEPS, restarts: bool = False) -> Program:
+    """A program that begins with something to read. ``restarts``: also of servers, of which there are two controllers."""
     group = draw(st.tuples(members, members, members))
     first = Write("w0", "a", ("k0", "k1", "k2"), draw(st.integers(4, 8)), draw(st.booleans()))
     # Long ones, which shrink to short ones.
     least = draw(st.sampled_from((1, most // 2, most // 2, most // 2)))
-    steps = draw(st.lists(_steps(), min_size=least, max_size=most))
+    steps = draw(st.lists(_steps(restarts=restarts), min_size=least, max_size=most))
     return Program(group, (first, Consume(0, 2, 1.0), *steps))

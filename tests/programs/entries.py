@@ -19,7 +19,7 @@ from tests.programs.books import (
     State,
     read_logs,
 )
-from tests.programs.steps import Act, Change, Program, Step, Subscribe
+from tests.programs.steps import Act, Change, Program, Restart, Step, Subscribe
 
 
 class Entries:
@@ -35,12 +35,13 @@ class Entries:
         self._program = program
         self._records, self._earlier, twice = read_logs(logs)
         self.state = dict.fromkeys(self._records, State.OPEN)
+        self._gone: set[str] = set()
         self._members: dict[str, MemberBook] = {}
         self._producers: dict[str, ProducerBook] = {}
         self._productions = Productions()
         self._holders = Holders()
         self._step: Step | None = None
-        self._unrest = sum(isinstance(one, Change | Subscribe) for one in program.steps) > 0
+        self._unrest = any(isinstance(one, Change | Subscribe | Restart) for one in program.steps)
         self._number_of_steps = 0
         for text in twice:
             self._break(text)
@@ -71,7 +72,7 @@ class Entries:
         for other in self._earlier.get(number, ()):
             if other in member.delivered or self.state[other] is State.DONE:
                 continue
-            if self.state[other] is State.OPEN:
+            if self.state[other] is State.OPEN and other not in self._gone:
                 self._break(
                     f"{client} got {record} before {self._records[other]}, which is neither committed nor its own"
                 )

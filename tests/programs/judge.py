@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError
@@ -85,6 +85,14 @@ class Judge(Entries):
                 member.delivered.setdefault(record.number)
         self._loosen(client)
 
+    def deleted(self, topic: str, before: Mapping[int, int]) -> None:
+        """What lies below these offsets is delivered if it was fetched, and otherwise never."""
+        self._gone |= {
+            one.number
+            for one in self._records.values()
+            if one.topic == topic and one.offset < before.get(one.partition, 0)
+        }
+
     def due(self, topics: Iterable[str]) -> set[str]:
         """The records of these topics that have to be delivered to whoever reads on."""
         names = set(topics)
@@ -92,7 +100,10 @@ class Judge(Entries):
         return {
             number
             for number, state in self.state.items()
-            if state is State.OPEN and number not in delivered and self._records[number].topic in names
+            if state is State.OPEN
+            and number not in delivered
+            and number not in self._gone
+            and self._records[number].topic in names
         }
 
     def finish(self) -> None:

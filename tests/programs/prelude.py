@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from confluent_kafka import Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import (
     ControllerClient,
@@ -40,7 +41,10 @@ class Use:
         tell: Callable[[str, str, Any], object] = print,
         run: str | None = None,
         prefix: str = "",
+        restart: Callable[[str], object] = print,
     ) -> None:
+        """``restart``: kills a server and starts it again; whoever runs a printed program does that."""
+        self.restart = restart
         self.run = run or uuid.uuid4().hex[:8]
         self.tell = tell
         self.clients: dict[str, Any] = {}
@@ -70,6 +74,13 @@ class Use:
         )
         (answer,) = self._controller.alter_partition_counts(request, wait=wait or None).topics
         assert answer.error == "NONE", answer
+
+    def delete_records(self, topic: str, before: dict[int, int]) -> None:
+        """Delete what is below these offsets, by partition, as retention does."""
+        admin = AdminClient({"bootstrap.servers": self.servers["bootstrap.servers"]})
+        places = [TopicPartition(topic, *one) for one in before.items()]
+        for future in admin.delete_records(places).values():
+            future.result(30)
 
     # -- clients ------------------------------------------------------------------------------------------------
 

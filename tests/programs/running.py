@@ -5,23 +5,22 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 import textwrap
+import threading
 import time
 import weakref
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import Message
-
 from spark_ordered_kafka import OrderedProducer
-from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs import prelude
 from tests.programs.books import Record
 from tests.programs.judge import Judge
+from tests.programs.logs import read_log
 from tests.programs.steps import (
     CLOSING,
     ENDING,
@@ -30,13 +29,13 @@ from tests.programs.steps import (
     TOPICS,
     Act,
     Consume,
+    Delete,
     Program,
     Seek,
     Step,
     Subscribe,
 )
 from tests.queries import await_stable
-from tests.streams import raw_records
 
 _IDLE = 60.0
 """Seconds within which a group that reads on gets its next record, on a busy machine."""
@@ -78,12 +77,15 @@ class Run:
         self._use = prelude.Use(
             {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url},
             self._tell,
+            restart=self._restart,
         )
+        self._restarting = threading.Thread()
         self._fresh: dict[str, int] = {}
         self._said: list[list[str]] = [[]]
         self._open: dict[str, None] = {}
         self._elsewhere: set[int] = set()
         self._processes = 0
+        self._deleted: dict[str, dict[tuple[int, int], Record]] = {}
         self.topics = {name: self._use.topic(name) for name in topics_of(program)}
         self._names: dict[str, Any] = {
             "use": self._use,
@@ -106,6 +108,7 @@ class Run:
         try:
             for step in self.program.steps:
                 self._do(step)
+            self._await_restart()
             self._close_all()
             self.judge = judge = Judge(self.program, self._logs())
             for event in self._events:
@@ -133,6 +136,8 @@ class Run:
             if fresh == 0:
                 return
             step = replace(step, back=min(step.back, fresh))
+        if isinstance(step, Delete):
+            step = self._with_offsets(step)
         if isinstance(step, Act) and step.verb in OF_LAST and not self._fresh.get(step.who):
             return
         if isinstance(step, Act) and step.verb == "work for long" and not self._is_slow(step):
@@ -140,6 +145,31 @@ class Run:
         if isinstance(step, Act) and step.verb == "drop" and self._is_awaited(step.who):
             return
         self._run(step)
+
+    def _restart(self, server: str) -> None:
+        """Return when it has been killed."""
+        self._await_restart()
+        self._cluster.kill(server)
+        self._restarting = threading.Thread(target=self._cluster.start, args=(server,))
+        self._restarting.start()
+
+    def _await_restart(self) -> None:
+        if self._restarting.ident is not None:
+            self._restarting.join()
+
+    def _with_offsets(self, step: Delete) -> Delete:
+        """The step with the offsets that it means; what is there now is kept for the judge."""
+        topic = self.topics[step.topic]
+        found = read_log(self._cluster, topic, decided=False)
+        self._deleted.setdefault(topic, {}).update(((one.partition, one.offset), one) for one in found)
+        offsets: dict[int, list[int]] = defaultdict(list)
+        for one in found:
+            offsets[one.partition].append(one.offset)
+        before = {
+            partition: min(own) + (max(own) + 1 - min(own)) * step.percent // 100
+            for partition, own in offsets.items()
+        }
+        return replace(step, before=tuple(before.items()))
 
     def _is_apart(self, step: Step) -> bool:
         """Whether it needs clients of two processes."""
@@ -181,6 +211,9 @@ class Run:
             shown = f"(lambda at: (at.topic, at.partition, at.offset))(use.last({name!r}, {step.back}))"
             topic, partition, offset = self._value(shown, step.who)
             return [lambda judge: judge.sought(name, (topic, partition), offset)]
+        if isinstance(step, Delete):
+            of, before = self.topics[step.topic], dict(step.before)
+            return [lambda judge: judge.deleted(of, before)]
         if isinstance(step, Act) and step.verb in ("pause", "resume"):
             client = step.who
             shown = f"[(one.topic, one.partition) for one in {client}.assignment()]"
@@ -258,6 +291,7 @@ class Run:
 
     def _abandon(self) -> None:
         """Nothing of this program may go on during the next one."""
+        self._await_restart()
         for member in self._elsewhere:
             self._names[f"x{member}"].kill()
         for client in self._use.clients.values():
@@ -270,7 +304,10 @@ class Run:
         for topic in self.topics.values():
             # What a producer that was killed has left open hides what others have committed behind it.
             await_stable(self._cluster, topic)
-        return {topic: read_log(self._cluster, topic) for topic in self.topics.values()}
+        return {
+            topic: read_log(self._cluster, topic, deleted=self._deleted.get(topic, {}))
+            for topic in self.topics.values()
+        }
 
     def _drain(self, judge: Judge) -> None:
         """Another member reads on: it gets what is not committed, and nothing else."""
@@ -348,25 +385,6 @@ def sources_of(program: Program) -> list[str]:
     names = {name for member in program.members for name in member.topics}
     names |= {name for step in program.steps if isinstance(step, Subscribe) for name in step.topics}
     return [name for name in TOPICS if name in names]
-
-
-def read_log(cluster: LocalCluster, topic: str) -> list[Record]:
-    """What a topic holds, records of a key in the order of writing: read without the clients under test."""
-    with ControllerClient(cluster.controller_url) as controller:
-        history = layout_history(controller.layout(topic))
-    found = [_record(topic, message) for message in raw_records(cluster, topic, history.partition_count)]
-    return sorted(found, key=lambda one: (history.epoch_of(one.partition, one.offset), one[1:3]))
-
-
-def _record(topic: str, message: Message) -> Record:
-    key: Any = message.key()
-    return Record(
-        topic,
-        message.partition() or 0,
-        message.offset() or 0,
-        None if key is None else key.decode(),
-        prelude.number_of(message),
-    )
 
 
 def check(cluster: LocalCluster, program: Program) -> Run:

@@ -16,13 +16,18 @@ from tests.programs.steps import Program
 P = TypeVar("P")
 
 
-def find(cluster: LocalCluster, many: int, ran: Callable[[Run], object] = lambda _: None) -> None:
-    """Run so many programs of the plain clients; see :func:`search`. ``ran`` is called after each that breaks nothing."""
+def find(
+    cluster: LocalCluster, many: int, ran: Callable[[Run], object] = lambda _: None, *, restarts: bool = False
+) -> None:
+    """Run so many programs of the plain clients; see :func:`search`. ``ran`` is called after each that breaks nothing.
+
+    ``restarts``: also such that restart servers of the cluster.
+    """
 
     def judge(program: Program) -> None:
         ran(check(cluster, program))
 
-    search(programs(), judge, many)
+    search(programs(restarts=restarts), judge, many)
 
 
 def search(

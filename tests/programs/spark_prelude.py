@@ -100,7 +100,7 @@ class SparkUse(Use):
         self.write("w", self.topics[name], keys, headers=True)
         self.clients["w"].flush()
 
-    def delete_records(self, percent: int, name: str = "a") -> None:
+    def delete_older(self, percent: int, name: str = "a") -> None:
         """Delete so many percent of each partition of a source, the older records, as retention does."""
         self.make_topics()
         admin, topic = (
@@ -115,8 +115,7 @@ class SparkUse(Use):
 
         begins, ends = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())
         lows = {p: begin + (ends[p] - begin) * percent // 100 for p, begin in begins.items()}
-        for future in admin.delete_records([TopicPartition(topic, *low) for low in lows.items()]).values():
-            future.result(30)
+        self.delete_records(topic, lows)
         self.tell(name, "deleted", lows)
 
     def read(self, name: str) -> None:

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs import prelude, spark_checkpoint, spark_faults, spark_prelude
 from tests.programs.books import Record
-from tests.programs.running import BrokenPromiseError, read_log
+from tests.programs.logs import read_log
+from tests.programs.running import BrokenPromiseError
 from tests.programs.spark_judge import Row, SparkJudge, Standing, gist, is_busy, remedy
 from tests.programs.spark_steps import IN_FUNCTION, Job, Read, Run, SparkProgram, SparkStep, Tamper
 from tests.queries import await_stable

@@ -144,7 +144,7 @@ class Delete(SparkStep):
     topic: str = SOURCE
 
     def code(self) -> str:
-        return f"use.delete_records({self.percent}, {self.topic!r})"
+        return f"use.delete_older({self.percent}, {self.topic!r})"
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,31 @@ class Change(Step):
         return f"use.change({self.topic}, {self.count}{'' if self.wait else ', wait=0'})"
 
 
+@dataclass(frozen=True)
+class Delete(Step):
+    """Delete the older records of a topic, so many percent of each partition; ``before``: the offsets that this means."""
+
+    topic: str
+    percent: int
+    before: tuple[tuple[int, int], ...] = ()
+
+    def code(self) -> str:
+        return f"use.delete_records({self.topic}, {dict(self.before)!r})"
+
+
+SERVERS = ("controller-1", "controller-2", "broker-1")
+
+
+@dataclass(frozen=True)
+class Restart(Step):
+    """One of :data:`SERVERS` is killed, and started again while the program goes on."""
+
+    server: str
+
+    def code(self) -> str:
+        return f"use.restart({self.server!r})"
+
+
 _FAIL = "with suppress(ZeroDivisionError), {}:\n    1 / 0"
 OF_CONSUMERS = {
     "commit": "{c}.commit()",
