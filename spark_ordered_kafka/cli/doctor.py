@@ -169,22 +169,18 @@ class _Examination:
 
         Whether any is reached.
         """
-        from confluent_kafka.admin import AdminClient
-
         from spark_ordered_kafka.kafka.clients import wait_for
-        from spark_ordered_kafka.kafka.properties import admin_properties
+        from spark_ordered_kafka.kafka.descriptions import Descriptions
 
-        admin = AdminClient(admin_properties(self.connection.kafka))
         servers = self.connection.bootstrap_servers
-        found = self.ask(
-            "brokers",
-            lambda: wait_for(
-                admin.describe_cluster(request_timeout=_CONNECT),
-                _CONNECT,
-                f"asking {servers} for the cluster",
-            ),
-            "check --bootstrap-server, security.protocol and the login in --command-config",
-        )
+        with Descriptions(self.connection.kafka) as descriptions:
+            found = self.ask(
+                "brokers",
+                lambda: wait_for(
+                    descriptions.cluster(_CONNECT), _CONNECT, f"asking {servers} for the cluster"
+                ),
+                "check --bootstrap-server, security.protocol and the login in --command-config",
+            )
         if found is None:
             return False
         reached = [_reached(node) for node in found.nodes]

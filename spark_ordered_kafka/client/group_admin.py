@@ -11,7 +11,6 @@ from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaException,
-    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
@@ -29,6 +28,7 @@ from spark_ordered_kafka.errors import (
     invalid_request,
 )
 from spark_ordered_kafka.kafka.clients import translate, unknown_topic, wait_for
+from spark_ordered_kafka.kafka.descriptions import Descriptions
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.properties import admin_properties, client_properties
 from spark_ordered_kafka.ordering.handover import Release
@@ -81,6 +81,7 @@ class GroupAdmin:
 
     def __init__(self, kafka: Mapping[str, str], *, timeout: float = _TIMEOUT) -> None:
         self._timeout = timeout
+        self._kafka = kafka
         self._admin = AdminClient(admin_properties(kafka))
 
     def groups(self) -> list[ListedGroup]:
@@ -144,10 +145,10 @@ class GroupAdmin:
 
     def partitions(self, topic: str) -> list[int]:
         """The partitions of a topic that exists."""
-        future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)[topic]
-        return sorted(
-            one.id for one in wait_for(future, self._timeout, f"describing topic {topic!r}").partitions
-        )
+        with Descriptions(self._kafka) as descriptions:
+            described = descriptions.topic(topic, self._timeout)
+            found = wait_for(described, self._timeout, f"describing topic {topic!r}")
+        return sorted(one.id for one in found.partitions)
 
 
 class OffsetReset:

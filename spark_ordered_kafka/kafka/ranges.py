@@ -15,17 +15,16 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.clients import translate, translating, unknown_topic
+from spark_ordered_kafka.kafka.descriptions import Descriptions
 from spark_ordered_kafka.kafka.logins import BrokerErrors
-from spark_ordered_kafka.kafka.properties import admin_properties, consumer_properties
+from spark_ordered_kafka.kafka.properties import consumer_properties
 
 # Seconds that leaders may be away, as by Kafka's default.api.timeout.ms: brokers that are busy elect late.
 _PATIENCE = 60.0
@@ -69,8 +68,8 @@ class LogRanges:
         self._servers = connection.bootstrap_servers
         self._kafka = connection.kafka
         self._errors = BrokerErrors(self._kafka)
-        self._admin = self._new_admin()
-        # The admin client's own list_offsets leaks, and corrupts its memory when brokers do not answer (D-121).
+        self._descriptions = self._new_descriptions()
+        # An admin client's list_offsets leaks, and corrupts its memory when brokers do not answer (D-121).
         self._consumer: Consumer | None = None
         # Two that ask one consumer at the same time may starve each other.
         self._asking = threading.Lock()
@@ -85,14 +84,14 @@ class LogRanges:
         """End the clients of librdkafka. May be called twice; nothing can be asked after it."""
         self._end_consumer()
         # Retries leave cycles with this object: until Python looks for such, the client's threads and sockets would stay (D-386).
-        vars(self).pop("_admin", None)
+        self._descriptions.close()
 
     def cluster_id(self) -> str:
         """The cluster's id; raises UnavailableError when no broker answers."""
         doing = f"asking {self._servers} for the cluster id"
 
         def ask() -> str:
-            described = self._admin.describe_cluster(request_timeout=self._describing)
+            described = self._descriptions.cluster(self._describing)
             result: str = self._answer(described, doing).cluster_id
             return result
 
@@ -161,14 +160,15 @@ class LogRanges:
             stop=stop_after_delay(patience),
             wait=wait_exponential(0.05, max=1.0),
             retry=retry_if_exception_type(UnavailableError),
-            after=self._replace_admin,
+            after=lambda _: self._begin_anew(),
             before_sleep=lambda _: prepare(),
             retry_error_callback=self._give_up,
         )
 
-    def _replace_admin(self, _: RetryCallState) -> None:
+    def _begin_anew(self) -> None:
         # librdkafka asks one broker for descriptions, and waits for it for minutes when it is down (D-230).
-        self._admin = self._new_admin()
+        self._descriptions.close()
+        self._descriptions = self._new_descriptions()
 
     def _give_up(self, state: RetryCallState) -> Any:
         """Let the next question go to the bootstrap servers: all brokers that the consumer knows may have moved."""
@@ -185,14 +185,14 @@ class LogRanges:
         """Log in with these from the next connection on."""
         self._kafka = {**self._kafka, "sasl.username": username, "sasl.password": password}
         # The client so far would still report what was refused before.
-        self._admin = self._new_admin()
+        self._begin_anew()
         with self._asking:
             if self._consumer is not None:
                 self._consumer.set_sasl_credentials(username, password)
 
-    def _new_admin(self) -> AdminClient:
+    def _new_descriptions(self) -> Descriptions:
         self._errors = BrokerErrors(self._kafka)
-        return AdminClient(admin_properties({**self._kafka, "error_cb": self._errors}))
+        return Descriptions({**self._kafka, "error_cb": self._errors})
 
     def _ask(self, topic: str, partitions: Collection[int], spare: Collection[int]) -> TopicLog:
         doing = f"asking {self._servers} for the offsets of topic {topic!r}"
@@ -213,15 +213,15 @@ class LogRanges:
         )
 
     def _answer(self, future: Future[Any], doing: str) -> Any:
-        return self._errors.wait_for(future, self._timeout, doing, self._admin.poll)
+        return self._errors.wait_for(future, self._timeout, doing, self._descriptions.poll)
 
     def _describe(self, topic: str) -> Future[Any]:
-        return self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._describing)[topic]
+        return self._descriptions.topic(topic, self._describing)
 
     def _is_known(self, topic: str) -> bool:
         try:
             described = self._describe(topic)
-            self._errors.await_done(described, self._describing + 5.0, self._admin.poll)
+            self._errors.await_done(described, self._describing + 5.0, self._descriptions.poll)
             described.result(0.0)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:

@@ -1,0 +1,75 @@
+"""Descriptions of topics and of the cluster by librdkafka's admin client."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future, wait
+from typing import Any
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from spark_ordered_kafka.kafka.properties import admin_properties
+
+_LONGEST = 60.0
+
+
+class Descriptions:
+    """An admin client that may be closed, or forgotten, whatever it has asked.
+
+    librdkafka crashes the process when a client is destroyed while it handles the answer to such a question (D-456): so the
+    client stays until its last question has its answer, or has run out of time.
+
+    Args:
+        kafka: librdkafka's properties of the connection.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any]) -> None:
+        self._admin = AdminClient(admin_properties(kafka))
+        self._asked: set[Future[Any]] = set()
+        self._release = weakref.finalize(self, _release, self._admin, self._asked)
+        # No thread can be started when the interpreter ends.
+        self._release.atexit = False
+
+    def __enter__(self) -> Descriptions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ask nothing more. May be called twice."""
+        self._release()
+        vars(self).pop("_admin", None)
+
+    def poll(self, timeout: float) -> int:
+        """Serve ``error_cb``; how many events there were."""
+        served: int = self._admin.poll(timeout)
+        return served
+
+    def topic(self, topic: str, timeout: float) -> Future[Any]:
+        """confluent-kafka's TopicDescription of a topic, within ``timeout`` seconds. Never creates it."""
+        asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
+        return self._noted(asked[topic])
+
+    def cluster(self, timeout: float) -> Future[Any]:
+        """confluent-kafka's DescribeClusterResult, within ``timeout`` seconds."""
+        return self._noted(self._admin.describe_cluster(request_timeout=timeout))
+
+    def _noted(self, future: Future[Any]) -> Future[Any]:
+        self._asked.add(future)
+        future.add_done_callback(self._asked.discard)
+        return future
+
+
+def _release(admin: AdminClient, asked: Collection[Future[Any]]) -> None:
+    left = list(asked)
+    if left:
+        keeping = threading.Thread(target=_keep, args=(admin, left), name="admin client", daemon=True)
+        keeping.start()
+
+
+def _keep(_: AdminClient, asked: Collection[Future[Any]]) -> None:
+    wait(asked, _LONGEST)
