@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_exponential,
+)
 
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.progress import Progress, TopicProgress, oldest_since, opened_before
@@ -25,6 +31,13 @@ TIMEOUT = 10.0
 _SILENT_TIMEOUT = 1.0
 _UNUSED_PARTITION = 2**31 - 1
 _ROUNDS = 5
+
+# What a coordinator answers that has not taken the group over yet, or has given it away.
+_MOVING = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
 
 _LOG = logging.getLogger(__name__)
 
@@ -81,8 +94,14 @@ class GroupOffsets:
         # One that no transaction has offsets of, whose end the answer would wait for.
         unused = [TopicPartition(one.topic, _UNUSED_PARTITION) for one in offsets[:1]]
         patience, self._patience = self._patience, _SILENT_TIMEOUT
+        retrying = Retrying(
+            stop=stop_after_delay(patience),
+            wait=wait_exponential(0.05, max=0.5),
+            retry=retry_if_exception(_is_moving),
+            reraise=True,
+        )
         try:
-            self._consumer.committed(unused, patience)
+            retrying(self._consumer.committed, unused, patience)
         except KafkaException as error:
             self._report(error.args[0], offsets)
             raise translate_of_member(
@@ -113,6 +132,10 @@ class GroupOffsets:
         # librdkafka calls it for asynchronous commits only.
         if self._on_commit is not None:
             self._on_commit(error, offsets)
+
+
+def _is_moving(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in _MOVING
 
 
 def committable(topic: str, partition: int, release: Release) -> TopicPartition:
