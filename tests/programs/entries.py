@@ -70,9 +70,9 @@ class Entries:
         if self.state[number] is State.DONE:
             self._break(f"{client} got {record}, which is committed")
         for other in self._earlier.get(number, ()):
-            if other in member.delivered or self.state[other] is State.DONE:
+            if other in member.delivered or other in self._gone or self.state[other] is State.DONE:
                 continue
-            if self.state[other] is State.OPEN and other not in self._gone:
+            if self.state[other] is State.OPEN:
                 self._break(
                     f"{client} got {record} before {self._records[other]}, which is neither committed nor its own"
                 )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.programs.books import Place, Record
-from tests.programs.spark_steps import SECOND, SOURCE, Job, Run, Tamper
+from tests.programs.spark_steps import SECOND, SOURCE, Job, Read, Run, SparkStep, Tamper
 
 INJECTED = "program's own fault"
 LOSS = "DataLossError"
@@ -24,6 +24,7 @@ RENAMED = "The query had the name"
 MISMATCH = r"that are not the \d+ rows it committed|rows of batch \d+ in an earlier attempt"
 TWO_DRIVERS = "CONCURRENT_STREAM_LOG_UPDATE|concurrently using"
 DIED = "worker exited unexpectedly|crashed"
+MISSING = "UNKNOWN_TOPIC_OR_PARTITION: topic .* does not exist"
 BUSY = "failed to connect back|CANNOT_OPEN_SOCKET"
 """A Python process did not start within Spark's ten seconds: the machine is busy."""
 
@@ -83,6 +84,7 @@ class SparkJudge:
         self._records: dict[str, Record] = {}
         self._gone: set[str] = set()
         self._dropped: set[str] = set()
+        self._is_missing = False
         self._unordered: set[str] = set()
         self._excused: set[str] = set()
         self._tainted: set[str] = set()
@@ -108,9 +110,14 @@ class SparkJudge:
             if one.topic == topic and one.offset < lows.get(one.partition, 0)
         }
 
+    def created(self) -> None:
+        """A source was created."""
+        self._is_missing = False
+
     def dropped(self, topic: str) -> None:
         """A source was deleted."""
         self._dropped.add(topic)
+        self._is_missing = True
         self._gone |= {n for n, one in self._records.items() if one.topic == topic}
 
     def named(self, name: str | None) -> None:
@@ -221,6 +228,7 @@ class SparkJudge:
             RENAMED: self._job.kind in ("sink", "column") and len(last.names) > 1,
             # In a batch that is done again, the second write meets what the first one had committed.
             MISMATCH: len(set(last.tasks)) > 1 or last.other_input or shares,
+            MISSING: self._is_missing and self._job.reads == "two",
             TWO_DRIVERS: run.event == "another driver",
             BUSY: True,
         }
@@ -344,13 +352,15 @@ def is_busy(error: str) -> bool:
     return re.search(BUSY, error) is not None
 
 
-def remedy(error: str, judge: SparkJudge, run: Run) -> tuple[Tamper | None, Run]:
+def remedy(error: str, judge: SparkJudge, run: Run) -> tuple[SparkStep | None, Run]:
     """What the docs and the error advise: something to do first, and how to run the query then."""
     last = judge.batches[judge.standing.batch]
     tasks, unordered = last.tasks[0] if last.tasks else run.division
     plain = Run(tasks=tasks, unordered=unordered, fail=run.fail)
     if re.search(LOSS, error):
         return None, replace(plain, fail=False)
+    if re.search(MISSING, error):
+        return Read(SECOND), plain
     if judge.is_older:
         return Tamper("newest"), plain
     if re.search(f"{OTHER_QUERY}|{OLDER}", error):

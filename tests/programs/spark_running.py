@@ -165,6 +165,7 @@ class SparkRun:
             self.judge.wrote(Record(self._ids[name], partition, offset, key, number))
         elif what == "created":
             self._ids[who] = about
+            self.judge.created()
         elif what == "deleted":
             self.judge.deleted(self._ids[who], about)
         elif what == "dropped":
