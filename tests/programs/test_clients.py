@@ -18,7 +18,9 @@ from hypothesis.internal.conjecture import engine
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.local import LocalCluster
+from tests.programs.books import Record
 from tests.programs.found import FOUND
+from tests.programs.judge import Judge
 from tests.programs.running import BrokenPromiseError, check
 from tests.programs.search import find
 from tests.programs.steps import Act, Consume, Member, Program, Write
@@ -61,6 +63,23 @@ def test_a_broken_promise_is_printed_as_code_that_runs_by_itself(
         with pytest.raises(BrokenPromiseError, match="committed") as found:
             check(cluster, Program((Member(), Member()), steps))
     run_by_itself(cluster, tmp_path, str(found.value))
+
+
+@pytest.mark.parametrize(
+    ("delivered", "broken"),
+    [("23", None), ("0123", None), ("3", "neither committed nor its own"), ("2", "never come again")],
+)
+def test_only_what_was_deleted_need_not_come(delivered: str, broken: str | None) -> None:
+    """Of four records of a key the first two are deleted; one that was fetched by then is delivered all the same."""
+    judge = Judge(Program((Member(),), ()), {"a-1": [Record("a-1", 0, at, "k", str(at)) for at in range(4)]})
+    judge.opened("end")
+    judge.deleted("a-1", {0: 2})
+    for number in delivered:
+        judge.told("end", "got", [("a-1", 0, int(number), number)])
+    left = [f"{number} never come again" for number in judge.due(["a-1"])]
+    found = [*judge.violations, *left]
+    assert bool(found) == (broken is not None), found
+    assert broken is None or any(broken in text for text in found), found
 
 
 @pytest.mark.long
