@@ -84,7 +84,7 @@ class LogRanges:
         """End the clients of librdkafka. May be called twice; nothing can be asked after it."""
         self._end_consumer()
         # Retries leave cycles with this object: until Python looks for such, the client's threads and sockets would stay (D-386).
-        self._descriptions.close()
+        vars(self).pop("_descriptions", None)
 
     def cluster_id(self) -> str:
         """The cluster's id; raises UnavailableError when no broker answers."""
@@ -167,7 +167,7 @@ class LogRanges:
 
     def _begin_anew(self) -> None:
         # librdkafka asks one broker for descriptions, and waits for it for minutes when it is down (D-230).
-        self._descriptions.close()
+        # Not closed: another thread may be waiting for an answer.
         self._descriptions = self._new_descriptions()
 
     def _give_up(self, state: RetryCallState) -> Any:

@@ -41,7 +41,8 @@ class Entries:
         self._productions = Productions()
         self._holders = Holders()
         self._step: Step | None = None
-        self._unrest = any(isinstance(one, Change | Subscribe | Restart) for one in program.steps)
+        self._restarts = any(isinstance(one, Restart) for one in program.steps)
+        self._unrest = self._restarts or any(isinstance(one, Change | Subscribe) for one in program.steps)
         self._number_of_steps = 0
         for text in twice:
             self._break(text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError
+from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError, UnavailableError
 from tests.programs.books import MemberBook, Place, ProducerBook, State
 from tests.programs.entries import Entries
-from tests.programs.steps import CLOSING, KILLING, OF_LAST, Act, Consume, Seek, Step, Subscribe
+from tests.programs.steps import CLOSING, KILLING, OF_LAST, Act, Change, Consume, Seek, Step, Subscribe
 
 
 class Judge(Entries):
@@ -68,6 +68,9 @@ class Judge(Entries):
             )
         elif isinstance(step, Act):
             self._act(step, error)
+        elif isinstance(error, UnavailableError) and isinstance(step, Change) and self._restarts:
+            # The controller had no broker to ask for some seconds.
+            return
         elif error is not None and not (isinstance(step, Seek) and isinstance(error, OrderedKafkaError)):
             self._break(f"raised {type(error).__name__}: {error}")
 
