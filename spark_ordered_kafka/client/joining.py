@@ -9,6 +9,7 @@ from dataclasses import replace
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tenacity import (
     Retrying,
+    retry_base,
     retry_if_exception,
     retry_if_exception_type,
     stop_after_delay,
@@ -81,27 +82,15 @@ class GroupOffsets:
         Raises RebalancedError when the group took the partitions, UnavailableError when its coordinator does not answer.
         """
         self._require_answer(offsets)
-        retrying = Retrying(
-            stop=stop_after_delay(TIMEOUT),
-            wait=wait_exponential(0.05, max=0.5),
-            retry=retry_if_exception_type(UnavailableError),
-            reraise=True,
-        )
-        return retrying(self._commit, offsets)
+        return _retrying(TIMEOUT, retry_if_exception_type(UnavailableError))(self._commit, offsets)
 
     def _require_answer(self, offsets: list[TopicPartition]) -> None:
         """librdkafka's commit waits without an end for a coordinator that stands still, and not even Ctrl-C ends it (D-454)."""
         # One that no transaction has offsets of, whose end the answer would wait for.
         unused = [TopicPartition(one.topic, _UNUSED_PARTITION) for one in offsets[:1]]
         patience, self._patience = self._patience, _SILENT_TIMEOUT
-        retrying = Retrying(
-            stop=stop_after_delay(patience),
-            wait=wait_exponential(0.05, max=0.5),
-            retry=retry_if_exception(_is_moving),
-            reraise=True,
-        )
         try:
-            retrying(self._consumer.committed, unused, patience)
+            _retrying(patience, retry_if_exception(_is_moving))(self._consumer.committed, unused, patience)
         except KafkaException as error:
             self._report(error.args[0], offsets)
             raise translate_of_member(
@@ -132,6 +121,12 @@ class GroupOffsets:
         # librdkafka calls it for asynchronous commits only.
         if self._on_commit is not None:
             self._on_commit(error, offsets)
+
+
+def _retrying(seconds: float, retry: retry_base) -> Retrying:
+    """Asks again for so long, and raises the last error."""
+    wait = wait_exponential(0.05, max=0.5)
+    return Retrying(stop=stop_after_delay(seconds), wait=wait, retry=retry, reraise=True)
 
 
 def _is_moving(error: BaseException) -> bool:

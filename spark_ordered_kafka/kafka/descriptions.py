@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka.kafka.properties import admin_properties
 
+# Seconds for questions to end, each of which runs out of time by itself.
 _LONGEST = 60.0
 
 
@@ -29,9 +30,9 @@ class Descriptions:
     def __init__(self, kafka: Mapping[str, Any]) -> None:
         self._admin = AdminClient(admin_properties(kafka))
         self._asked: set[Future[Any]] = set()
-        self._release = weakref.finalize(self, _release, self._admin, self._asked)
+        self._end = weakref.finalize(self, _release, self._admin, self._asked)
         # No thread can be started when the interpreter ends.
-        self._release.atexit = False
+        self._end.atexit = False
 
     def __enter__(self) -> Descriptions:
         return self
@@ -41,7 +42,7 @@ class Descriptions:
 
     def close(self) -> None:
         """Ask nothing more. May be called twice."""
-        self._release()
+        self._end()
         vars(self).pop("_admin", None)
 
     def poll(self, timeout: float) -> int:
@@ -65,6 +66,7 @@ class Descriptions:
 
 
 def _release(admin: AdminClient, asked: Collection[Future[Any]]) -> None:
+    """Let go of a client, now or when it has all answers."""
     left = list(asked)
     if left:
         keeping = threading.Thread(target=_keep, args=(admin, left), name="admin client", daemon=True)
