@@ -1,6 +1,7 @@
 """What a Spark program needs beside Spark: a query by its settings, faults in the middle of it, and its checkpoint.
 
-A program that breaks a promise is printed with this text, ``prelude.py``, ``spark_checkpoint.py`` and ``spark_faults.py`` before it, so that it runs by itself.
+A program that breaks a promise is printed with this text, and those of the other modules that it imports from here, before
+it, so that it runs by itself.
 """
 
 from __future__ import annotations
@@ -11,21 +12,20 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.programs.prelude import NUMBER, Use
+from tests.programs.prelude import NUMBER
 from tests.programs.spark_checkpoint import Checkpoint
 from tests.programs.spark_faults import INJECTED, InjectedError, acting, kill_tree
+from tests.programs.spark_topics import SparkTopics
 
 FORMAT = "ordered-kafka"
 HALF = "coalesce(crc32(key), 0) % 2"
@@ -41,7 +41,7 @@ _READ: dict[str, dict[str, Any]] = {
 _WRITE = {"spills": {"replayBufferBytes": "100"}, "timestamps": {"keepTimestamps": "true"}}
 
 
-class SparkUse(Use):
+class SparkUse(SparkTopics):
     """One query, from ``a``, or ``a`` and ``b``, to ``out`` or ``out2``, its checkpoint and its topics."""
 
     def __init__(
@@ -53,70 +53,13 @@ class SparkUse(Use):
         tell: Callable[[str, str, Any], object] = print,
         run: str | None = None,
     ) -> None:
-        super().__init__(servers, tell, run)
+        super().__init__(servers, ("a",) if job["reads"] == "one" else ("a", "b"), tell, run)
         self.job, self.home, self.session = job, home, session
-        self.topics = {name: f"{name}-{self.run}" for name in (*self._sources, "out", "out2")}
         self.checkpoint = Checkpoint(home)
-        self._there: set[str] = set()
         self.names = 0
         self.writer = "w0" if job["named"] else None
         self.last_error = ""
         self._accepted: list[str] = []
-
-    # -- topics -------------------------------------------------------------------------------------------------
-
-    @property
-    def _sources(self) -> tuple[str, ...]:
-        return ("a",) if self.job["reads"] == "one" else ("a", "b")
-
-    def make_topics(self) -> None:
-        """All that are not there, with two partitions; says which ids those of the sources have."""
-        for name in self.topics.keys() - self._there:
-            topic = self.topic(name)
-            self._there.add(name)
-            if name in self._sources:
-                self.tell(name, "created", self._controller.layout(topic).topic_id)
-
-    def drop_topic(self, name: str) -> None:
-        """Delete a source."""
-        if name in self._there:
-            if "w" in self.clients:
-                # It would refuse the topic that is created again.
-                self.clients.pop("w").close()
-            self._controller.delete_topic(self.topics[name])
-            self._there.discard(name)
-            self.tell(name, "dropped", None)
-
-    def change_topic(self, name: str, count: int) -> None:
-        """Change a topic's partition count; one that was dropped is created again first."""
-        self.make_topics()
-        self.change(self.topics[name], count)
-
-    def fill(self, keys: Iterable[str | None], name: str = "a") -> None:
-        """Write a record for each key to a source; they are committed, and reported with their offsets."""
-        self.make_topics()
-        if "w" not in self.clients:
-            self.producer("w", commit_interval_ms=20)
-        self.write("w", self.topics[name], keys, headers=True)
-        self.clients["w"].flush()
-
-    def delete_older(self, percent: int, name: str = "a") -> None:
-        """Delete so many percent of each partition of a source, the older records, as retention does."""
-        self.make_topics()
-        admin, topic = (
-            AdminClient({"bootstrap.servers": self.servers["bootstrap.servers"]}),
-            self.topics[name],
-        )
-        places = [TopicPartition(topic, p) for p in admin.list_topics(topic, 30).topics[topic].partitions]
-
-        def offsets(spec: OffsetSpec) -> dict[int, int]:
-            found = admin.list_offsets(dict.fromkeys(places, spec))
-            return {place.partition: future.result(30).offset for place, future in found.items()}
-
-        begins, ends = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())
-        lows = {p: begin + (ends[p] - begin) * percent // 100 for p, begin in begins.items()}
-        self.delete_records(topic, lows)
-        self.tell(name, "deleted", lows)
 
     def read(self, name: str) -> None:
         """Read a topic by a batch query."""
@@ -125,7 +68,9 @@ class SparkUse(Use):
         rows = self._session.read.format(FORMAT).options(**read).load()
         found = rows.select("key", "value", "headers").toArrow().to_pylist()
         self.tell(
-            name, "read", [(_text(row["key"]), _text(row["value"]), _number(row["headers"])) for row in found]
+            name,
+            "read",
+            [(_decoded(row["key"]), _decoded(row["value"]), _number(row["headers"])) for row in found],
         )
 
     # -- the query ----------------------------------------------------------------------------------------------
@@ -189,9 +134,8 @@ class SparkUse(Use):
         given: dict[str, Any] = {"maxOffsetsPerTrigger": limit, "failOnDataLoss": str(fail).lower()}
         given |= _UNORDERED if unordered else {"minRecordsPerPartition": share}
         given |= _READ.get(more, {})
-        self._others = [name for name in ("headers",) if self.job[name]]
-        self._others += ["timestamp"] if more == "timestamps" else []
-        rows = self._rows({name: str(value) for name, value in given.items() if value is not None}, tasks)
+        read = {name: str(value) for name, value in given.items() if value is not None}
+        rows = self._rows(read, tasks, ["timestamp"] if more == "timestamps" else [])
         if event and event != "function fails":
             rows = rows.mapInArrow(acting(event, str(self.home), at), rows.schema)
         self._accept(accept)
@@ -215,16 +159,16 @@ class SparkUse(Use):
         named = re.search(r"acceptReplayMismatch=(\S+)", self.last_error) if accept else None
         self._accepted = [*self._accepted, named.group(1)] if named else []
 
-    def _rows(self, more: dict[str, str], tasks: str) -> DataFrame:
+    def _rows(self, more: dict[str, str], tasks: str, others: list[str]) -> DataFrame:
         read = self._options(startingOffsets="earliest", **more)
         if self.job["reads"] == "pattern":
             read["subscribePattern"] = f"[ab]-{self.run}"
         else:
-            read["subscribe"] = ",".join(self.topics[name] for name in self._sources)
+            read["subscribe"] = ",".join(self.topics[name] for name in self.sources)
         if self.job["headers"]:
             read["includeHeaders"] = "true"
         rows = self._session.readStream.format(FORMAT).options(**read).load()
-        columns = ["key", "value", *self._others]
+        columns = ["key", "value", *(["headers"] if self.job["headers"] else []), *others]
         if self.job["kind"] in ("column", "batch column"):
             columns.append(f"if({HALF} = 0, '{self.topics['out']}', '{self.topics['out2']}') AS topic")
         rows = rows.selectExpr(*columns)
@@ -264,7 +208,8 @@ class SparkUse(Use):
     def _parts(self, frame: DataFrame) -> list[tuple[DataFrame, str | None]]:
         out, out2 = self.topics["out"], self.topics["out2"]
         if self.job["kind"] == "each":
-            marked = frame.selectExpr("key", "concat('b', CAST(value AS STRING)) AS value", *self._others)
+            _, _, *others = frame.columns
+            marked = frame.selectExpr("key", "concat('b', CAST(value AS STRING)) AS value", *others)
             return [(frame, out), (marked, out)]
         if self.job["kind"] == "halves":
             return [(frame.where(f"{HALF} = {i}"), topic) for i, topic in enumerate((out, out2))]
@@ -397,12 +342,12 @@ def local_session(directory: Path) -> SparkSession:
     return session
 
 
-def _text(value: bytes | None) -> str | None:
+def _decoded(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
 def _number(headers: list[dict[str, Any]] | None) -> str | None:
-    return next((_text(one["value"]) for one in headers or [] if one["key"] == NUMBER), None)
+    return next((_decoded(one["value"]) for one in headers or [] if one["key"] == NUMBER), None)
 
 
 def spark_from_environment(**job: Any) -> SparkUse:

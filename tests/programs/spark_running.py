@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.local import LocalCluster
-from tests.programs import prelude, spark_checkpoint, spark_faults, spark_prelude
+from tests.programs import prelude, spark_checkpoint, spark_faults, spark_prelude, spark_topics
 from tests.programs.books import Record
 from tests.programs.logs import read_log
 from tests.programs.running import BrokenPromiseError
@@ -192,7 +192,9 @@ def code_of(job: Job, lines: list[tuple[str, Exception | None]], violations: lis
         else:
             body += ["with query_errors():", f"    {code}", *_comments(gist(str(error)))]
     body += [line for text in violations for line in _comments(text)]
-    source = "\n".join(map(_without_imports, (prelude, spark_checkpoint, spark_faults, spark_prelude)))
+    source = "\n".join(
+        map(_without_imports, (prelude, spark_checkpoint, spark_faults, spark_topics, spark_prelude))
+    )
     main = textwrap.indent("\n".join(body), "    ")
     return (
         f"from __future__ import annotations\n{source}\n\ndef main() -> None:\n{main}\n\n\n"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from dataclasses import replace
 
@@ -121,6 +122,9 @@ def test_a_program_is_printed_as_a_file() -> None:
     line = Run(tasks="repartition 3", event="task fails", at=3).code()
     code = code_of(Job("each"), [(line, ValueError("x" * 700))], ["it has\nbroken a promise"])
     compile(code, "program.py", "exec")
+    # A module's names would be taken for those of the one before it.
+    defined = [one.name for one in ast.parse(code).body if isinstance(one, ast.FunctionDef | ast.ClassDef)]
+    assert sorted(defined) == sorted(set(defined))
     assert f"    with query_errors():\n        {line}\n    # x" in code
 
 
