@@ -35,6 +35,11 @@ def connection_is(session: Session, state: str) -> None:
     session._on_state(state)
 
 
+def check_removed(service: ControllerService, topic: str) -> None:
+    """What its repeated check of a topic's removed partitions does."""
+    service._retirement.update_status(topic)
+
+
 def before_fencing(releaser: TopicReleaser, call: Callable[[], None]) -> None:
     """Let it call this first, once the intent to release a topic is recorded."""
     fence = releaser._fence

@@ -12,9 +12,16 @@ from typing import Any, Protocol, TypedDict
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import (
+    ErrorCode,
+    FencedError,
+    OrderedKafkaError,
+    RequestError,
+    UnavailableError,
+)
 from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure
 from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.properties import producer_properties
@@ -34,6 +41,7 @@ _DRAIN_BYTES = 32 * 1024 * 1024
 _LITTLE_ROOM = 0.125
 # Seconds between two looks whether there is room again.
 _ROOM_PAUSE = 0.01
+_POLL = 0.1
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -127,6 +135,7 @@ class TransactionalProducer:
         self._watch = watch()
         self._undelivered_bytes = 0
         self._largest = 0
+        self._is_known = False
         given: dict[str, Any] = {**connection.kafka, **(callbacks or {})}
         self._errors = BrokerErrors(connection.kafka, given.get("error_cb"))
         properties = producer_properties({**given, "error_cb": self._errors}, transactional_id)
@@ -175,7 +184,9 @@ class TransactionalProducer:
         self._ask_metadata(self._timeout)
 
     def _ask_metadata(self, timeout: float) -> None:
-        self._run("asking for metadata", self._producer.list_topics, self._topic, timeout)
+        found = self._run("asking for metadata", self._producer.list_topics, self._topic, timeout)
+        error = found.topics[self._topic].error
+        self._is_known = error is None or error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
 
     def begin(self) -> None:
         """Start a transaction."""
@@ -243,7 +254,7 @@ class TransactionalProducer:
         while min(headroom.rows / _DRAIN_RECORDS, headroom.size / _DRAIN_BYTES) < wanted:
             wanted = 0.5
             if time.monotonic() >= deadline:
-                raise self._not_acknowledged()
+                raise self._explained(self._not_acknowledged())
             # Unlike a poll it makes librdkafka send what waits for more.
             self._run("producing", self._producer.flush, _ROOM_PAUSE)
             headroom = self._headroom()
@@ -255,8 +266,38 @@ class TransactionalProducer:
             f" within {self._timeout:g} s"
         )
 
+    def _explained(self, failure: Exception) -> Exception:
+        """Why something got no answer: a topic that another tool has deleted is tried for ever by librdkafka (D-458)."""
+        if type(failure) is not UnavailableError or not self._is_gone():
+            return failure
+        return RequestError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {self._topic!r} is under management but not in Kafka any more: create it (ordered-kafka topics "
+            f"create), which forgets the old layouts; {failure}",
+        )
+
+    def _is_gone(self) -> bool:
+        """Whether brokers do not know the topic, and not only because they have just started."""
+        deadline = time.monotonic() + PROPAGATION
+        while True:
+            left = max(_POLL, deadline - time.monotonic())
+            failure = retriable_failure(partial(self._ask_metadata, left))
+            if failure is not None or self._is_known:
+                return False
+            if time.monotonic() >= deadline:
+                return True
+            time.sleep(_POLL)  # Kafka has no call that waits until a broker knows a topic
+
     def flush(self) -> None:
         """Wait until everything queued is acknowledged or failed."""
+        failure = failure_of(self._flush)
+        try:
+            if failure is not None:
+                raise self._explained(failure)
+        finally:
+            del failure
+
+    def _flush(self) -> None:
         deadline = time.monotonic() + self._timeout
         self._run("flushing", self._producer.flush, self._timeout)
         # Other events count as well, such as broken connections.
@@ -273,12 +314,12 @@ class TransactionalProducer:
         offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
         every = [*read, TransactionOffsets([offset], self.group)]
         sending = SentOffsets(self._producer, self.transactional_id, every, self._timeout)
-        failure = failure_of(self.flush)
+        failure = failure_of(self._flush)
+        # A rebalance goes before: it says that the records are not to be sent again.
+        failure = failure_of(partial(self._run, "committing offsets", sending.wait)) or failure
         try:
-            # A rebalance goes before: it says that the records are not to be sent again.
-            self._run("committing offsets", sending.wait)
             if failure is not None:
-                raise failure
+                raise self._explained(failure)
         finally:
             # Its traceback leads here: a cycle that would keep the instance alive.
             del failure

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import ControllerClient, OrderedProducer
+from spark_ordered_kafka.client import sending as sending_module
 from spark_ordered_kafka.client.schemas import AdoptTopicRequest
 from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.state import topics as znodes_module
 from spark_ordered_kafka.controller.state.records import CreationRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
-from spark_ordered_kafka.errors import DataLossError, UnavailableError
+from spark_ordered_kafka.errors import DataLossError, RequestError, UnavailableError
+from spark_ordered_kafka.kafka import producer as producer_module
+from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.updates import updated
-from tests.inside import jobs_of, session_of, znodes_of
+from tests.inside import check_removed, jobs_of, session_of, znodes_of
 from tests.integration.controllers import Hold, InProcess, exists, in_process
 from tests.integration.members import Room, all_of, in_order, read_until
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
@@ -118,6 +122,24 @@ def test_creation_replaces_what_is_left_of_a_deleted_topic(
     answer = controller.http.post("/v1/topics", json={"topic": changed, "partitions": 1})
     assert answer.status_code == 201, answer.text
     assert_new(controller, changed, old, 1)
+
+
+def test_deleted_topics_do_not_delay_the_check_of_the_others(
+    controller: InProcess, kafka_cluster: LocalCluster, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was looked for for a second, and partitions that another tool had made waited for minutes to be covered."""
+    delete(kafka_cluster, changed)
+    asked: list[str] = []
+    at_each = KafkaAdmin.describe_at_each
+
+    def counted(admin: KafkaAdmin, topic: str, **more: Any) -> Any:
+        asked.append(topic)
+        return at_each(admin, topic, **more)
+
+    monkeypatch.setattr(KafkaAdmin, "describe_at_each", counted)
+    with pytest.raises(RequestError, match="not in Kafka any more"):
+        check_removed(controller.service, changed)
+    assert asked == [changed]
 
 
 def test_creation_in_the_place_of_a_deleted_topic_is_ended_when_it_was_cut_off(
@@ -285,3 +307,33 @@ def test_one_of_two_creations_at_once_takes_the_place_of_a_deleted_topic(
         answers = dict(zip((1, 4), threads.map(attempt, (1, 4)), strict=True))
     assert sorted(answers.values()) == [201, 409]
     assert_new(controller, changed, old, min(answers, key=lambda partitions: answers[partitions]))
+
+
+def test_a_writer_whose_topic_another_tool_deletes_is_told_so(
+    cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka tries for ever, so each wrote again and again, and gave up after minutes for want of an answer."""
+    monkeypatch.setattr(producer_module, "PROPAGATION", 0.5)
+    create(cluster, topic_name, 2)
+    producer = OrderedProducer(conf(cluster, message_timeout_ms=300_000))
+    monkeypatch.setattr(sending_module, "_REQUEST_TIMEOUT", 2.0)
+    hasty = OrderedProducer(conf(cluster, message_timeout_ms=300_000))
+    sink = NumberedWriter(cluster, topic_name, timeout=2.0)
+    for one in (producer, hasty):
+        one.produce(topic_name, b"v", b"k")
+        one.commit(TIMEOUT)
+    sink.write()
+    delete(cluster, topic_name)
+    gone = "UNKNOWN_TOPIC_OR_PARTITION: .* is under management but not in Kafka any more"
+    hasty.produce(topic_name, b"v", b"k")
+    with pytest.raises(RequestError, match=gone):
+        hasty.commit(TIMEOUT)
+    with pytest.raises(RequestError, match=gone):
+        sink.write()
+    # What the message advises.
+    create(cluster, topic_name, 3)
+    producer.produce(topic_name, b"v", b"k")
+    producer.commit(TIMEOUT)
+    NumberedWriter(cluster, topic_name).write()
+    producer.close()
+    hasty.close()

@@ -102,7 +102,8 @@ class Retirement:
         if record is None:
             return
         count = record.undeleted_partition_count
-        rows = described(self._admin, topic, record.topic_id).partitions[count:]
+        # All brokers are asked, once: were a deleted topic looked for, a hundred of them would keep the others waiting (D-457).
+        rows = described(self._admin, topic, record.topic_id, timeout=0.0).partitions[count:]
         # Skip partitions without a leader, so that the others are checked.
         removed = [row.partition for row in rows if row.leader != NO_LEADER]
         logs = self._admin.log_ranges(topic, removed)
