@@ -16,6 +16,7 @@ from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.leaders import (
     CHUNK,
     PROPAGATION,
+    USUAL_PROPAGATION,
     controller_of,
     existing_topics,
     list_offsets,
@@ -179,18 +180,23 @@ class KafkaAdmin:
             try:
                 self._create_partitions(topic, count, chunk, validate_only)
             except RequestError as error:
-                if error.code in _MISCOUNTED and not validate_only:
-                    self._check_count(topic, before)
+                if error.code in _MISCOUNTED:
+                    # Who only asks must not wait long for a refusal, and can ask again.
+                    counted, seconds = (
+                        (existing, USUAL_PROPAGATION) if validate_only else (before, PROPAGATION)
+                    )
+                    self._check_count(topic, counted, seconds)
                 raise
 
-    def _check_count(self, topic: str, counted: int) -> None:
+    def _check_count(self, topic: str, counted: int, seconds: float) -> None:
         """Raises UnavailableError if the topic has more partitions than ``counted``, which brokers learn of one by one."""
-        deadline = time.monotonic() + PROPAGATION
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = self.describe_topics([topic]).get(topic)
             if found is not None and len(found.partitions) > counted:
                 raise UnavailableError(
-                    f"topic {topic!r} has {len(found.partitions)} partitions by now, not the {counted} that were counted"
+                    f"topic {topic!r} has {len(found.partitions)} partitions by now, not the {counted} that were counted; "
+                    "send the request again"
                 )
             time.sleep(_POLL)  # Kafka has no call that waits for it
 

@@ -88,13 +88,17 @@ def test_every_chunk_is_validated(admin: KafkaAdmin, broker: int, topic_name: st
     assert count(admin, topic_name) == 2
 
 
+@pytest.mark.parametrize("total", [5, 7])
+@pytest.mark.parametrize("validate_only", [False, True])
 def test_partitions_that_were_made_meanwhile_are_counted_again(
-    admin: KafkaAdmin, broker: int, topic_name: str
+    admin: KafkaAdmin, broker: int, topic_name: str, total: int, validate_only: bool
 ) -> None:
+    """A change whose checks another tool's partitions overtook was refused with INVALID_PARTITIONS."""
     admin.create_topic(topic_name, replicas(broker, 2), {})
     admin.create_partitions(topic_name, 5, [[broker]] * 3)
+    more = [[broker]] * (total - 2)
     with pytest.raises(UnavailableError, match="has 5 partitions by now, not the 2 that were counted"):
-        admin.create_partitions(topic_name, 5, [[broker]] * 3)
+        admin.create_partitions(topic_name, total, more, validate_only=validate_only)
 
 
 @pytest.fixture
