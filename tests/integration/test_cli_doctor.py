@@ -102,7 +102,8 @@ def test_what_is_deleted_meanwhile_is_no_error(
     def listed_groups(self: GroupAdmin) -> Any:
         found = groups(self)
         done = doctor.runner.invoke(app, ["groups", "delete", "--group", group, "--yes"])
-        assert done.exit_code == 0, done.stderr
+        # Kafka 3 drops a group with its last offset, which was the topic's.
+        assert done.exit_code == 0 or "GROUP_ID_NOT_FOUND" in done.stderr, done.stderr
         return found
 
     monkeypatch.setattr(ControllerClient, "kafka_topics", listed_topics)
