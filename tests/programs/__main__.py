@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,8 @@ import typer
 
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.processes import ended_by_sigterm
+from tests.programs.operator_drawing import programs as operator_programs
+from tests.programs.operators import Restart, Turn, check_operators
 from tests.programs.running import BrokenPromiseError, Run
 from tests.programs.search import find, search
 from tests.seeds import fresh_seeds
@@ -27,6 +30,7 @@ class Of(StrEnum):
     ALL = "all"
     CLIENTS = "clients"
     SPARK = "spark"
+    OPERATORS = "operators"
 
 
 def main(
@@ -42,10 +46,12 @@ def main(
         cluster.up()
         clients: list[Run] = []
         rounds: list[Callable[[], object]] = []
-        if of is not Of.SPARK:
+        if of in (Of.ALL, Of.CLIENTS):
             rounds.append(lambda: find(cluster, _ROUND, lambda run: _note(clients, run), restarts=True))
-        if of is not Of.CLIENTS:
+        if of in (Of.ALL, Of.SPARK):
             rounds.append(_spark_rounds(cluster, Path(temporary), seed))
+        if of in (Of.ALL, Of.OPERATORS):
+            rounds.append(_operator_rounds(cluster))
         try:
             while time.monotonic() < deadline:
                 for one in rounds:
@@ -86,6 +92,15 @@ def _spark_rounds(cluster: LocalCluster, home: Path, seed: int | None) -> Callab
         search(spark_programs(elsewhere=True), judge, _SPARK_ROUND, number)
 
     return one_round
+
+
+def _operator_rounds(cluster: LocalCluster) -> Callable[[], object]:
+    numbers = count(1)
+
+    def judge(program: list[Turn | Restart]) -> None:
+        typer.echo(f"operators' program {next(numbers)}: {check_operators(cluster, program)}")
+
+    return lambda: search(operator_programs(restarts=True), judge, _ROUND)
 
 
 def summary(done: list[Run]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.programs import spark_steps
+from tests.programs.operator_states import Request
+from tests.programs.operators import Turn
 from tests.programs.spark_steps import Delete, Job, Run, SparkProgram, Tamper
 from tests.programs.steps import Act, Consume, Member, Program, Seek, Write
 
@@ -81,3 +83,24 @@ FOUND_SPARK = {
     ),
 }
 """The same of Spark."""
+
+_DELETED, _RELEASED = Request(0, "delete"), Request(1, "release")
+
+FOUND_OPERATORS = {
+    # Both were answered by success once, or one by an internal error.
+    "a deletion and a release at once": [Turn((_DELETED, _RELEASED))],
+    "a release and a deletion at once, and the topic again": [
+        Turn((_RELEASED, _DELETED)),
+        Turn((_DELETED,)),
+        Turn((Request(0, "create"),)),
+    ],
+    # The one that begins waits, and the other one is answered meanwhile.
+    "a change is begun twice": [
+        Turn((Request(1, "alter", count=4, wait=False), Request(0, "alter", count=3)))
+    ],
+    # The change was refused with INVALID_PARTITIONS, although nothing was wrong with it.
+    "another tool makes the same partitions": [
+        Turn((Request(0, "grow", (0,), 3), Request(0, "alter", count=3))),
+    ],
+}
+"""The same of operators."""

@@ -1,138 +1,42 @@
-"""Programs of operators: requests about topics, one after the other and two at once, judged by all that may be so by then.
+"""Programs of operators: requests about two topics, one after the other and two at once, of another tool as well.
 
-The model is a set of states that a topic may be in. A request is entered by its answer: what does not allow that answer
-is not the state. Where none is left, the answer breaks a promise.
+They are judged by all that may be so by then, and by the records that are written meanwhile: see ``operator_states``.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from spark_ordered_kafka.client.controller import ControllerClient
-from spark_ordered_kafka.client.schemas import (
-    AdoptTopicRequest,
-    CreateTopicRequest,
-    PartitionCountsRequest,
-    ReleaseTopicRequest,
-    TopicPartitionCount,
-)
-from spark_ordered_kafka.errors import RequestError
+import numpy as np
 
-_TIMEOUT = 60.0
-_DONE = "NONE"
-_UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
-_INVALID_TOPIC = "INVALID_TOPIC_EXCEPTION"
-"""KIP-195's word for a topic that is unknown to a request about several."""
-_EXISTS = "TOPIC_ALREADY_EXISTS"
-_CHANGING = "PARTITION_CHANGE_IN_PROGRESS"
-_WRONG = "INVALID_PARTITIONS"
-_INVALID = "INVALID_REQUEST"
+from spark_ordered_kafka import OrderedConsumer
+from spark_ordered_kafka.checker import Report, check
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.local import LocalCluster
+from tests.programs.operator_prelude import KEYS, RECORDS, TIMEOUT, Operators, Tries, at_once
+from tests.programs.operator_states import AGAIN, DONE, REFUSED, Asked, Request, State, after, possible
+from tests.programs.running import BrokenPromiseError
+from tests.servers import await_decided
+from tests.streams import raw_records
+
+TOPICS = 2
 
 
 @dataclass(frozen=True)
-class State:
-    """A topic.
+class Restart:
+    """A server is killed, and started again while the program goes on."""
 
-    Attributes:
-        kafka: partitions in Kafka; 0 without the topic.
-        count: undeleted partitions; 0 where it is not under management.
-        initial: with which it came under management.
-        target: of a change that may be in progress.
-        changes: that were committed.
-    """
-
-    kafka: int = 0
-    count: int = 0
-    initial: int = 0
-    target: int = 0
-    changes: int = 0
-
-    def later(self) -> set[State]:
-        """What it may have become meanwhile."""
-        if not self.target:
-            return {self}
-        grown = replace(self, kafka=max(self.kafka, self.target))
-        return {self, grown, replace(grown, count=self.target, target=0, changes=self.changes + 1)}
-
-
-Outcome = tuple[str, State]
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request of the operator ``who`` about the topic ``t``."""
-
-    who: int
-    what: str
-    count: int = 2
-    wait: bool = True
+    server: str
 
     def code(self) -> str:
         """Python."""
-        calls = {
-            "create": f"create_topic(CreateTopicRequest(topic=t, partitions={self.count}, replication_factor=1))",
-            "alter": (
-                "alter_partition_counts(PartitionCountsRequest(topics=[TopicPartitionCount(topic=t,"
-                f" partition_count={self.count})]){', wait=60' if self.wait else ''}).topics[0]"
-            ),
-            "cancel": "cancel_change(t)",
-            "release": "release_topic(t, ReleaseTopicRequest())",
-            "adopt": "adopt_topic(t, AdoptTopicRequest())",
-            "delete": "delete_topic(t)",
-        }
-        return f"operator{self.who}.{calls[self.what]}"
-
-    def outcomes(self, state: State) -> set[Outcome]:
-        """The answers that the request may get, and what is so then."""
-        return {pair for now in state.later() for pair in getattr(self, f"_{self.what}")(now)}
-
-    def _create(self, state: State) -> set[Outcome]:
-        if state.kafka:
-            return {(_EXISTS, state)}
-        return {(_DONE, State(self.count, self.count, self.count))}
-
-    def _alter(self, state: State) -> set[Outcome]:
-        if not state.count:
-            return {(_INVALID_TOPIC, state)}
-        if state.target:
-            return {(_CHANGING, state)}
-        if self.count < state.initial or self.count == state.count:
-            return {(_WRONG, state)}
-        begun = replace(state, target=self.count)
-        if not self.wait:
-            return {(_DONE, begun)}
-        # The other operator may have cancelled it meanwhile.
-        return {(_DONE, one) for one in begun.later() if not one.target}
-
-    def _cancel(self, state: State) -> set[Outcome]:
-        if not state.count:
-            return {(_UNKNOWN, state)}
-        if not state.target:
-            return {(_INVALID, state)}
-        # Requested, which the commit may still forestall.
-        ended = {one if not one.target else replace(one, target=0) for one in state.later()}
-        return {(_CHANGING, state)} | {(_DONE, one) for one in ended} | {(_DONE, state)}
-
-    def _release(self, state: State) -> set[Outcome]:
-        if not state.count:
-            return {(_UNKNOWN, state)}
-        return {(_CHANGING, state)} if state.target else {(_DONE, State(state.kafka))}
-
-    def _adopt(self, state: State) -> set[Outcome]:
-        if state.count:
-            return {(_EXISTS, state)}
-        if not state.kafka:
-            return {(_UNKNOWN, state)}
-        return {(_DONE, State(state.kafka, state.kafka, state.kafka))}
-
-    def _delete(self, state: State) -> set[Outcome]:
-        if not state.count:
-            return {(_UNKNOWN, state)}
-        return {(_CHANGING, state)} if state.target else {(_DONE, State())}
+        return f"use.restart({self.server!r})"
 
 
 @dataclass(frozen=True)
@@ -143,114 +47,234 @@ class Turn:
 
     def code(self) -> str:
         """Python."""
-        first, *second = (one.code() for one in self.requests)
-        return f"at_once(lambda: {first}, lambda: {second[0]})" if second else first
+        calls = [one.code() for one in self.requests]
+        return calls[0] if len(calls) == 1 else f"at_once({', '.join(f'lambda: {one}' for one in calls)})"
 
 
 class OperatorsRun:
-    """Runs turns about one topic, and judges each answer and what is there at the end."""
+    """Runs turns about the topics, and judges each answer and what is there at the end."""
 
-    def __init__(self, url: str, topic: str, turns: Iterable[Turn]) -> None:
-        self.topic = topic
+    def __init__(self, cluster: LocalCluster, turns: Iterable[Turn | Restart]) -> None:
         self.lines: list[str] = []
+        self.seconds = 0.0
         self._turns = list(turns)
-        self._url = url
-        self._states = {State()}
-
-    def go(self) -> None:
-        """Raises AssertionError with the code of what broke a promise."""
-        with ControllerClient(self._url) as first, ControllerClient(self._url) as second:
-            names = {"operator0": first, "operator1": second, "t": self.topic, **_SCHEMAS}
-            for turn in self._turns:
-                self._turn(turn, names)
-            self._judge_end(first)
-
-    def _turn(self, turn: Turn, names: dict[str, Any]) -> None:
-        with ThreadPoolExecutor(len(turn.requests)) as threads:
-            asked = [threads.submit(answer, eval, one.code(), names) for one in turn.requests]
-            answers = [one.result(2 * _TIMEOUT) for one in asked]
-        self.lines.append(f"{turn.code()}  # {' and '.join(answers)}")
-        before = self._states
-        self._states = after(turn.requests, answers, before)
-        assert self._states, self._report(f"answered {answers}, where it was one of {before}")
-
-    def _judge_end(self, client: ControllerClient) -> None:
-        """Whatever was under way ends, and nothing is half done."""
-        possible = {one for state in self._states for one in (state, *state.later())}
-        managed = {one.topic for one in client.topics().topics}
-        if self.topic not in managed:
-            there = bool(client.kafka_topics([self.topic]).topics)
-            left = [one for one in possible if not one.count and bool(one.kafka) == there]
-            assert left, self._report(f"it is not managed, and in Kafka: {there}; it should be {possible}")
-            return
-        deadline = time.monotonic() + _TIMEOUT
-        while client.change(self.topic).change is not None:
-            assert time.monotonic() < deadline, self._report("a change does not end")
-            time.sleep(0.02)
-        view, layout = client.topic(self.topic), client.layout(self.topic)
-        epochs = [one.epoch for one in layout.layouts]
-        assert epochs == list(range(epochs[0], epochs[0] + len(epochs))), self._report(f"epochs {epochs}")
-        assert epochs[-1] == view.layout_epoch, self._report(f"epoch {view.layout_epoch}, layouts {epochs}")
-        assert layout.layouts[-1].undeleted_partition_count == view.undeleted_partition_count, self._report(
-            str(layout)
+        self._cluster = cluster
+        self._restarting = threading.Thread()
+        self._use = Operators(
+            cluster.bootstrap_servers, cluster.controller_url.split(","), restart=self._restart
         )
-        found = (view.undeleted_partition_count, view.initial_partition_count)
-        left = [one for one in possible if (one.count, one.initial) == found]
-        assert left, self._report(f"count and initial count are {found}, and should be of {possible}")
-        assert len(view.partitions) >= view.undeleted_partition_count, self._report(str(view.partitions))
+        self._topics = [self._use.topic(f"operated{number}") for number in range(TOPICS)]
+        self._states = [{State()} for _ in range(TOPICS)]
+        self._lives: dict[tuple[int, int], frozenset[int]] = {}
+        self._names: dict[str, Any] = {"use": self._use, "at_once": at_once}
+        self._names |= {f"t{number}": topic for number, topic in enumerate(self._topics)}
 
-    def _report(self, text: str) -> str:
+    def __str__(self) -> str:
+        return f"{len(self.lines)} turns; {self.seconds:.1f} s"
+
+    def go(self) -> OperatorsRun:
+        """Raises BrokenPromiseError with the code of what broke a promise."""
+        begun = time.monotonic()
+        try:
+            for turn in self._turns:
+                if isinstance(turn, Turn):
+                    self._turn(turn)
+                else:
+                    self.lines.append(turn.code())
+                    eval(turn.code(), self._names)
+            self._await_restart()
+            for number in range(TOPICS):
+                _JudgeOfEnd(
+                    self, self._cluster, self._use, self._topics[number], self._states[number]
+                ).judge()
+        finally:
+            self._await_restart()
+            self._use.delete(0, self._topics)
+            for topic in self._topics:
+                self._use.erase([topic])
+            self._use.close()
+            self.seconds = time.monotonic() - begun
+        return self
+
+    def _restart(self, server: str) -> None:
+        self._await_restart()
+        if server.startswith("broker"):
+            # Kafka 4.3 drops the commits that it has not carried out when its only broker is killed: docs/reliability.md.
+            for topic in self._topics:
+                await_decided(self._cluster.bootstrap_servers, topic)
+        self._cluster.kill(server)
+        self._restarting = threading.Thread(target=self._cluster.start, args=(server,))
+        self._restarting.start()
+
+    def _await_restart(self) -> None:
+        if self._restarting.ident is not None:
+            self._restarting.join()
+
+    def _turn(self, turn: Turn) -> None:
+        found: Any = eval(turn.code(), self._names)
+        all_tries: list[Tries] = found if len(turn.requests) > 1 else [found]
+        self.lines.append(f"{turn.code()}  # {' and '.join(map(str, all_tries))}")
+        for number, before in enumerate(self._states):
+            asked = [
+                Asked(request, _about(number, request, tries), self._lives_of(request, number))
+                for request, tries in zip(turn.requests, all_tries, strict=True)
+                if number in request.topics
+            ]
+            if not asked:
+                continue
+            for one in asked:
+                if one.answers[-1] in AGAIN:
+                    raise self.broken(f"{one.request.code()} is not answered")
+            self._states[number] = after(asked, before)
+            if not self._states[number]:
+                raise self.broken(f"this was answered about t{number}, where it was one of {before}")
+            for one in asked:
+                self._note_write(one, number)
+
+    def _lives_of(self, request: Request, number: int) -> frozenset[int]:
+        none = frozenset(state.life for state in possible(self._states[number]))
+        return self._lives.get((request.who, number), none)
+
+    def _note_write(self, asked: Asked, number: int) -> None:
+        if asked.request.what == "write" and asked.answers[-1] == DONE:
+            self._lives[asked.request.who, number] = frozenset(state.life for state in self._states[number])
+
+    def broken(self, text: str) -> BrokenPromiseError:
+        """The error, with the code of the program."""
         header = [
-            "import os",
-            "from spark_ordered_kafka import ControllerClient",
-            f"from spark_ordered_kafka.client.schemas import {', '.join(sorted(_SCHEMAS))}",
-            "operator0 = operator1 = ControllerClient(os.environ['ORDERED_KAFKA_CONTROLLER'])",
+            "from tests.programs.operator_prelude import at_once, from_environment",
+            "use = from_environment()",
+            *(f"t{number} = use.topic('operated{number}')" for number in range(TOPICS)),
         ]
-        return "\n".join([text, *header, f"t = {self.topic!r}", *self.lines])
+        return BrokenPromiseError("\n".join([text, "", *header, *self.lines, "use.close()"]))
 
 
-_SCHEMAS = {
-    one.__name__: one
-    for one in (
-        AdoptTopicRequest,
-        CreateTopicRequest,
-        PartitionCountsRequest,
-        ReleaseTopicRequest,
-        TopicPartitionCount,
-    )
-}
+def check_operators(cluster: LocalCluster, turns: Iterable[Turn | Restart]) -> OperatorsRun:
+    """Run a program and return its run; raises BrokenPromiseError with its code if it broke a promise."""
+    return OperatorsRun(cluster, turns).go()
 
 
-def answer(ask: Callable[..., Any], *arguments: Any) -> str:
-    """The error of an answer, ``NONE`` without one."""
-    try:
-        return str(ask(*arguments).error)
-    except RequestError as error:
-        return error.name
+def _about(number: int, request: Request, tries: Tries) -> tuple[str, ...]:
+    at = request.topics.index(number)
+    answers = [answers[at if len(answers) > at else 0] for answers in tries]
+    if request.what == "write":
+        answers = [DONE if answer == DONE else REFUSED for answer in answers]
+    return tuple(answers)
 
 
-def after(requests: tuple[Request, ...], answers: list[str], states: set[State]) -> set[State]:
-    """The states that allow these answers, in one order of the requests or the other."""
-    found: set[State] = set()
-    pairs = list(zip(requests, answers, strict=True))
-    orders = [pairs, pairs[::-1]]
-    if len(pairs) == 2 and requests[0].what == requests[1].what in ("delete", "release"):
-        # One that is under way is not begun again: both wait for it, and get its answer.
-        orders += [pairs[:1]] if answers[0] == answers[1] else []
-    for order in orders:
-        left = states
-        for request, answered in order:
-            left = _entered(request, answered, left)
-        found |= left
-    if len(pairs) == 2:
-        # While one waits for the change that it has begun, the other one is answered.
-        for (request, answered), other in (pairs, pairs[::-1]):
-            if request.what == "alter" and request.wait and answered == _DONE:
-                begun = _entered(replace(request, wait=False), answered, states)
-                ended = {one for state in _entered(*other, begun) for one in state.later()}
-                found |= {one for one in ended if not one.target}
-    return found
+class _JudgeOfEnd:
+    """Whatever was under way ends, nothing is half done, and the records are there in order."""
+
+    def __init__(
+        self, run: OperatorsRun, cluster: LocalCluster, use: Operators, topic: str, states: set[State]
+    ) -> None:
+        self._run = run
+        self._cluster = cluster
+        self._client = use.clients[0]
+        self._topic = topic
+        self._possible = possible(states)
+
+    def judge(self) -> None:
+        """Raises BrokenPromiseError."""
+        managed = self._is_managed()
+        if managed:
+            self._await(lambda: self._client.change(self._topic).change is None, "a change does not end")
+        kafka = self._kafka()
+        self._leave(lambda one: (one.count > 0) == managed, f"under management: {managed}")
+        self._leave(lambda one: one.kafka == kafka, f"partitions in Kafka: {kafka}")
+        self._leave(lambda one: not one.target, "no change is in progress")
+        written = {batch for _, batch, _ in self._read_raw(kafka)}
+        self._leave(lambda one: one.written == written, f"batches in Kafka: {sorted(written)}")
+        if all(state.can_be_written for state in self._possible):
+            self._judge_layouts(kafka)
+            self._judge_delivery()
+
+    def _leave(self, holds: Any, what: str) -> None:
+        left = {one for one in self._possible if holds(one)}
+        if not left:
+            raise self._broken(f"{what}; it should be one of {self._possible}")
+        self._possible = left
+
+    def _is_managed(self) -> bool:
+        return self._topic in {one.topic for one in self._client.topics().topics}
+
+    def _kafka(self) -> int:
+        found = self._client.kafka_topics([self._topic]).topics
+        return len(found[0].partitions) if found else 0
+
+    def _judge_layouts(self, kafka: int) -> None:
+        def newest() -> schemas.LayoutView:
+            return self._client.layout(self._topic).layouts[-1]
+
+        # Those of another tool are covered by the next check of all topics.
+        self._await(
+            lambda: len(newest().starts) == kafka, f"the newest layout does not cover {kafka} partitions"
+        )
+        view, layouts = self._client.topic(self._topic), self._client.layout(self._topic).layouts
+        epochs = [one.epoch for one in layouts]
+        if epochs != [*range(epochs[0], epochs[0] + len(epochs))] or epochs[-1] != view.layout_epoch:
+            raise self._broken(f"epoch {view.layout_epoch}, layouts {epochs}")
+        counts = (view.initial_partition_count, view.undeleted_partition_count)
+        self._leave(lambda one: (one.initial, one.count) == counts, f"initial and undeleted count: {counts}")
+        if newest().undeleted_partition_count != counts[1]:
+            raise self._broken(f"the newest layout has another count than {counts[1]}")
+
+    def _judge_delivery(self) -> None:
+        (written,) = {state.written for state in self._possible}
+        expected = KEYS * RECORDS * len(written)
+        report = _verdict(self._delivered(expected), expected)
+        ordered = all(state.ordered for state in self._possible)
+        if report.lost or report.duplicated or (ordered and report.violations):
+            raise self._broken(f"of {expected} records this was delivered: {report}")
+
+    def _delivered(self, expected: int) -> list[tuple[str, int, int]]:
+        conf = {
+            "bootstrap.servers": self._cluster.bootstrap_servers,
+            "controller.url": self._cluster.controller_url,
+            "group.id": f"judge-{self._topic}",
+            "auto.offset.reset": "earliest",
+        }
+        rows: list[tuple[str, int, int]] = []
+        deadline = time.monotonic() + TIMEOUT
+        with OrderedConsumer(conf) as consumer:
+            consumer.subscribe([self._topic])
+            while len(rows) < expected and time.monotonic() < deadline:
+                rows += [_row(one.key(), one.value()) for one in consumer.consume(1000, 0.2)]
+            rows += [_row(one.key(), one.value()) for one in consumer.consume(1000, 0.2)]
+        return rows
+
+    def _read_raw(self, partitions: int) -> list[tuple[str, int, int]]:
+        if not partitions:
+            return []
+        return [_row(one.key(), one.value()) for one in raw_records(self._cluster, self._topic, partitions)]
+
+    def _await(self, condition: Any, what: str) -> None:
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                if condition():
+                    return
+            except OrderedKafkaError as error:
+                if not error.retriable:
+                    raise self._broken(f"{what}: {error}") from error
+            if time.monotonic() > deadline:
+                raise self._broken(what)
+            time.sleep(0.02)
+
+    def _broken(self, text: str) -> BrokenPromiseError:
+        return self._run.broken(f"{self._topic}: {text}")
 
 
-def _entered(request: Request, answered: str, states: set[State]) -> set[State]:
-    return {state for one in states for said, state in request.outcomes(one) if said == answered}
+def _row(key: Any, value: Any) -> tuple[str, int, int]:
+    batch, number = value.decode().split(":")
+    return key.decode(), int(batch), int(number)
+
+
+def _verdict(rows: Sequence[tuple[str, int, int]], expected: int) -> Report:
+    """The checker's; the batches of a writer are numbered as they are written."""
+    numbers: dict[str, int] = defaultdict(int)
+    numbered: dict[tuple[str, int, int], int] = {}
+    for row in sorted(set(rows)):
+        numbered[row] = numbers[row[0]]
+        numbers[row[0]] += 1
+    return check(np.array([key for key, _, _ in rows]), np.array([numbered[row] for row in rows]), expected)

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,13 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.programs.books import Record
 from tests.programs.found import FOUND
 from tests.programs.judge import Judge
+from tests.programs.printed import run_by_itself
 from tests.programs.running import BrokenPromiseError, check
 from tests.programs.search import find
 from tests.programs.steps import Act, Consume, Member, Program, Write
 from tests.seeds import examples
 
 MANY = int(os.environ.get("PROGRAMS", examples(15)))
-ROOT = Path(__file__).parents[2]
 
 
 def test_programs_of_plain_clients_keep_every_promise(cluster: LocalCluster) -> None:
@@ -62,7 +60,7 @@ def test_a_broken_promise_is_printed_as_code_that_runs_by_itself(
         planted.setattr(*PLANTS["rewind does nothing"])
         with pytest.raises(BrokenPromiseError, match="committed") as found:
             check(cluster, Program((Member(), Member()), steps))
-    run_by_itself(cluster, tmp_path, str(found.value))
+    assert "c0 got [(" in run_by_itself(cluster, tmp_path, str(found.value))[1]
 
 
 @pytest.mark.parametrize(
@@ -93,22 +91,6 @@ def test_what_breaks_a_promise_is_found(
         planted.setattr(*PLANTS[plant])
         with pytest.raises(BrokenPromiseError, match="committed") as found:
             find(cluster, 100)
-    code = run_by_itself(cluster, tmp_path, str(found.value))
+    code, output = run_by_itself(cluster, tmp_path, str(found.value))
+    assert "c0 got [(" in output
     print(str(found.value).partition("\n\n")[0], code[code.index("def main") :])  # noqa: T201 - shown by pytest -s
-
-
-def run_by_itself(cluster: LocalCluster, directory: Path, text: str) -> str:
-    """Paste the code of an error's text into a file and run it; the code."""
-    _, _, code = text.partition("\n\n")
-    file = directory / "program.py"
-    file.write_text(code)
-    servers = {
-        "BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
-        "ORDERED_KAFKA_CONTROLLER": cluster.controller_url,
-    }
-    run = subprocess.run(
-        [sys.executable, file], env={**os.environ, **servers}, cwd=ROOT, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    assert "c0 got [(" in run.stdout
-    return code

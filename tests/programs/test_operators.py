@@ -3,41 +3,89 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+import pytest
 
 from spark_ordered_kafka.local import LocalCluster
-from tests.programs.operators import OperatorsRun, Request, Turn
+from tests.programs.found import FOUND_OPERATORS
+from tests.programs.operator_drawing import numbered, programs
+from tests.programs.operator_prelude import Operators, Tries
+from tests.programs.operator_states import DONE, REFUSED, Asked, Request, State, after
+from tests.programs.operators import Turn, check_operators
+from tests.programs.printed import run_by_itself
+from tests.programs.running import BrokenPromiseError
+from tests.programs.search import search
 from tests.seeds import examples
-from tests.servers import unique_name
 
-MANY = int(os.environ.get("PROGRAMS", examples(18)))
+MANY = int(os.environ.get("PROGRAMS", examples(90)))
+_CREATE = Turn((Request(0, "create", (0, 1)),))
+_WRITE = Request(1, "write", batch=7)
 
-requests = st.builds(
-    Request,
-    who=st.integers(0, 1),
-    what=st.sampled_from(("alter", "alter", "alter", "cancel", "create", "delete", "release", "adopt")),
-    count=st.integers(1, 5),
-    wait=st.booleans(),
+
+def test_every_answer_is_allowed_and_nothing_is_lost_or_left_half_done(cluster: LocalCluster) -> None:
+    search(programs(most=8), lambda program: check_operators(cluster, program), MANY)
+
+
+@pytest.mark.parametrize("name", FOUND_OPERATORS)
+def test_what_was_found_once_is_not_found_again(cluster: LocalCluster, name: str) -> None:
+    check_operators(cluster, numbered([_CREATE, *FOUND_OPERATORS[name]]))
+
+
+# -- the judge, judged ----------------------------------------------------------------------------------------------
+
+
+def test_a_broken_promise_is_printed_as_code_that_runs_by_itself(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def pretended(_: Operators, who: int, topics: list[str], batch: int) -> Tries:
+        return [[DONE]]
+
+    turns = [_CREATE, Turn((Request(0, "alter", count=3), _WRITE)), Turn((Request(1, "grow", (1,), 4),))]
+    with monkeypatch.context() as planted:
+        planted.setattr(Operators, "write", pretended)
+        with pytest.raises(BrokenPromiseError, match=r"batches in Kafka: \[\]") as found:
+            check_operators(cluster, numbered(turns))
+    code, output = run_by_itself(cluster, tmp_path, str(found.value))
+    assert "at_once(" in code
+    assert output == ""
+
+
+_TWO = State(kafka=2, own=True, count=2, initial=2)
+_GROWING = Request(0, "alter", count=3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed"),
+    [
+        ([Asked(_GROWING, (DONE,))], True),
+        ([Asked(_GROWING, ("INVALID_PARTITIONS",))], False),
+        ([Asked(_GROWING, (DONE,)), Asked(Request(1, "cancel"), (DONE,))], True),
+        ([Asked(_GROWING, (DONE,)), Asked(Request(1, "alter", count=3), (DONE,))], False),
+        ([Asked(Request(0, "delete"), (DONE,)), Asked(Request(1, "delete"), (DONE,))], True),
+        ([Asked(Request(0, "delete"), (DONE,)), Asked(Request(1, "release"), (DONE,))], False),
+        ([Asked(Request(0, "delete", dry=True), (DONE,)), Asked(Request(1, "release"), (DONE,))], True),
+        ([Asked(_WRITE, (REFUSED, DONE), frozenset({0}))], False),
+        ([Asked(_WRITE, (REFUSED, DONE), frozenset({1}))], True),
+        ([Asked(_WRITE, (REFUSED, REFUSED), frozenset({1}))], False),
+        ([Asked(_WRITE, (REFUSED, REFUSED), frozenset({0})), Asked(Request(0, "erase"), (DONE,))], True),
+    ],
 )
-pairs = st.tuples(requests, requests).map(lambda both: Turn((both[0], both[1])))
-DELETED, RELEASED = Request(0, "delete"), Request(1, "release")
-turns = requests.map(lambda one: Turn((one,))) | pairs
+def test_only_answers_that_some_order_explains_are_allowed(asked: list[Asked], allowed: bool) -> None:
+    assert bool(after(asked, {_TWO})) == allowed
 
 
-def test_every_answer_is_allowed_and_nothing_is_left_half_done(cluster: LocalCluster) -> None:
-    @settings(
-        max_examples=MANY, deadline=None, suppress_health_check=list(HealthCheck), report_multiple_bugs=False
-    )
-    # Both were answered by success once, or one by an internal error.
-    @example([Turn((DELETED, RELEASED))])
-    @example([Turn((RELEASED, DELETED)), Turn((DELETED,)), Turn((Request(0, "create"),))])
-    # The one that begins waits, and the other one is answered meanwhile.
-    @example([Turn((Request(1, "alter", 4, wait=False), Request(0, "alter", 3)))])
-    @given(st.lists(turns, max_size=10))
-    def judge(program: list[Turn]) -> None:
-        first = Turn((Request(0, "create"),))
-        OperatorsRun(cluster.controller_url, unique_name("operated"), [first, *program]).go()
-
-    judge()
+def test_what_was_written_is_where_it_was_written() -> None:
+    """A topic that is deleted and made again has nothing; one that was released and adopted has all, in order no longer."""
+    states = {_TWO}
+    for request in (
+        _WRITE,
+        Request(0, "alter", count=3),
+        Request(0, "release"),
+        Request(0, "adopt", force=True),
+    ):
+        states = after([Asked(request, (DONE,))], states)
+    assert {(one.written, one.ordered, one.initial) for one in states} == {(frozenset({7}), False, 3)}
+    for request in (Request(0, "erase"), Request(0, "make"), Request(0, "adopt")):
+        states = after([Asked(request, (DONE,))], states)
+    assert {(one.written, one.ordered, one.initial) for one in states} == {(frozenset(), True, 2)}

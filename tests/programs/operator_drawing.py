@@ -1,0 +1,71 @@
+"""Draws programs of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from tests.programs.operator_states import Request
+from tests.programs.operators import Restart, Turn
+
+_OFTEN = ("alter", "alter", "alter", "write", "write", "cancel", "create", "delete", "release", "adopt")
+_OTHERS = ("make", "grow", "erase")
+_BULK = ("alter", "create", "delete")
+_CHECKED = ("alter", "create", "delete", "release", "adopt")
+
+
+def _tidy(request: Request) -> Request:
+    """Without what says nothing."""
+    return replace(
+        request,
+        topics=request.topics if request.what in _BULK else request.topics[:1],
+        dry=request.dry and request.what in _CHECKED,
+        force=request.force and request.what in ("alter", "adopt"),
+    )
+
+
+_topics = st.sampled_from(((0,), (0,), (0,), (1,), (0, 1), (1, 0)))
+requests = st.builds(
+    Request,
+    who=st.integers(0, 1),
+    what=st.sampled_from(_OFTEN + _OTHERS),
+    topics=_topics,
+    count=st.integers(1, 5),
+    wait=st.booleans(),
+    dry=st.sampled_from((False, False, False, False, True)),
+    force=st.sampled_from((False, False, True)),
+).map(_tidy)
+
+
+def _pair(first: Request, second: Request) -> Turn:
+    # Which of two batches of one producer came first, nobody could tell.
+    apart = first.what == second.what == "write"
+    return Turn((first, replace(second, who=1 - first.who) if apart else second))
+
+
+_pairs = st.builds(_pair, requests, requests)
+_SERVERS = ("controller-1", "controller-2", "broker-1", "zookeeper-1")
+
+
+def programs(*, restarts: bool = False, most: int = 12) -> st.SearchStrategy[list[Turn | Restart]]:
+    """Programs that begin with two topics; ``restarts``: also such that restart servers."""
+    turns: st.SearchStrategy[Turn | Restart] = requests.map(lambda one: Turn((one,))) | _pairs
+    if restarts:
+        turns = turns | turns | turns | st.sampled_from(_SERVERS).map(Restart)
+    begin = Turn((Request(0, "create", (0, 1)),))
+    return st.lists(turns, max_size=most).map(lambda rest: numbered([begin, *rest]))
+
+
+def numbered(turns: Sequence[Turn | Restart]) -> list[Turn | Restart]:
+    """The same, with a number for every batch that is written."""
+    done: list[Turn | Restart] = []
+    batch = 0
+    for turn in turns:
+        if isinstance(turn, Turn):
+            numbers = range(batch, batch + len(turn.requests))
+            batch += len(turn.requests)
+            turn = Turn(tuple(replace(one, batch=at) for at, one in zip(numbers, turn.requests, strict=True)))
+        done.append(turn)
+    return done

@@ -1,0 +1,221 @@
+"""What a program of operators needs: two operators, another tool, and writers, on topics of its own.
+
+Every call returns what was answered, once per try: the name of an error, ``NONE`` without one, for each topic.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from spark_ordered_kafka import ControllerClient, OrderedProducer
+from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+
+TIMEOUT = 60.0
+_CHANGING = "PARTITION_CHANGE_IN_PROGRESS"
+_AGAIN = "UnavailableError"
+_NO_ANSWER = {
+    "_TIMED_OUT",
+    "_TRANSPORT",
+    "_DESTROY_BROKER",
+    "REQUEST_TIMED_OUT",
+    "NOT_CONTROLLER",
+    "BROKER_NOT_AVAILABLE",
+}
+KEYS, RECORDS = 6, 3
+"""Of a batch; ``RECORDS`` of each key."""
+
+Tries = list[list[str]]
+
+
+class Operators:
+    """Two operators, each with a client of its own; ``urls``: of the controllers."""
+
+    def __init__(
+        self,
+        servers: str,
+        urls: Sequence[str],
+        run: str | None = None,
+        restart: Callable[[str], object] = print,
+    ) -> None:
+        """``restart``: kills a server and starts it again; whoever runs a printed program does that."""
+        self.restart = restart
+        self.run = run or uuid.uuid4().hex[:8]
+        self._servers = servers
+        self._urls = urls
+        # Each asks another controller first.
+        self.clients = [ControllerClient([*urls[who:], *urls[:who]]) for who in range(2)]
+        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._producers: dict[int, OrderedProducer] = {}
+
+    def close(self) -> None:
+        """Close all clients."""
+        for producer in self._producers.values():
+            producer.close()
+        for client in self.clients:
+            client.close()
+
+    def topic(self, name: str) -> str:
+        """The whole name of a topic that the program may create."""
+        return f"{name}-{self.run}"
+
+    # -- operators ----------------------------------------------------------------------------------------------
+
+    def create(self, who: int, topics: list[str], count: int, *, dry: bool = False) -> Tries:
+        """Create topics; ``dry``: only check."""
+        new = [schemas.NewTopic(topic=one, partitions=count, replication_factor=1) for one in topics]
+        request = schemas.CreateTopicsRequest(topics=new, validate_only=dry)
+        return tries(lambda: self.clients[who].create_topics(request).topics)
+
+    def alter(
+        self,
+        who: int,
+        topics: list[str],
+        count: int,
+        *,
+        wait: float = TIMEOUT,
+        dry: bool = False,
+        force: bool = False,
+    ) -> Tries:
+        """Change partition counts; ``wait`` 0: the changes go on while the program does."""
+        counts = [schemas.TopicPartitionCount(topic=one, partition_count=count) for one in topics]
+        request = schemas.PartitionCountsRequest(topics=counts, validate_only=dry, force=force)
+        return tries(lambda: self.clients[who].alter_partition_counts(request, wait=wait or None).topics)
+
+    def delete(self, who: int, topics: list[str], *, dry: bool = False) -> Tries:
+        """Delete topics."""
+        request = schemas.DeleteTopicsRequest(topics=topics, validate_only=dry)
+        return tries(lambda: self.clients[who].delete_topics(request).topics)
+
+    def cancel(self, who: int, topics: list[str]) -> Tries:
+        """Cancel the change of a topic."""
+        return tries(lambda: [self.clients[who].cancel_change(topics[0])])
+
+    def release(self, who: int, topics: list[str], *, dry: bool = False) -> Tries:
+        """Release a topic from management."""
+        request = schemas.ReleaseTopicRequest(validate_only=dry)
+        return tries(lambda: [self.clients[who].release_topic(topics[0], request)])
+
+    def adopt(self, who: int, topics: list[str], *, dry: bool = False, force: bool = False) -> Tries:
+        """Take a topic under management."""
+        request = schemas.AdoptTopicRequest(hash="murmur3", validate_only=dry, force=force)
+        return tries(lambda: [self.clients[who].adopt_topic(topics[0], request)])
+
+    # -- another tool -------------------------------------------------------------------------------------------
+
+    def make(self, topics: list[str], count: int) -> Tries:
+        """Create a topic as Kafka's own tool does, and wait until the broker has it."""
+        new = NewTopic(topics[0], count, 1)
+        said = self._asked(lambda: self._admin.create_topics([new])[topics[0]])
+        _await(lambda: self._partitions(topics[0]) > 0)
+        return said
+
+    def grow(self, topics: list[str], count: int) -> Tries:
+        """Add partitions with Kafka's own tool, and wait until the broker has them."""
+        more = NewPartitions(topics[0], count)
+        said = self._asked(lambda: self._admin.create_partitions([more])[topics[0]])
+        if said[-1] == ["NONE"]:
+            _await(lambda: self._partitions(topics[0]) >= count)
+        return said
+
+    def erase(self, topics: list[str]) -> Tries:
+        """Delete a topic with Kafka's own tool, and wait until the broker has it no longer."""
+        said = self._asked(
+            lambda: self._admin.delete_topics(topics[:1], operation_timeout=TIMEOUT)[topics[0]]
+        )
+        if said[-1] == ["NONE"]:
+            _await(lambda: self._partitions(topics[0]) == 0)
+        return said
+
+    def _asked(self, ask: Callable[[], Any]) -> Tries:
+        deadline = time.monotonic() + 2 * TIMEOUT
+        said: Tries = []
+        while True:
+            try:
+                ask().result(TIMEOUT)
+            except KafkaException as error:
+                known = {"UNKNOWN_TOPIC_OR_PART": "UNKNOWN_TOPIC_OR_PARTITION"}
+                name = error.args[0].name()
+                said.append([_AGAIN if name in _NO_ANSWER else known.get(name, name)])
+            else:
+                said.append(["NONE"])
+            if said[-1] != [_AGAIN] or time.monotonic() > deadline:
+                return said
+
+    def _partitions(self, topic: str) -> int:
+        # Without its name: a broker may be one that creates what it is asked for.
+        found = self._admin.list_topics(timeout=TIMEOUT).topics.get(topic)
+        return 0 if found is None else len(found.partitions)
+
+    # -- writers ------------------------------------------------------------------------------------------------
+
+    def write(self, who: int, topics: list[str], batch: int) -> Tries:
+        """Write a batch, whose number is new, in one transaction, with a producer that lives until it is fenced."""
+        said = []
+        for _ in range(2):
+            if who not in self._producers:
+                conf = {"bootstrap.servers": self._servers, "controller.url": ",".join(self._urls)}
+                self._producers[who] = OrderedProducer(conf)
+            try:
+                for number in range(RECORDS):
+                    for key in range(KEYS):
+                        value = f"{batch}:{number}"
+                        self._producers[who].produce(topics[0], value.encode(), f"w{who}k{key}".encode())
+                self._producers[who].commit()
+            except OrderedKafkaError as error:
+                said.append([f"{type(error).__name__}: {error}"])
+                with suppress(OrderedKafkaError):
+                    self._producers[who].close()
+                del self._producers[who]
+            else:
+                return [*said, ["NONE"]]
+        return said
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """What calls return that begin at the same time."""
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [one.result(4 * TIMEOUT) for one in [threads.submit(call) for call in calls]]
+
+
+def tries(ask: Callable[[], Iterable[schemas.TopicResult]]) -> Tries:
+    """Ask until the answer is not that one should ask again."""
+    deadline = time.monotonic() + 2 * TIMEOUT
+    said: Tries = []
+    while True:
+        try:
+            said.append([str(one.error) for one in ask()])
+        except RequestError as error:
+            said.append([error.name])
+        except OrderedKafkaError as error:
+            said.append([type(error).__name__])
+        if not any(map(_is_retriable, said[-1])) or time.monotonic() > deadline:
+            return said
+        time.sleep(0.2)
+
+
+def _is_retriable(name: str) -> bool:
+    if name == "NONE" or name == _CHANGING:
+        return False
+    return name not in ErrorCode.__members__ or RequestError(ErrorCode[name], "").retriable
+
+
+def _await(condition: Callable[[], bool]) -> None:
+    """For some seconds: what is asked at once may make it otherwise again."""
+    deadline = time.monotonic() + 5.0
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def from_environment() -> Operators:
+    """On the servers of ``. .ordered-kafka/env.sh``."""
+    return Operators(os.environ["BOOTSTRAP_SERVERS"], os.environ["ORDERED_KAFKA_CONTROLLER"].split(","))

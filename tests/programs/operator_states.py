@@ -1,0 +1,323 @@
+"""What may be so of one topic, and what a request about it may be answered then. PURE.
+
+The model is a set of states that a topic may be in. A request is entered by its answer: what does not allow that answer
+is not the state. Where none is left, the answer breaks a promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+DONE = "NONE"
+_UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
+_INVALID_TOPIC = "INVALID_TOPIC_EXCEPTION"
+"""KIP-195's word for a topic that is unknown to a request about several."""
+_EXISTS = "TOPIC_ALREADY_EXISTS"
+_CHANGING = "PARTITION_CHANGE_IN_PROGRESS"
+_WRONG = "INVALID_PARTITIONS"
+_INVALID = "INVALID_REQUEST"
+_TRUNCATED = "LOG_TRUNCATED"
+REFUSED = "refused"
+"""A write was, whatever the error."""
+AGAIN = frozenset({"UnavailableError", "REQUEST_TIMED_OUT", "NOT_CONTROLLER"})
+"""It may have been done or not, and is asked again."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A topic.
+
+    Attributes:
+        kafka: partitions in Kafka; 0 without the topic.
+        own: whether that topic is the one under management, and not a namesake.
+        count: undeleted partitions; 0 where nothing of the name is under management.
+        initial: with which it came under management.
+        target: of a change that may be in progress.
+        cancelled: whether that one will be taken back.
+        written: numbers of the batches that Kafka's topic holds.
+        counts: initial and undeleted counts under which they were written.
+        ordered: whether they lie where the layouts say.
+        life: grows whenever another topic has the name, or it comes under management or leaves it.
+    """
+
+    kafka: int = 0
+    own: bool = False
+    count: int = 0
+    initial: int = 0
+    target: int = 0
+    cancelled: bool = False
+    written: frozenset[int] = frozenset()
+    counts: frozenset[tuple[int, int]] = frozenset()
+    ordered: bool = True
+    life: int = 0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether Kafka has no longer what is under management."""
+        return self.count > 0 and not self.own
+
+    @property
+    def can_be_written(self) -> bool:
+        """Whether a writer must not be refused."""
+        return self.count > 0 and self.own
+
+    def later(self) -> set[State]:
+        """What it may have become meanwhile."""
+        if not self.target:
+            return {self}
+        failed = replace(self, target=0, cancelled=False)
+        if self.is_gone:
+            return {self, failed}
+        grown = replace(self, kafka=max(self.kafka, self.target))
+        if self.cancelled:
+            return {self, failed, grown, replace(grown, target=0, cancelled=False)}
+        return {self, grown, replace(grown, count=self.target, target=0)}
+
+    def managed(self) -> State:
+        """As it is once Kafka's topic has been taken under management."""
+        fits = self.counts <= {(self.kafka, self.kafka)}
+        return replace(
+            self,
+            own=True,
+            count=self.kafka,
+            initial=self.kafka,
+            target=0,
+            cancelled=False,
+            ordered=self.ordered and fits,
+            life=self.life + 1,
+        )
+
+    def unmanaged(self) -> State:
+        """As it is once nothing of the name is under management."""
+        return replace(self, own=False, count=0, initial=0, target=0, cancelled=False, life=self.life + 1)
+
+    def emptied(self, kafka: int) -> State:
+        """As it is once Kafka has another topic of the name, or none."""
+        none = frozenset[Any]()
+        return replace(
+            self, kafka=kafka, own=False, written=none, counts=none, ordered=True, life=self.life + 1
+        )
+
+
+Outcome = tuple[str, State]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request, of the operator ``who``, about one topic or several."""
+
+    who: int
+    what: str
+    topics: tuple[int, ...] = (0,)
+    count: int = 2
+    wait: bool = True
+    dry: bool = False
+    force: bool = False
+    batch: int = 0
+
+    def code(self) -> str:
+        """Python."""
+        topics = f"[{', '.join(f't{one}' for one in self.topics)}]"
+        dry, force = ", dry=True" if self.dry else "", ", force=True" if self.force else ""
+        wait = "" if self.wait else ", wait=0"
+        calls = {
+            "create": f"create({self.who}, {topics}, {self.count}{dry})",
+            "alter": f"alter({self.who}, {topics}, {self.count}{wait}{dry}{force})",
+            "delete": f"delete({self.who}, {topics}{dry})",
+            "cancel": f"cancel({self.who}, {topics})",
+            "release": f"release({self.who}, {topics}{dry})",
+            "adopt": f"adopt({self.who}, {topics}{dry}{force})",
+            "make": f"make({topics}, {self.count})",
+            "grow": f"grow({topics}, {self.count})",
+            "erase": f"erase({topics})",
+            "write": f"write({self.who}, {topics}, {self.batch})",
+        }
+        return f"use.{calls[self.what]}"
+
+    def outcomes(self, state: State) -> set[Outcome]:
+        """The answers that the request may get, and what is so then."""
+        found: set[Outcome] = set()
+        for now in state.later():
+            pairs = getattr(self, f"_{self.what}")(now)
+            if self.dry:
+                pairs = {(answer, now) for answer, _ in pairs}
+            found |= pairs | {(again, one) for again in AGAIN for _, one in (*pairs, ("", now))}
+        return found
+
+    # -- operators ----------------------------------------------------------------------------------------------
+
+    def _create(self, state: State) -> set[Outcome]:
+        if state.kafka:
+            return {(_EXISTS, state)}
+        return {(DONE, state.emptied(self.count).managed())}
+
+    def _alter(self, state: State) -> set[Outcome]:
+        if not state.count:
+            return {(_INVALID_TOPIC, state)}
+        if state.target:
+            return {(_CHANGING, state)}
+        if state.is_gone:
+            return {(answer, state) for answer in (_UNKNOWN, _INVALID_TOPIC, _TRUNCATED, _WRONG)}
+        if self.count < state.initial or self.count == state.count:
+            return {(_WRONG, state)}
+        return {(DONE, replace(state, target=self.count))}
+
+    def _cancel(self, state: State) -> set[Outcome]:
+        if not state.count:
+            return {(_UNKNOWN, state)}
+        if not state.target:
+            return {(_INVALID, state)}
+        return {(_CHANGING, state), (DONE, replace(state, cancelled=True))}
+
+    def _release(self, state: State) -> set[Outcome]:
+        if not state.count:
+            return {(_UNKNOWN, state)}
+        return {(_CHANGING, state)} if state.target else {(DONE, state.unmanaged())}
+
+    def _adopt(self, state: State) -> set[Outcome]:
+        if state.count and state.own:
+            return {(_EXISTS, state)}
+        if not state.kafka:
+            return {(_UNKNOWN, state)}
+        done = {(DONE, state.managed())}
+        if not self.force and not state.counts <= {(state.kafka, state.kafka)}:
+            # What was sampled may fit all the same.
+            done |= {(_INVALID, state)}
+        return done
+
+    def _delete(self, state: State) -> set[Outcome]:
+        if not state.count:
+            return {(_UNKNOWN, state)}
+        if state.target:
+            return {(_CHANGING, state)}
+        return {(DONE, state.unmanaged() if state.is_gone else state.emptied(0).unmanaged())}
+
+    # -- another tool -------------------------------------------------------------------------------------------
+
+    def _make(self, state: State) -> set[Outcome]:
+        if state.kafka:
+            return {(_EXISTS, state)}
+        return {(DONE, state.emptied(self.count))}
+
+    def _grow(self, state: State) -> set[Outcome]:
+        if not state.kafka:
+            return {(_UNKNOWN, state)}
+        if self.count <= state.kafka:
+            return {(_WRONG, state)}
+        return {(DONE, replace(state, kafka=self.count))}
+
+    def _erase(self, state: State) -> set[Outcome]:
+        if not state.kafka:
+            return {(_UNKNOWN, state)}
+        return {(DONE, state.emptied(0))}
+
+    # -- writers ------------------------------------------------------------------------------------------------
+
+    def _write(self, state: State) -> set[Outcome]:
+        # A namesake that another tool made keeps the writers of the deleted topic until it is adopted.
+        if not state.count or not state.kafka:
+            return set()
+        counts = {(state.initial, state.count), (state.initial, state.target or state.count)}
+        return {(DONE, replace(state, written=state.written | {self.batch}, counts=state.counts | counts))}
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """The end of a change that was waited for."""
+
+    def outcomes(self, state: State) -> set[Outcome]:
+        ended = {one for one in state.later() if not one.target}
+        return {(DONE, one) for one in ended} | {("failed", one) for one in ended if one.is_gone}
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """A write that was refused: it is there only if the answer was lost.
+
+    ``lives``: of the topic when its producer wrote last; another one's writers are fenced.
+    """
+
+    write: Request
+    lives: frozenset[int]
+
+    def outcomes(self, state: State) -> set[Outcome]:
+        if state.can_be_written and state.life in self.lives:
+            return set()
+        return {(REFUSED, one) for one in (state, *(then for _, then in self.write.outcomes(state)))}
+
+
+class _Any(frozenset[int]):
+    """Has every number."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+_ANY = _Any()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, what it was answered about one topic, once per try, and for a write the lives of its producer."""
+
+    request: Request
+    answers: tuple[str, ...]
+    lives: frozenset[int] = _ANY
+
+
+_Event = tuple[Request | _Ended | _Refused, str]
+
+
+def after(asked: Sequence[Asked], states: set[State]) -> set[State]:
+    """The states that allow these answers, one per try, in some order of what was asked at once."""
+    found: set[State] = set()
+    stories = [_events(one) for one in asked]
+    orders = [*_merged(stories)]
+    if (
+        len(asked) == 2
+        and _is_one(*(one.request for one in asked))
+        and stories[0][-1][1] == stories[1][-1][1]
+    ):
+        orders += _merged([stories[0], stories[1][:-1]])
+    for order in orders:
+        left = states
+        for event, answer in order:
+            left = {state for one in left for said, state in event.outcomes(one) if said == answer}
+        found |= left
+    return found
+
+
+def _is_one(first: Request, second: Request) -> bool:
+    """Whether the second one waits for what the first one has begun, and gets its answer."""
+    return first.what == second.what in ("delete", "release") and not first.dry and not second.dry
+
+
+def _events(asked: Asked) -> list[_Event]:
+    request, answers = asked.request, asked.answers
+    if request.what == "write":
+        # A second try is a new producer's.
+        lives = [asked.lives, _ANY]
+        return [
+            (request if answer == DONE else _Refused(request, lives[at]), answer)
+            for at, answer in enumerate(answers)
+        ]
+    if request.what == "alter" and request.wait and not request.dry and answers[-1] == DONE:
+        return [*((request, answer) for answer in answers), (_Ended(), DONE)]
+    return [(request, answer) for answer in answers]
+
+
+def _merged(stories: Sequence[Sequence[_Event]]) -> Iterator[list[_Event]]:
+    """Every order that keeps the order of each story."""
+    if not any(stories):
+        yield []
+    for index, story in enumerate(stories):
+        if story:
+            rest = [*stories[:index], story[1:], *stories[index + 1 :]]
+            yield from ([story[0], *order] for order in _merged(rest))
+
+
+def possible(states: Iterable[State]) -> set[State]:
+    """What may be so by now."""
+    return {one for state in states for one in state.later()}
