@@ -41,6 +41,8 @@ _DRAIN_BYTES = 32 * 1024 * 1024
 _LITTLE_ROOM = 0.125
 # Seconds between two looks whether there is room again.
 _ROOM_PAUSE = 0.01
+# Seconds without an answer after which the topic is looked for.
+_LOOK_AFTER = 3.0
 _POLL = 0.1
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -267,17 +269,20 @@ class TransactionalProducer:
         )
 
     def _explained(self, failure: Exception) -> Exception:
-        """Why something got no answer: a topic that another tool has deleted is tried for ever by librdkafka (D-458)."""
-        if type(failure) is not UnavailableError or not self._is_gone():
-            return failure
+        return self._gone(str(failure)) if type(failure) is UnavailableError and self._is_gone() else failure
+
+    def _gone(self, consequence: str) -> RequestError:
         return RequestError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"topic {self._topic!r} is under management but not in Kafka any more: create it (ordered-kafka topics "
-            f"create), which forgets the old layouts; {failure}",
+            f"create), which forgets the old layouts; {consequence}",
         )
 
     def _is_gone(self) -> bool:
-        """Whether brokers do not know the topic, and not only because they have just started."""
+        """Whether brokers do not know the topic, and not only because they have just started.
+
+        librdkafka tries for ever to write to a topic that another tool has deleted (D-458).
+        """
         deadline = time.monotonic() + PROPAGATION
         while True:
             left = max(_POLL, deadline - time.monotonic())
@@ -314,12 +319,13 @@ class TransactionalProducer:
         offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
         every = [*read, TransactionOffsets([offset], self.group)]
         sending = SentOffsets(self._producer, self.transactional_id, every, self._timeout)
-        failure = failure_of(self._flush)
-        # A rebalance goes before: it says that the records are not to be sent again.
-        failure = failure_of(partial(self._run, "committing offsets", sending.wait)) or failure
+        failure = failure_of(self.flush)
+        if not isinstance(failure, RequestError):
+            # A rebalance goes before: it says that the records are not to be sent again.
+            failure = failure_of(partial(self._await_offsets, sending)) or failure
         try:
             if failure is not None:
-                raise self._explained(failure)
+                raise failure
         finally:
             # Its traceback leads here: a cycle that would keep the instance alive.
             del failure
@@ -331,6 +337,11 @@ class TransactionalProducer:
         if self.tombstones is not None:
             self.tombstones.committed()
         self._watch.ended(self._poll)
+
+    def _await_offsets(self, sending: SentOffsets) -> None:
+        if not sending.wait_for(_LOOK_AFTER) and self._is_gone():
+            raise self._gone(f"the transaction of {self.transactional_id!r} takes no offsets")
+        self._run("committing offsets", sending.wait)
 
     def abort(self) -> None:
         """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance.

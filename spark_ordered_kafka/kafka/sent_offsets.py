@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +42,11 @@ class SentOffsets:
         self._done: Future[None] = Future()
         arguments = (self._done, producer, read, timeout)
         threading.Thread(target=_send_offsets, args=arguments, name=f"offsets of {name}", daemon=True).start()
+
+    def wait_for(self, seconds: float) -> bool:
+        """Whether librdkafka has answered within so many seconds, or when the time is up."""
+        left = max(0.0, self._deadline - time.monotonic())
+        return bool(wait([self._done], min(seconds, left)).done)
 
     def wait(self) -> None:
         """Until they are in; raises what librdkafka said, or UnavailableError when the time is up."""

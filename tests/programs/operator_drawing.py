@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from tests.programs.operator_states import Request
 from tests.programs.operators import Restart, Turn
 
-_OFTEN = ("alter", "alter", "alter", "write", "write", "cancel", "create", "delete", "release", "adopt")
+_OFTEN = (
+    "alter",
+    "alter",
+    "alter",
+    "write",
+    "write",
+    "read",
+    "read",
+    "cancel",
+    "create",
+    "delete",
+    "release",
+    "adopt",
+)
 _OTHERS = ("make", "grow", "erase")
 _BULK = ("alter", "create", "delete")
 _CHECKED = ("alter", "create", "delete", "release", "adopt")
@@ -22,7 +35,7 @@ def _tidy(request: Request) -> Request:
         request,
         topics=request.topics if request.what in _BULK else request.topics[:1],
         dry=request.dry and request.what in _CHECKED,
-        force=request.force and request.what in ("alter", "adopt"),
+        force=request.force and request.what in ("alter", "adopt", "release"),
     )
 
 
@@ -40,8 +53,8 @@ requests = st.builds(
 
 
 def _pair(first: Request, second: Request) -> Turn:
-    # Which of two batches of one producer came first, nobody could tell.
-    apart = first.what == second.what == "write"
+    # Which of two batches of one producer came first, nobody could tell; a consumer takes no two calls at once.
+    apart = first.what == second.what in ("write", "read")
     return Turn((first, replace(second, who=1 - first.who) if apart else second))
 
 

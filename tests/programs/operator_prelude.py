@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from spark_ordered_kafka import ControllerClient, OrderedProducer
+from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RebalancedError, RequestError
 
 TIMEOUT = 60.0
 _CHANGING = "PARTITION_CHANGE_IN_PROGRESS"
@@ -35,6 +37,15 @@ KEYS, RECORDS = 6, 3
 """Of a batch; ``RECORDS`` of each key."""
 
 Tries = list[list[str]]
+Row = tuple[str, int, int]
+
+
+@dataclass
+class Delivery:
+    """What one call read, and whether it is known to be committed."""
+
+    rows: list[Row] = field(default_factory=list)
+    committed: bool = False
 
 
 class Operators:
@@ -56,13 +67,22 @@ class Operators:
         self.clients = [ControllerClient([*urls[who:], *urls[:who]]) for who in range(2)]
         self._admin = AdminClient({"bootstrap.servers": servers})
         self._producers: dict[int, OrderedProducer] = {}
+        self._consumers: dict[tuple[int, str], OrderedConsumer] = {}
+        self.deliveries: dict[str, list[Delivery]] = defaultdict(list)
 
     def close(self) -> None:
         """Close all clients."""
+        self.close_consumers()
         for producer in self._producers.values():
             producer.close()
         for client in self.clients:
             client.close()
+
+    def close_consumers(self) -> None:
+        """Let all groups be without members."""
+        for consumer in self._consumers.values():
+            consumer.close()
+        self._consumers.clear()
 
     def topic(self, name: str) -> str:
         """The whole name of a topic that the program may create."""
@@ -100,9 +120,9 @@ class Operators:
         """Cancel the change of a topic."""
         return tries(lambda: [self.clients[who].cancel_change(topics[0])])
 
-    def release(self, who: int, topics: list[str], *, dry: bool = False) -> Tries:
+    def release(self, who: int, topics: list[str], *, dry: bool = False, force: bool = False) -> Tries:
         """Release a topic from management."""
-        request = schemas.ReleaseTopicRequest(validate_only=dry)
+        request = schemas.ReleaseTopicRequest(validate_only=dry, force=force)
         return tries(lambda: [self.clients[who].release_topic(topics[0], request)])
 
     def adopt(self, who: int, topics: list[str], *, dry: bool = False, force: bool = False) -> Tries:
@@ -179,6 +199,57 @@ class Operators:
             else:
                 return [*said, ["NONE"]]
         return said
+
+    # -- readers ------------------------------------------------------------------------------------------------
+
+    def read(self, who: int, topics: list[str], seconds: float = 3.0) -> Tries:
+        """Read what comes within so many seconds, or up to a rest, with a member of the topic's group, and commit it."""
+        topic = topics[0]
+        said: Tries = []
+        for _ in range(2):
+            delivery = Delivery()
+            self.deliveries[topic].append(delivery)
+            try:
+                consumer = self._member(who, topic)
+                self._consume(consumer, delivery, seconds)
+                if delivery.rows:
+                    consumer.commit()
+                    delivery.committed = True
+            except RebalancedError:
+                consumer.rewind()
+                return [*said, ["NONE"]]
+            except OrderedKafkaError as error:
+                said.append([f"{type(error).__name__}: {error}"])
+                self._consumers.pop((who, topic)).close()
+            else:
+                return [*said, ["NONE"]]
+        return said
+
+    def _member(self, who: int, topic: str) -> OrderedConsumer:
+        if (who, topic) not in self._consumers:
+            conf = {"bootstrap.servers": self._servers, "controller.url": ",".join(self._urls)}
+            group = {
+                "group.id": f"group-{topic}",
+                "auto.offset.reset": "earliest",
+                "heartbeat.interval.ms": 100,
+            }
+            self._consumers[who, topic] = OrderedConsumer({**conf, **group, "enable.auto.commit": False})
+            self._consumers[who, topic].subscribe([topic])
+        return self._consumers[who, topic]
+
+    def _consume(self, consumer: OrderedConsumer, delivery: Delivery, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found = [one for one in consumer.consume(500, 0.3) if one.error() is None]
+            delivery.rows += [row_of(one) for one in found]
+            if delivery.rows and not found:
+                return
+
+
+def row_of(message: Message) -> Row:
+    """The key, batch and number of a record."""
+    batch, number = (message.value() or b"").decode().split(":")
+    return (message.key() or b"").decode(), int(batch), int(number)
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:

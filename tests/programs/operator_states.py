@@ -20,7 +20,7 @@ _WRONG = "INVALID_PARTITIONS"
 _INVALID = "INVALID_REQUEST"
 _TRUNCATED = "LOG_TRUNCATED"
 REFUSED = "refused"
-"""A write was, whatever the error."""
+"""A write or a read was, whatever the error."""
 AGAIN = frozenset({"UnavailableError", "REQUEST_TIMED_OUT", "NOT_CONTROLLER"})
 """It may have been done or not, and is asked again."""
 
@@ -39,6 +39,7 @@ class State:
         written: numbers of the batches that Kafka's topic holds.
         counts: initial and undeleted counts under which they were written.
         ordered: whether they lie where the layouts say.
+        changed: whether there is more than one layout.
         life: grows whenever another topic has the name, or it comes under management or leaves it.
     """
 
@@ -51,6 +52,7 @@ class State:
     written: frozenset[int] = frozenset()
     counts: frozenset[tuple[int, int]] = frozenset()
     ordered: bool = True
+    changed: bool = False
     life: int = 0
 
     @property
@@ -73,7 +75,7 @@ class State:
         grown = replace(self, kafka=max(self.kafka, self.target))
         if self.cancelled:
             return {self, failed, grown, replace(grown, target=0, cancelled=False)}
-        return {self, grown, replace(grown, count=self.target, target=0)}
+        return {self, grown, replace(grown, count=self.target, target=0, changed=True)}
 
     def managed(self) -> State:
         """As it is once Kafka's topic has been taken under management."""
@@ -86,6 +88,7 @@ class State:
             target=0,
             cancelled=False,
             ordered=self.ordered and fits,
+            changed=False,
             life=self.life + 1,
         )
 
@@ -127,12 +130,13 @@ class Request:
             "alter": f"alter({self.who}, {topics}, {self.count}{wait}{dry}{force})",
             "delete": f"delete({self.who}, {topics}{dry})",
             "cancel": f"cancel({self.who}, {topics})",
-            "release": f"release({self.who}, {topics}{dry})",
+            "release": f"release({self.who}, {topics}{dry}{force})",
             "adopt": f"adopt({self.who}, {topics}{dry}{force})",
             "make": f"make({topics}, {self.count})",
             "grow": f"grow({topics}, {self.count})",
             "erase": f"erase({topics})",
             "write": f"write({self.who}, {topics}, {self.batch})",
+            "read": f"read({self.who}, {topics})",
         }
         return f"use.{calls[self.what]}"
 
@@ -174,7 +178,11 @@ class Request:
     def _release(self, state: State) -> set[Outcome]:
         if not state.count:
             return {(_UNKNOWN, state)}
-        return {(_CHANGING, state)} if state.target else {(DONE, state.unmanaged())}
+        if state.target:
+            return {(_CHANGING, state)}
+        # A group may not have read all that was written before the last change.
+        behind = {(_INVALID, state)} if state.changed and state.written and not self.force else set()
+        return {(DONE, state.unmanaged())} | behind
 
     def _adopt(self, state: State) -> set[Outcome]:
         if state.count and state.own:
@@ -213,7 +221,10 @@ class Request:
             return {(_UNKNOWN, state)}
         return {(DONE, state.emptied(0))}
 
-    # -- writers ------------------------------------------------------------------------------------------------
+    # -- writers and readers ------------------------------------------------------------------------------------
+
+    def _read(self, state: State) -> set[Outcome]:
+        return {(DONE, state)}
 
     def _write(self, state: State) -> set[Outcome]:
         # A namesake that another tool made keeps the writers of the deleted topic until it is adopted.
@@ -234,18 +245,18 @@ class _Ended:
 
 @dataclass(frozen=True)
 class _Refused:
-    """A write that was refused: it is there only if the answer was lost.
+    """A write that was refused, which is there only if the answer was lost, or a read that was.
 
-    ``lives``: of the topic when its producer wrote last; another one's writers are fenced.
+    ``lives``: of the topic when that client wrote or read last; those of another topic end with an error.
     """
 
-    write: Request
+    request: Request
     lives: frozenset[int]
 
     def outcomes(self, state: State) -> set[Outcome]:
         if state.can_be_written and state.life in self.lives:
             return set()
-        return {(REFUSED, one) for one in (state, *(then for _, then in self.write.outcomes(state)))}
+        return {(REFUSED, one) for one in (state, *(then for _, then in self.request.outcomes(state)))}
 
 
 class _Any(frozenset[int]):
@@ -260,7 +271,7 @@ _ANY = _Any()
 
 @dataclass(frozen=True)
 class Asked:
-    """A request, what it was answered about one topic, once per try, and for a write the lives of its producer."""
+    """A request, what it was answered about one topic, once per try, and the lives that its client has seen."""
 
     request: Request
     answers: tuple[str, ...]
@@ -296,8 +307,8 @@ def _is_one(first: Request, second: Request) -> bool:
 
 def _events(asked: Asked) -> list[_Event]:
     request, answers = asked.request, asked.answers
-    if request.what == "write":
-        # A second try is a new producer's.
+    if request.what in ("write", "read"):
+        # A second try is a new client's.
         lives = [asked.lives, _ANY]
         return [
             (request if answer == DONE else _Refused(request, lives[at]), answer)
