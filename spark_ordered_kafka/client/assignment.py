@@ -112,6 +112,13 @@ class Assignment:
         settled = [(name, p) for name, topic in self._topics.items() for p in topic.own]
         return settled + [(name, p) for name, partitions in self._unsettled.items() for p in partitions]
 
+    def is_in_force(self) -> bool:
+        """Whether librdkafka has the same partitions; not before it is known where they begin."""
+        own = {(name, p) for name, topic in self._topics.items() for p in topic.own}
+        return not any(self._unsettled.values()) and own == {
+            (one.topic, one.partition) for one in self._consumer.assignment()
+        }
+
     def is_settled(self, place: PartitionId) -> bool:
         """Whether it is known where an assigned partition begins."""
         return progress_of(self._topics, *place) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -21,7 +22,8 @@ from spark_ordered_kafka.client.steering import Steering
 from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.client.waits import limit_of
-from spark_ordered_kafka.errors import ClosedError, ConfigError, RequestError
+from spark_ordered_kafka.errors import ClosedError, ConfigError, RebalancedError, RequestError
+from spark_ordered_kafka.kafka.attempts import interrupt_of
 from spark_ordered_kafka.kafka.properties import member_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
@@ -85,7 +87,7 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._rewound_at = float("-inf")
         self._served_at = clock()
         # Whether something has ended a wait for records in its middle, such as Ctrl-C (D-410).
-        self._is_torn = False
+        self._is_torn = self._is_interrupted = self._is_rebalancing = False
         self._opened()
 
     def _open(self) -> Consumer:
@@ -225,20 +227,23 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._begin_taking()
         try:
             if self._is_torn:
-                self._assignment.begin_anew()
-                self._is_torn = False
+                self._mend()
             self._auto_commit.commit_due(self._assignment.commits)
             self._follow_patterns()
             now = self._clock()
             if self._assignment.delivery.ready < count or now - self._served_at > _SERVE_INTERVAL:
                 self._await(count, _FOREVER if limit is None else now + limit)
             return self._assignment.take(count)
-        except BaseException as error:
+        except BaseException as caught:
             # librdkafka may have given out records that were not kept here.
             self._is_torn = True
+            error = interrupt_of(caught)
+            self._is_interrupted = self._is_interrupted or not isinstance(error, Exception)
             if self._is_closing and isinstance(error, Exception):
                 raise ClosedError("the consumer was closed meanwhile") from error
             self._end_with(error)
+            if error is not caught:
+                raise error from None
             raise
         finally:
             self._end_taking()
@@ -326,7 +331,28 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
 
     # -- the group ----------------------------------------------------------------------------------------------
 
+    def _mend(self) -> None:
+        """After a call that was ended in its middle.
+
+        Ctrl-C may have come upon a callback of librdkafka, which then goes by its own idea of the assignment (D-459).
+        """
+        is_member = self._has_joined and not self._is_manual
+        if (
+            self._is_interrupted
+            and is_member
+            and (self._is_rebalancing or not self._assignment.is_in_force())
+        ):
+            with suppress(RebalancedError):  # others get the records again
+                self._give_up_assignment()
+            self._is_assigned = self._is_rebalancing = False
+            self._forget()
+            self._join()
+        else:
+            self._assignment.begin_anew()
+        self._is_torn = self._is_interrupted = False
+
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._is_rebalancing = True
         self._is_assigned = True
         # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.
         self._consumer.assign([])
@@ -335,12 +361,14 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._assignment.assigned(wanted)
         self.counts.rebalances += 1
         self._call("assign", wanted)
+        self._is_rebalancing = False
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         if not self._is_assigned:
             # librdkafka takes back what a static member that is being closed has given up.
             self._consumer.unassign()
             return
+        self._is_rebalancing = True
         self._is_assigned = False
         try:
             if self._failure is None:
@@ -349,14 +377,17 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
                 self._commit_processed()
         finally:
             self._forget()
+            self._is_rebalancing = False
 
     def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._is_rebalancing = True
         self._is_assigned = False
         try:
             if self._failure is None:
                 self._call("lost", partitions)
         finally:
             self._forget()
+            self._is_rebalancing = False
 
     def _forget(self) -> None:
         self._is_lost = self._is_lost or self._assignment.commits.is_dirty()

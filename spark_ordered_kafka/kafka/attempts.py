@@ -36,6 +36,18 @@ def failure_of(step: Callable[[], object]) -> Exception | None:
     return None
 
 
+def interrupt_of(error: BaseException) -> BaseException:
+    """KeyboardInterrupt for the SystemError that confluent-kafka (2.16) makes of Ctrl-C, every other error as it is.
+
+    Where Ctrl-C comes upon a callback, the exception is lost before Python 3.12, since it has no value; where it comes upon
+    a call that has a result, that is returned all the same (D-459).
+    """
+    if not isinstance(error, SystemError):
+        return error
+    is_lost = "without setting an exception" in str(error)
+    return KeyboardInterrupt() if is_lost or isinstance(error.__cause__, KeyboardInterrupt) else error
+
+
 def without_frames(error: _ErrorT) -> _ErrorT:
     """The error without the frames it came through, which would keep producer instances alive."""
     links: list[BaseException] = [error]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from spark_ordered_kafka.kafka.attempts import interrupt_of
 from spark_ordered_kafka.kafka.properties import admin_properties
 
 # Seconds for questions to end, each of which runs out of time by itself.
@@ -52,14 +53,18 @@ class Descriptions:
 
     def topic(self, topic: str, timeout: float) -> Future[Any]:
         """confluent-kafka's TopicDescription of a topic, within ``timeout`` seconds. Never creates it."""
-        asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
-        return self._noted(asked[topic])
+        wanted = TopicCollection([topic])
+        return self._ask(lambda: self._admin.describe_topics(wanted, request_timeout=timeout)[topic])
 
     def cluster(self, timeout: float) -> Future[Any]:
         """confluent-kafka's DescribeClusterResult, within ``timeout`` seconds."""
-        return self._noted(self._admin.describe_cluster(request_timeout=timeout))
+        return self._ask(lambda: self._admin.describe_cluster(request_timeout=timeout))
 
-    def _noted(self, future: Future[Any]) -> Future[Any]:
+    def _ask(self, ask: Callable[[], Future[Any]]) -> Future[Any]:
+        try:
+            future = ask()
+        except SystemError as error:
+            raise interrupt_of(error) from None
         self._asked.add(future)
         future.add_done_callback(self._asked.discard)
         return future

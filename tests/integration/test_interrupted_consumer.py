@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Message
 from spark_ordered_kafka.client import assignment
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.native.messages import fetch
-from tests.integration.members import Room, exact, idle, read_until, settle
+from tests.integration.members import Room, distinct, exact, idle, read_until, settle
 from tests.streams import NumberedWriter, change, create
 
 
@@ -48,3 +48,33 @@ def test_what_an_interrupted_call_has_fetched_is_delivered_by_the_next_ones(
         read_until([], has_all, "all records")
     assert idle(member) == []
     exact(member.messages, writer.written)
+
+
+@pytest.mark.parametrize("callback", ["_on_assign", "_on_revoke"])
+def test_ctrl_c_that_comes_upon_a_rebalance_leaves_no_consumer_without_records(
+    room: Room, topic_name: str, callback: str
+) -> None:
+    """librdkafka then assigned by itself, and the consumer waited for ever."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    create(room.cluster, topic_name, 4)
+    writer = NumberedWriter(room.cluster, topic_name)
+    writer.write()
+    member = room.member()
+    setattr(member.consumer, callback, interrupted)
+    member.consumer.subscribe([topic_name])
+    others = []
+    if callback == "_on_revoke":
+        settle([member], 4)
+        others = [room.member(topic_name)]
+
+    with pytest.raises(KeyboardInterrupt):
+        read_until([*others, member], lambda: False, "Ctrl-C")
+    delattr(member.consumer, callback)
+    writer.write()
+    read_until([member, *others], lambda: distinct([member, *others]) == writer.written, "all records")
+    settle([member, *others], 4)
+    if not others:
+        exact(member.messages, writer.written)

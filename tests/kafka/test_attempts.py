@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 
-from spark_ordered_kafka.kafka.attempts import failure_of
+from spark_ordered_kafka.kafka.attempts import failure_of, interrupt_of
 
 
 def errors_behind(error: BaseException) -> Iterator[BaseException]:
@@ -39,3 +39,18 @@ def test_a_failure_leads_to_no_frame_by_its_causes_nor_by_its_contexts() -> None
 
 def test_a_step_that_succeeds_has_no_failure() -> None:
     assert failure_of(lambda: None) is None
+
+
+def test_only_what_confluent_kafka_makes_of_ctrl_c_is_taken_for_it() -> None:
+    lost = SystemError(
+        "<built-in method poll of cimpl.Consumer object at 0x7f> returned NULL without setting an exception"
+    )
+    kept = SystemError(
+        "<built-in method describe_cluster of AdminClient object at 0x7f> returned a result with an exception set"
+    )
+    kept.__cause__ = KeyboardInterrupt()
+    assert [type(interrupt_of(error)) for error in (lost, kept)] == [KeyboardInterrupt] * 2
+    other = SystemError(str(kept))
+    other.__cause__ = MemoryError()
+    for error in (other, ValueError("without setting an exception"), KeyboardInterrupt()):
+        assert interrupt_of(error) is error

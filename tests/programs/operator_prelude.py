@@ -206,7 +206,8 @@ class Operators:
         """Read what comes within so many seconds, or up to a rest, with a member of the topic's group, and commit it."""
         topic = topics[0]
         said: Tries = []
-        for _ in range(2):
+        deadline = time.monotonic() + 2 * TIMEOUT
+        while True:
             delivery = Delivery()
             self.deliveries[topic].append(delivery)
             try:
@@ -215,15 +216,17 @@ class Operators:
                 if delivery.rows:
                     consumer.commit()
                     delivery.committed = True
+                return [*said, ["NONE"]]
             except RebalancedError:
                 consumer.rewind()
                 return [*said, ["NONE"]]
             except OrderedKafkaError as error:
-                said.append([f"{type(error).__name__}: {error}"])
-                self._consumers.pop((who, topic)).close()
-            else:
-                return [*said, ["NONE"]]
-        return said
+                said.append([_AGAIN if error.retriable else f"{type(error).__name__}: {error}"])
+                if not error.retriable:
+                    self._consumers.pop((who, topic)).close()
+            refused = sum(one != [_AGAIN] for one in said)
+            if refused > 1 or time.monotonic() > deadline:
+                return said
 
     def _member(self, who: int, topic: str) -> OrderedConsumer:
         if (who, topic) not in self._consumers:

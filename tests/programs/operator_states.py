@@ -214,7 +214,8 @@ class Request:
             return {(_UNKNOWN, state)}
         if self.count <= state.kafka:
             return {(_WRONG, state)}
-        return {(DONE, replace(state, kafka=self.count))}
+        # A layout covers what is managed.
+        return {(DONE, replace(state, kafka=self.count, changed=state.changed or state.own))}
 
     def _erase(self, state: State) -> set[Outcome]:
         if not state.kafka:
@@ -308,11 +309,14 @@ def _is_one(first: Request, second: Request) -> bool:
 def _events(asked: Asked) -> list[_Event]:
     request, answers = asked.request, asked.answers
     if request.what in ("write", "read"):
-        # A second try is a new client's.
-        lives = [asked.lives, _ANY]
+        # Who was refused once is a new client.
+        at = answers.index(REFUSED) if REFUSED in answers else len(answers)
         return [
-            (request if answer == DONE else _Refused(request, lives[at]), answer)
-            for at, answer in enumerate(answers)
+            (
+                request if answer != REFUSED else _Refused(request, asked.lives if place == at else _ANY),
+                answer,
+            )
+            for place, answer in enumerate(answers)
         ]
     if request.what == "alter" and request.wait and not request.dry and answers[-1] == DONE:
         return [*((request, answer) for answer in answers), (_Ended(), DONE)]

@@ -162,7 +162,7 @@ def _about(number: int, request: Request, tries: Tries) -> tuple[str, ...]:
     at = request.topics.index(number)
     answers = [answers[at if len(answers) > at else 0] for answers in tries]
     if request.what in CLIENTS:
-        answers = [DONE if answer == DONE else REFUSED for answer in answers]
+        answers = [answer if answer == DONE or answer in AGAIN else REFUSED for answer in answers]
     return tuple(answers)
 
 
