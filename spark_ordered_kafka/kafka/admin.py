@@ -15,8 +15,6 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.leaders import (
     CHUNK,
-    PROPAGATION,
-    USUAL_PROPAGATION,
     controller_of,
     existing_topics,
     list_offsets,
@@ -24,7 +22,14 @@ from spark_ordered_kafka.kafka.leaders import (
     read_from_leaders,
 )
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, was_not_executed
-from spark_ordered_kafka.kafka.values import Broker, LogEnd, PartitionDescription, TopicDescription
+from spark_ordered_kafka.kafka.values import (
+    PROPAGATION,
+    USUAL_PROPAGATION,
+    Broker,
+    LogEnd,
+    PartitionDescription,
+    TopicDescription,
+)
 
 _OFFSETS_CHUNK = CHUNK
 

@@ -13,9 +13,10 @@ from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
-from spark_ordered_kafka.kafka.leaders import PROPAGATION, existing_topics, metadata_of_all
+from spark_ordered_kafka.kafka.leaders import existing_topics, metadata_of_all
 from spark_ordered_kafka.kafka.requests import BrokerCalls, BrokerRequests, broker_error, is_transient
 from spark_ordered_kafka.kafka.rows import Answer, as_refusal, ask_each, ask_rows, chunks
+from spark_ordered_kafka.kafka.values import PROPAGATION
 
 Resource = tuple[ConfigResourceType, str]
 T = TypeVar("T")

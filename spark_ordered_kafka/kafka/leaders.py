@@ -13,6 +13,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
 
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
+from spark_ordered_kafka.kafka.values import PROPAGATION
 
 NO_LEADER = -1
 CONSUMER = -1
@@ -26,12 +27,6 @@ _PATIENCE = 2.0
 
 # Brokers asked who leads a partition. One that is cut off from the others answers what it knew last.
 _WITNESSES = 3
-
-PROPAGATION = 5.0
-"""Seconds for every broker to learn of a topic or partition that was just made, or of its new replicas."""
-
-USUAL_PROPAGATION = 1.0
-"""Seconds in which they nearly always have learned of it: what a broker does not know is looked for so long."""
 
 
 def list_offsets(

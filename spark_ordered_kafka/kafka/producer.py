@@ -21,12 +21,12 @@ from spark_ordered_kafka.errors import (
 )
 from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure
 from spark_ordered_kafka.kafka.clients import translate
-from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.properties import producer_properties
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
+from spark_ordered_kafka.kafka.values import PROPAGATION
 from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.producing import Headroom, produce, queue_rows
 from spark_ordered_kafka.native.unanswered import watch

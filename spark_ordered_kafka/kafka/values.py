@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 from spark_ordered_kafka.errors import OrderedKafkaError
 
+PROPAGATION = 5.0
+"""Seconds for every broker to learn of a topic or partition that was just made, or of its new replicas."""
+
+USUAL_PROPAGATION = 1.0
+"""Seconds in which they nearly always have learned of it: what a broker does not know is looked for so long."""
+
 PartitionId = tuple[str, int]
 """Topic and partition."""
 

@@ -25,9 +25,9 @@ from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestErro
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
-from spark_ordered_kafka.kafka.leaders import NO_LEADER, PROPAGATION
+from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.plain import plain_write
-from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.kafka.values import PROPAGATION, TopicDescription
 from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)

@@ -16,9 +16,8 @@ from spark_ordered_kafka.controller.topics.creation import check_hash, check_nam
 from spark_ordered_kafka.controller.topics.kafka_state import agreed, check_not_managed, identity
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.sampling import KeyedRecord, Sample, sample_records, spread
-from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.kafka.values import PROPAGATION, TopicDescription
 from spark_ordered_kafka.ordering.hashing import key_hashes
 
 # With the queries to Kafka and ZooKeeper below the client's timeout.

@@ -11,8 +11,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.leaders import USUAL_PROPAGATION
-from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.kafka.values import USUAL_PROPAGATION, TopicDescription
 
 # Kafka has no call that waits until brokers know a topic, or until its partitions have leaders.
 _POLL = 0.1

@@ -11,9 +11,9 @@ from spark_ordered_kafka.controller.reassign.requests.snapshot_reader import MAX
 from spark_ordered_kafka.controller.reassign.requests.validation import Known
 from spark_ordered_kafka.controller.state.reassignment_records import Move
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
-from spark_ordered_kafka.kafka.leaders import PROPAGATION, USUAL_PROPAGATION, existing_topics, metadata_of_all
+from spark_ordered_kafka.kafka.leaders import existing_topics, metadata_of_all
 from spark_ordered_kafka.kafka.requests import BrokerRequests
-from spark_ordered_kafka.kafka.values import PartitionId, TopicDescription
+from spark_ordered_kafka.kafka.values import PROPAGATION, USUAL_PROPAGATION, PartitionId, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 POLL = 0.1

@@ -25,9 +25,8 @@ from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.queries import Topics
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.reassignments import Reassignments
-from spark_ordered_kafka.kafka.values import TopicDescription
+from spark_ordered_kafka.kafka.values import PROPAGATION, TopicDescription
 from spark_ordered_kafka.listed import listed
 
 _SHOWN = 5

@@ -17,11 +17,16 @@ from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.leaders import USUAL_PROPAGATION
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
 from spark_ordered_kafka.kafka.rows import by_topic
-from spark_ordered_kafka.kafka.values import LogDirAnswers, PartitionId, Reassignment, TopicDescription
+from spark_ordered_kafka.kafka.values import (
+    USUAL_PROPAGATION,
+    LogDirAnswers,
+    PartitionId,
+    Reassignment,
+    TopicDescription,
+)
 from spark_ordered_kafka.parsing import is_topic_name
 
 MAX_NAMED = 1000

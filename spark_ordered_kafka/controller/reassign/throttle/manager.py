@@ -34,10 +34,9 @@ from spark_ordered_kafka.controller.zk.session import ROOT, Session
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.configs import BrokerConfigs, TopicConfigs
-from spark_ordered_kafka.kafka.leaders import PROPAGATION
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
 from spark_ordered_kafka.kafka.reassignments import Reassignments
-from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.kafka.values import PROPAGATION, PartitionId
 
 THROTTLES = f"{ROOT}/admin/reassign_partitions_throttles"
 # While a list changes, both the old and the new one are recorded: an addition must leave room for that.
