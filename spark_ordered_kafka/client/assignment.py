@@ -113,11 +113,8 @@ class Assignment:
         return settled + [(name, p) for name, partitions in self._unsettled.items() for p in partitions]
 
     def is_in_force(self) -> bool:
-        """Whether librdkafka has the same partitions; not before it is known where they begin."""
-        own = {(name, p) for name, topic in self._topics.items() for p in topic.own}
-        return not any(self._unsettled.values()) and own == {
-            (one.topic, one.partition) for one in self._consumer.assignment()
-        }
+        """Whether librdkafka has the same partitions; it has none before it is known where they begin."""
+        return set(self.places()) == {(one.topic, one.partition) for one in self._consumer.assignment()}
 
     def is_settled(self, place: PartitionId) -> bool:
         """Whether it is known where an assigned partition begins."""

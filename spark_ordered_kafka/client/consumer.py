@@ -28,6 +28,7 @@ from spark_ordered_kafka.kafka.properties import member_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
 OnRebalance = Callable[["OrderedConsumer", list[TopicPartition]], Any]
+_Rebalanced = Callable[[Consumer, list[TopicPartition]], None]
 
 _FOREVER = float("inf")
 # Seconds of one round of a longer wait: signals are handled, and due commits made, between rounds.
@@ -188,9 +189,9 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._has_joined = True
         self._consumer.subscribe(
             self._subscription.topics,
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
+            on_assign=self._noticed(self._on_assign),
+            on_revoke=self._noticed(self._on_revoke),
+            on_lost=self._noticed(self._on_lost),
         )
 
     def _follow_patterns(self) -> None:
@@ -331,28 +332,40 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
 
     # -- the group ----------------------------------------------------------------------------------------------
 
+    def _noticed(self, callback: _Rebalanced) -> _Rebalanced:
+        """``callback``, of which :meth:`_mend` knows whether it came to its end."""
+
+        def called(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            self._is_rebalancing = True
+            callback(consumer, partitions)
+            self._is_rebalancing = False
+
+        return called
+
     def _mend(self) -> None:
         """After a call that was ended in its middle.
 
         Ctrl-C may have come upon a callback of librdkafka, which then goes by its own idea of the assignment (D-459).
         """
         is_member = self._has_joined and not self._is_manual
-        if (
-            self._is_interrupted
-            and is_member
-            and (self._is_rebalancing or not self._assignment.is_in_force())
-        ):
+        is_cut_off = self._is_rebalancing or not self._assignment.is_in_force()
+        if self._is_interrupted and is_member and is_cut_off:
             with suppress(RebalancedError):  # others get the records again
-                self._give_up_assignment()
+                self._commit_processed()
+            self._lose_all()
             self._is_assigned = self._is_rebalancing = False
-            self._forget()
             self._join()
         else:
             self._assignment.begin_anew()
         self._is_torn = self._is_interrupted = False
 
+    def _lose_all(self) -> None:
+        """What librdkafka took away while its callback was cut off."""
+        if places := self._assignment.places():
+            self._on_lost(self._consumer, [TopicPartition(*place) for place in places])
+
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._is_rebalancing = True
+        self._lose_all()
         self._is_assigned = True
         # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.
         self._consumer.assign([])
@@ -361,14 +374,12 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._assignment.assigned(wanted)
         self.counts.rebalances += 1
         self._call("assign", wanted)
-        self._is_rebalancing = False
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         if not self._is_assigned:
             # librdkafka takes back what a static member that is being closed has given up.
             self._consumer.unassign()
             return
-        self._is_rebalancing = True
         self._is_assigned = False
         try:
             if self._failure is None:
@@ -377,17 +388,14 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
                 self._commit_processed()
         finally:
             self._forget()
-            self._is_rebalancing = False
 
     def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._is_rebalancing = True
         self._is_assigned = False
         try:
             if self._failure is None:
                 self._call("lost", partitions)
         finally:
             self._forget()
-            self._is_rebalancing = False
 
     def _forget(self) -> None:
         self._is_lost = self._is_lost or self._assignment.commits.is_dirty()

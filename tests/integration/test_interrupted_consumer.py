@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from spark_ordered_kafka.client import assignment
 from spark_ordered_kafka.errors import UnavailableError
@@ -64,7 +64,17 @@ def test_ctrl_c_that_comes_upon_a_rebalance_leaves_no_consumer_without_records(
     writer.write()
     member = room.member()
     setattr(member.consumer, callback, interrupted)
-    member.consumer.subscribe([topic_name])
+    held: list[int] = []
+
+    def takes(_: object, partitions: list[TopicPartition]) -> None:
+        assert not held, "partitions were taken away, and the application was not told"
+        held.extend(one.partition for one in partitions)
+
+    def loses(_: object, partitions: list[TopicPartition]) -> None:
+        assert sorted(held) == sorted(one.partition for one in partitions)
+        held.clear()
+
+    member.consumer.subscribe([topic_name], takes, loses)
     others = []
     if callback == "_on_revoke":
         settle([member], 4)
@@ -76,5 +86,6 @@ def test_ctrl_c_that_comes_upon_a_rebalance_leaves_no_consumer_without_records(
     writer.write()
     read_until([member, *others], lambda: distinct([member, *others]) == writer.written, "all records")
     settle([member, *others], 4)
+    assert sorted(held) == member.partitions
     if not others:
         exact(member.messages, writer.written)
