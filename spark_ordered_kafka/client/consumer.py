@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -15,20 +14,19 @@ from spark_ordered_kafka.client.committing import AutoCommit, Transactions
 from spark_ordered_kafka.client.counts import ReaderCounts
 from spark_ordered_kafka.client.joining import GroupOffsets
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
+from spark_ordered_kafka.client.membership import Membership
 from spark_ordered_kafka.client.offset_source import TransactionSide
 from spark_ordered_kafka.client.options import consumer_options, merged
 from spark_ordered_kafka.client.queries import ConsumerQueries
-from spark_ordered_kafka.client.steering import Steering
 from spark_ordered_kafka.client.subscription import Subscription
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.client.waits import limit_of
-from spark_ordered_kafka.errors import ClosedError, ConfigError, RebalancedError, RequestError
+from spark_ordered_kafka.errors import ClosedError, ConfigError, RequestError
 from spark_ordered_kafka.kafka.attempts import interrupt_of
 from spark_ordered_kafka.kafka.properties import member_properties
 from spark_ordered_kafka.kafka.values import PartitionId
 
 OnRebalance = Callable[["OrderedConsumer", list[TopicPartition]], Any]
-_Rebalanced = Callable[[Consumer, list[TopicPartition]], None]
 
 _FOREVER = float("inf")
 # Seconds of one round of a longer wait: signals are handled, and due commits made, between rounds.
@@ -38,7 +36,7 @@ _LEAST_FETCH, _MOST_FETCH = 500, 10_000
 _SERVE_INTERVAL = 1.0
 
 
-class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
+class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
     """A member of a consumer group, as ``confluent_kafka.Consumer``, for topics whose partition count changes.
 
     Each key's records reach the group's members in the order of writing, through expansions and shrinks. A member does
@@ -87,8 +85,6 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         self._is_lost = False
         self._rewound_at = float("-inf")
         self._served_at = clock()
-        # Whether something has ended a wait for records in its middle, such as Ctrl-C (D-410).
-        self._is_torn = self._is_interrupted = self._is_rebalancing = False
         self._opened()
 
     def _open(self) -> Consumer:
@@ -180,19 +176,6 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
         )
         made.delivery.counts, made.commits.transactions = self.counts, self._transactions
         return made
-
-    def _join(self) -> None:
-        if not self._subscription.topics:
-            # Nothing matches the patterns yet.
-            self._consumer.unsubscribe()
-            return
-        self._has_joined = True
-        self._consumer.subscribe(
-            self._subscription.topics,
-            on_assign=self._noticed(self._on_assign),
-            on_revoke=self._noticed(self._on_revoke),
-            on_lost=self._noticed(self._on_lost),
-        )
 
     def _follow_patterns(self) -> None:
         found = self._subscription.changed()
@@ -329,90 +312,3 @@ class OrderedConsumer(ConsumerQueries, Steering, TransactionSide):
     def _commit_processed(self) -> None:
         if self._failure is None and self._commits_on_revoke:
             self._auto_commit.processed(self._assignment.commits)
-
-    # -- the group ----------------------------------------------------------------------------------------------
-
-    def _noticed(self, callback: _Rebalanced) -> _Rebalanced:
-        """``callback``, of which :meth:`_mend` knows whether it came to its end."""
-
-        def called(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            self._is_rebalancing = True
-            callback(consumer, partitions)
-            self._is_rebalancing = False
-
-        return called
-
-    def _mend(self) -> None:
-        """After a call that was ended in its middle.
-
-        Ctrl-C may have come upon a callback of librdkafka, which then goes by its own idea of the assignment (D-459).
-        """
-        is_member = self._has_joined and not self._is_manual
-        is_cut_off = self._is_rebalancing or not self._assignment.is_in_force()
-        if self._is_interrupted and is_member and is_cut_off:
-            with suppress(RebalancedError):  # others get the records again
-                self._commit_processed()
-            self._lose_all()
-            self._is_assigned = self._is_rebalancing = False
-            self._join()
-        else:
-            self._assignment.begin_anew()
-        self._is_torn = self._is_interrupted = False
-
-    def _lose_all(self) -> None:
-        """What librdkafka took away while its callback was cut off."""
-        if places := self._assignment.places():
-            self._on_lost(self._consumer, [TopicPartition(*place) for place in places])
-
-    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._lose_all()
-        self._is_assigned = True
-        # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.
-        self._consumer.assign([])
-        # Of topics that were unsubscribed from meanwhile nothing is read; the group assigns anew.
-        wanted = [one for one in partitions if one.topic in self._subscription.topics]
-        self._assignment.assigned(wanted)
-        self.counts.rebalances += 1
-        self._call("assign", wanted)
-
-    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        if not self._is_assigned:
-            # librdkafka takes back what a static member that is being closed has given up.
-            self._consumer.unassign()
-            return
-        self._is_assigned = False
-        try:
-            if self._failure is None:
-                self._assignment.stop_delivery()
-                self._call("revoke", partitions)
-                self._commit_processed()
-        finally:
-            self._forget()
-
-    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._is_assigned = False
-        try:
-            if self._failure is None:
-                self._call("lost", partitions)
-        finally:
-            self._forget()
-
-    def _forget(self) -> None:
-        self._is_lost = self._is_lost or self._assignment.commits.is_dirty()
-        self._assignment.clear()
-        self._consumer.unassign()
-
-    def _give_up_assignment(self) -> None:
-        """Commit what is processed before another subscription takes the place of this one."""
-        self._commit_processed()
-        self._is_lost = self._is_lost or self._assignment.commits.is_dirty()
-
-    def _call(self, name: str, partitions: list[TopicPartition]) -> None:
-        callback = self._user.get(name)
-        if callback is None:
-            return
-        self._offered = [(one.topic, one.partition) for one in partitions]
-        try:
-            callback(self, [TopicPartition(*place) for place in self._offered])
-        finally:
-            self._offered = None

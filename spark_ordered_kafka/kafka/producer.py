@@ -12,21 +12,15 @@ from typing import Any, Protocol, TypedDict
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import (
-    ErrorCode,
-    FencedError,
-    OrderedKafkaError,
-    RequestError,
-    UnavailableError,
-)
+from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure
 from spark_ordered_kafka.kafka.clients import translate
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
+from spark_ordered_kafka.kafka.missing_topic import is_missing, missing
 from spark_ordered_kafka.kafka.properties import producer_properties
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
-from spark_ordered_kafka.kafka.values import PROPAGATION
 from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.producing import Headroom, produce, queue_rows
 from spark_ordered_kafka.native.unanswered import watch
@@ -43,7 +37,6 @@ _LITTLE_ROOM = 0.125
 _ROOM_PAUSE = 0.01
 # Seconds without an answer after which the topic is looked for.
 _LOOK_AFTER = 3.0
-_POLL = 0.1
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -137,7 +130,6 @@ class TransactionalProducer:
         self._watch = watch()
         self._undelivered_bytes = 0
         self._largest = 0
-        self._is_known = False
         given: dict[str, Any] = {**connection.kafka, **(callbacks or {})}
         self._errors = BrokerErrors(connection.kafka, given.get("error_cb"))
         properties = producer_properties({**given, "error_cb": self._errors}, transactional_id)
@@ -185,10 +177,11 @@ class TransactionalProducer:
         """Learn of partitions that the topic has got: librdkafka asks by itself every five minutes only."""
         self._ask_metadata(self._timeout)
 
-    def _ask_metadata(self, timeout: float) -> None:
+    def _ask_metadata(self, timeout: float) -> bool:
+        """Whether the broker that answers knows the topic."""
         found = self._run("asking for metadata", self._producer.list_topics, self._topic, timeout)
         error = found.topics[self._topic].error
-        self._is_known = error is None or error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
+        return error is None or error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
 
     def begin(self) -> None:
         """Start a transaction."""
@@ -269,29 +262,10 @@ class TransactionalProducer:
         )
 
     def _explained(self, failure: Exception) -> Exception:
-        return self._gone(str(failure)) if type(failure) is UnavailableError and self._is_gone() else failure
-
-    def _gone(self, consequence: str) -> RequestError:
-        return RequestError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {self._topic!r} is under management but not in Kafka any more: create it (ordered-kafka topics "
-            f"create), which forgets the old layouts; {consequence}",
-        )
-
-    def _is_gone(self) -> bool:
-        """Whether brokers do not know the topic, and not only because they have just started.
-
-        librdkafka tries for ever to write to a topic that another tool has deleted (D-458).
-        """
-        deadline = time.monotonic() + PROPAGATION
-        while True:
-            left = max(_POLL, deadline - time.monotonic())
-            failure = retriable_failure(partial(self._ask_metadata, left))
-            if failure is not None or self._is_known:
-                return False
-            if time.monotonic() >= deadline:
-                return True
-            time.sleep(_POLL)  # Kafka has no call that waits until a broker knows a topic
+        """``failure``, or its reason: librdkafka tries for ever to write to a topic that another tool has deleted (D-458)."""
+        if type(failure) is UnavailableError and is_missing(self._ask_metadata):
+            return missing(self._topic, str(failure))
+        return failure
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged or failed."""
@@ -339,8 +313,8 @@ class TransactionalProducer:
         self._watch.ended(self._poll)
 
     def _await_offsets(self, sending: SentOffsets) -> None:
-        if not sending.wait_for(_LOOK_AFTER) and self._is_gone():
-            raise self._gone(f"the transaction of {self.transactional_id!r} takes no offsets")
+        if not sending.wait_for(_LOOK_AFTER) and is_missing(self._ask_metadata):
+            raise missing(self._topic, f"the transaction of {self.transactional_id!r} takes no offsets")
         self._run("committing offsets", sending.wait)
 
     def abort(self) -> None:

@@ -18,7 +18,7 @@ from spark_ordered_kafka.controller.state import topics as znodes_module
 from spark_ordered_kafka.controller.state.records import CreationRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import DataLossError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka import producer as producer_module
+from spark_ordered_kafka.kafka import missing_topic
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.updates import updated
@@ -313,7 +313,7 @@ def test_a_writer_whose_topic_another_tool_deletes_is_told_so(
     cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """librdkafka tries for ever, so each wrote again and again, and gave up after minutes for want of an answer."""
-    monkeypatch.setattr(producer_module, "PROPAGATION", 0.5)
+    monkeypatch.setattr(missing_topic, "PROPAGATION", 0.5)
     create(cluster, topic_name, 2)
     producer = OrderedProducer(conf(cluster, message_timeout_ms=300_000))
     monkeypatch.setattr(sending_module, "_REQUEST_TIMEOUT", 2.0)

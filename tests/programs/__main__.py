@@ -15,9 +15,10 @@ import typer
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.programs.operator_drawing import programs as operator_programs
-from tests.programs.operators import Restart, Turn, check_operators
+from tests.programs.operators import Turn, check_operators
 from tests.programs.running import BrokenPromiseError, Run
 from tests.programs.search import find, search
+from tests.programs.steps import Restart
 from tests.seeds import fresh_seeds
 
 _ROUND = 25

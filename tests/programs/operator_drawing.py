@@ -8,7 +8,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from tests.programs.operator_states import Request
-from tests.programs.operators import Restart, Turn
+from tests.programs.operators import Turn
+from tests.programs.steps import SERVERS, Restart
 
 _OFTEN = (
     "alter",
@@ -59,7 +60,7 @@ def _pair(first: Request, second: Request) -> Turn:
 
 
 _pairs = st.builds(_pair, requests, requests)
-_SERVERS = ("controller-1", "controller-2", "broker-1", "zookeeper-1")
+_SERVERS = (*SERVERS, "zookeeper-1")
 
 
 def programs(*, restarts: bool = False, most: int = 12) -> st.SearchStrategy[list[Turn | Restart]]:

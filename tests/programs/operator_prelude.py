@@ -42,10 +42,11 @@ Row = tuple[str, int, int]
 
 @dataclass
 class Delivery:
-    """What one call read, and whether it is known to be committed."""
+    """What a member read, and whether that was committed; unsure: perhaps, by a call that got no answer."""
 
     rows: list[Row] = field(default_factory=list)
     committed: bool = False
+    is_unsure: bool = False
 
 
 class Operators:
@@ -207,26 +208,33 @@ class Operators:
         topic = topics[0]
         said: Tries = []
         deadline = time.monotonic() + 2 * TIMEOUT
+        delivery = self._begun(topic)
         while True:
-            delivery = Delivery()
-            self.deliveries[topic].append(delivery)
             try:
                 consumer = self._member(who, topic)
                 self._consume(consumer, delivery, seconds)
                 if delivery.rows:
                     consumer.commit()
-                    delivery.committed = True
+                    delivery.committed, delivery.is_unsure = True, False
                 return [*said, ["NONE"]]
             except RebalancedError:
                 consumer.rewind()
                 return [*said, ["NONE"]]
             except OrderedKafkaError as error:
-                said.append([_AGAIN if error.retriable else f"{type(error).__name__}: {error}"])
-                if not error.retriable:
+                if error.retriable:
+                    said.append([_AGAIN])
+                    delivery.is_unsure = True
+                else:
+                    said.append([f"{type(error).__name__}: {error}"])
                     self._consumers.pop((who, topic)).close()
+                    delivery = self._begun(topic)
             refused = sum(one != [_AGAIN] for one in said)
             if refused > 1 or time.monotonic() > deadline:
                 return said
+
+    def _begun(self, topic: str) -> Delivery:
+        self.deliveries[topic].append(Delivery())
+        return self.deliveries[topic][-1]
 
     def _member(self, who: int, topic: str) -> OrderedConsumer:
         if (who, topic) not in self._consumers:

@@ -5,10 +5,9 @@ They are judged by all that may be so by then, and by the records that are writt
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,23 +20,14 @@ from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs.operator_prelude import KEYS, RECORDS, TIMEOUT, Operators, Row, Tries, at_once, row_of
 from tests.programs.operator_states import AGAIN, DONE, REFUSED, Asked, Request, State, after, possible
+from tests.programs.restarts import Restarts
 from tests.programs.running import BrokenPromiseError
-from tests.servers import await_decided
+from tests.programs.steps import Restart
+from tests.servers import await_decided, await_true
 from tests.streams import raw_records
 
 TOPICS = 2
 CLIENTS = ("write", "read")
-
-
-@dataclass(frozen=True)
-class Restart:
-    """A server is killed, and started again while the program goes on."""
-
-    server: str
-
-    def code(self) -> str:
-        """Python."""
-        return f"use.restart({self.server!r})"
 
 
 @dataclass(frozen=True)
@@ -60,7 +50,7 @@ class OperatorsRun:
         self.seconds = 0.0
         self._turns = list(turns)
         self._cluster = cluster
-        self._restarting = threading.Thread()
+        self._restarts = Restarts(cluster)
         self._use = Operators(
             cluster.bootstrap_servers, cluster.controller_url.split(","), restart=self._restart
         )
@@ -83,14 +73,14 @@ class OperatorsRun:
                 else:
                     self.lines.append(turn.code())
                     eval(turn.code(), self._names)
-            self._await_restart()
+            self._restarts.wait()
             self._use.close_consumers()
             for number in range(TOPICS):
                 _JudgeOfEnd(
                     self, self._cluster, self._use, self._topics[number], self._states[number]
                 ).judge()
         finally:
-            self._await_restart()
+            self._restarts.wait()
             self._use.delete(0, self._topics)
             for topic in self._topics:
                 self._use.erase([topic])
@@ -99,18 +89,12 @@ class OperatorsRun:
         return self
 
     def _restart(self, server: str) -> None:
-        self._await_restart()
+        self._restarts.wait()
         if server.startswith("broker"):
             # Kafka 4.3 drops the commits that it has not carried out when its only broker is killed: docs/reliability.md.
             for topic in self._topics:
                 await_decided(self._cluster.bootstrap_servers, topic)
-        self._cluster.kill(server)
-        self._restarting = threading.Thread(target=self._cluster.start, args=(server,))
-        self._restarting.start()
-
-    def _await_restart(self) -> None:
-        if self._restarting.ident is not None:
-            self._restarting.join()
+        self._restarts.restart(server)
 
     def _turn(self, turn: Turn) -> None:
         found: Any = eval(turn.code(), self._names)
@@ -232,7 +216,9 @@ class _JudgeOfEnd:
         self._judge_rows("a new group", self._drained(f"new-{self._topic}", expected), expected, ordered)
         before = self._use.deliveries[self._topic]
         known = [row for one in before if one.committed for row in one.rows if row[1] in written]
-        unsure = {row for one in before if not one.committed for row in one.rows} - set(known)
+        unsure = {row for one in before if one.is_unsure for row in one.rows if row[1] in written} - set(
+            known
+        )
         rows = known + self._drained(f"group-{self._topic}", expected - len(known), len(unsure))
         # A commit whose answer was lost may have been done.
         rows += sorted(unsure - set(rows)) if len(rows) < expected else []
@@ -265,18 +251,19 @@ class _JudgeOfEnd:
             [row_of(one) for one in raw_records(self._cluster, self._topic, partitions)] if partitions else []
         )
 
-    def _await(self, condition: Any, what: str) -> None:
-        deadline = time.monotonic() + TIMEOUT
-        while True:
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        def holds() -> bool:
             try:
-                if condition():
-                    return
+                return condition()
             except OrderedKafkaError as error:
-                if not error.retriable:
-                    raise self._broken(f"{what}: {error}") from error
-            if time.monotonic() > deadline:
-                raise self._broken(what)
-            time.sleep(0.02)
+                if error.retriable:
+                    return False
+                raise
+
+        try:
+            await_true(holds, what, TIMEOUT)
+        except (AssertionError, OrderedKafkaError) as error:
+            raise self._broken(f"{what}: {error}") from error
 
     def _broken(self, text: str) -> BrokenPromiseError:
         return self._run.broken(f"{self._topic}: {text}")

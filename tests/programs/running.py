@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 import textwrap
-import threading
 import time
 import weakref
 from collections import defaultdict
@@ -21,6 +20,7 @@ from tests.programs import prelude
 from tests.programs.books import Record
 from tests.programs.judge import Judge
 from tests.programs.logs import read_log
+from tests.programs.restarts import Restarts
 from tests.programs.steps import (
     CLOSING,
     ENDING,
@@ -74,12 +74,12 @@ class Run:
         self.seconds = 0.0
         self._cluster = cluster
         self._events: list[Callable[[Judge], None]] = []
+        self._restarts = Restarts(cluster)
         self._use = prelude.Use(
             {"bootstrap.servers": cluster.bootstrap_servers, "controller.url": cluster.controller_url},
             self._tell,
-            restart=self._restart,
+            restart=self._restarts.restart,
         )
-        self._restarting = threading.Thread()
         self._fresh: dict[str, int] = {}
         self._said: list[list[str]] = [[]]
         self._open: dict[str, None] = {}
@@ -108,7 +108,7 @@ class Run:
         try:
             for step in self.program.steps:
                 self._do(step)
-            self._await_restart()
+            self._restarts.wait()
             self._close_all()
             self.judge = judge = Judge(self.program, self._logs())
             for event in self._events:
@@ -145,17 +145,6 @@ class Run:
         if isinstance(step, Act) and step.verb == "drop" and self._is_awaited(step.who):
             return
         self._run(step)
-
-    def _restart(self, server: str) -> None:
-        """Return when it has been killed."""
-        self._await_restart()
-        self._cluster.kill(server)
-        self._restarting = threading.Thread(target=self._cluster.start, args=(server,))
-        self._restarting.start()
-
-    def _await_restart(self) -> None:
-        if self._restarting.ident is not None:
-            self._restarting.join()
 
     def _with_offsets(self, step: Delete) -> Delete:
         """The step with the offsets that it means; what is there now is kept for the judge."""
@@ -291,7 +280,7 @@ class Run:
 
     def _abandon(self) -> None:
         """Nothing of this program may go on during the next one."""
-        self._await_restart()
+        self._restarts.wait()
         for member in self._elsewhere:
             self._names[f"x{member}"].kill()
         for client in self._use.clients.values():

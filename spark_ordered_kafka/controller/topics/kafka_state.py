@@ -11,6 +11,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.missing_topic import missing
 from spark_ordered_kafka.kafka.values import USUAL_PROPAGATION, TopicDescription
 
 # Kafka has no call that waits until brokers know a topic, or until its partitions have leaders.
@@ -137,11 +138,7 @@ def _last(state: RetryCallState) -> object:
 def _gone(topic: str, topic_id: str, views: Views) -> RequestError:
     other = next((view for view in views if view is not None), None)
     if other is None:
-        return RequestError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {topic!r} is under management but not in Kafka any more: create it (ordered-kafka topics create), "
-            "which forgets the old layouts",
-        )
+        return missing(topic)
     return RequestError(
         ErrorCode.LOG_TRUNCATED,
         f"topic {topic!r} was deleted and created again outside of this system: Kafka has topic id "

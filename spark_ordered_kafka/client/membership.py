@@ -1,0 +1,131 @@
+"""A consumer in its group: what it does when partitions come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from spark_ordered_kafka.client.counts import ReaderCounts
+from spark_ordered_kafka.client.steering import Steering
+from spark_ordered_kafka.errors import RebalancedError
+
+_Rebalanced = Callable[[Consumer, list[TopicPartition]], None]
+
+
+class Membership(Steering):
+    """Joins the group, and follows what it assigns and takes away."""
+
+    counts: ReaderCounts
+    # The application's callbacks, by what has happened.
+    _user: dict[str, Callable[[Any, list[TopicPartition]], Any] | None]
+    # Whether something delivered belongs to others before it was committed.
+    _is_lost: bool
+    # Whether something has ended a wait for records in its middle (D-410), whether that was no error but Ctrl-C, and whether
+    # a callback of librdkafka has not come to its end.
+    _is_torn = False
+    _is_interrupted = False
+    _is_rebalancing = False
+
+    def _join(self) -> None:
+        if not self._subscription.topics:
+            # Nothing matches the patterns yet.
+            self._consumer.unsubscribe()
+            return
+        self._has_joined = True
+        self._consumer.subscribe(
+            self._subscription.topics,
+            on_assign=self._noticed(self._on_assign),
+            on_revoke=self._noticed(self._on_revoke),
+            on_lost=self._noticed(self._on_lost),
+        )
+
+    def _noticed(self, callback: _Rebalanced) -> _Rebalanced:
+        """``callback``, of which :meth:`_mend` knows whether it came to its end."""
+
+        def called(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            self._is_rebalancing = True
+            callback(consumer, partitions)
+            self._is_rebalancing = False
+
+        return called
+
+    def _mend(self) -> None:
+        """After a call that was ended in its middle.
+
+        Ctrl-C may have come upon a callback of librdkafka, which then goes by its own idea of the assignment (D-459).
+        """
+        if self._is_interrupted and self._is_cut_off():
+            with suppress(RebalancedError):  # others get the records again
+                self._commit_processed()
+            self._lose_all()
+            self._is_assigned = self._is_rebalancing = False
+            self._join()
+        else:
+            self._assignment.begin_anew()
+        self._is_torn = self._is_interrupted = False
+
+    def _is_cut_off(self) -> bool:
+        if self._is_manual or not self._has_joined:
+            return False
+        return self._is_rebalancing or not self._assignment.is_in_force()
+
+    def _lose_all(self) -> None:
+        """What librdkafka took away while its callback was cut off."""
+        if places := self._assignment.places():
+            self._on_lost(self._consumer, [TopicPartition(*place) for place in places])
+
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._lose_all()
+        self._is_assigned = True
+        # Finding where to begin asks servers, which may fail: that is done outside of librdkafka's callback.
+        self._consumer.assign([])
+        # Of topics that were unsubscribed from meanwhile nothing is read; the group assigns anew.
+        wanted = [one for one in partitions if one.topic in self._subscription.topics]
+        self._assignment.assigned(wanted)
+        self.counts.rebalances += 1
+        self._call("assign", wanted)
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        if not self._is_assigned:
+            # librdkafka takes back what a static member that is being closed has given up.
+            self._consumer.unassign()
+            return
+        self._is_assigned = False
+        try:
+            if self._failure is None:
+                self._assignment.stop_delivery()
+                self._call("revoke", partitions)
+                self._commit_processed()
+        finally:
+            self._forget()
+
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._is_assigned = False
+        try:
+            if self._failure is None:
+                self._call("lost", partitions)
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._is_lost = self._is_lost or self._assignment.commits.is_dirty()
+        self._assignment.clear()
+        self._consumer.unassign()
+
+    def _give_up_assignment(self) -> None:
+        """Commit what is processed before another subscription takes the place of this one."""
+        self._commit_processed()
+        self._is_lost = self._is_lost or self._assignment.commits.is_dirty()
+
+    def _call(self, name: str, partitions: list[TopicPartition]) -> None:
+        callback = self._user.get(name)
+        if callback is None:
+            return
+        self._offered = [(one.topic, one.partition) for one in partitions]
+        try:
+            callback(self, [TopicPartition(*place) for place in self._offered])
+        finally:
+            self._offered = None
