@@ -25,9 +25,10 @@ _OFTEN = (
     "release",
     "adopt",
 )
-_OTHERS = ("make", "grow", "erase")
+_OTHERS = ("make", "grow", "erase", "configure", "trim", "move", "move", "abandon")
 _BULK = ("alter", "create", "delete")
-_CHECKED = ("alter", "create", "delete", "release", "adopt")
+_CHECKED = ("alter", "create", "delete", "release", "adopt", "configure", "trim", "move")
+_FORCED = ("alter", "adopt", "release", "configure", "trim", "move")
 
 
 def _tidy(request: Request) -> Request:
@@ -36,7 +37,7 @@ def _tidy(request: Request) -> Request:
         request,
         topics=request.topics if request.what in _BULK else request.topics[:1],
         dry=request.dry and request.what in _CHECKED,
-        force=request.force and request.what in ("alter", "adopt", "release"),
+        force=request.force and request.what in _FORCED,
     )
 
 
@@ -50,6 +51,7 @@ requests = st.builds(
     wait=st.booleans(),
     dry=st.sampled_from((False, False, False, False, True)),
     force=st.sampled_from((False, False, True)),
+    brokers=st.permutations((1, 2, 3)).flatmap(lambda all_: st.integers(1, 3).map(lambda n: tuple(all_[:n]))),
 ).map(_tidy)
 
 
@@ -60,7 +62,7 @@ def _pair(first: Request, second: Request) -> Turn:
 
 
 _pairs = st.builds(_pair, requests, requests)
-_SERVERS = (*SERVERS, "zookeeper-1")
+_SERVERS = (*SERVERS, "broker-2", "zookeeper-1")
 
 
 def programs(*, restarts: bool = False, most: int = 12) -> st.SearchStrategy[list[Turn | Restart]]:

@@ -20,7 +20,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RebalancedError, RequestError
+from spark_ordered_kafka.errors import (
+    ErrorCode,
+    OrderedKafkaError,
+    RebalancedError,
+    RequestError,
+    UnavailableError,
+)
 
 TIMEOUT = 60.0
 _CHANGING = "PARTITION_CHANGE_IN_PROGRESS"
@@ -130,6 +136,72 @@ class Operators:
         """Take a topic under management."""
         request = schemas.AdoptTopicRequest(hash="murmur3", validate_only=dry, force=force)
         return tries(lambda: [self.clients[who].adopt_topic(topics[0], request)])
+
+    def configure(
+        self, who: int, topics: list[str], *, ordered: bool, wait: float = TIMEOUT, dry: bool = False
+    ) -> Tries:
+        """Switch the ordered delivery of a topic."""
+        request = schemas.AlterTopicRequest(ordered_delivery=ordered, validate_only=dry)
+        return tries(lambda: [self.clients[who].alter_topic(topics[0], request, wait=wait or None)])
+
+    def trim(self, who: int, topics: list[str], *, dry: bool = False, force: bool = False) -> Tries:
+        """Delete what lies in the removed partitions of a topic."""
+        request = schemas.DeleteRecordsRequest(validate_only=dry, force=force)
+        return tries(lambda: _first_error(self.clients[who].delete_records(topics[0], request).partitions))
+
+    def move(
+        self,
+        who: int,
+        topics: list[str],
+        brokers: list[int],
+        *,
+        wait: float = TIMEOUT,
+        dry: bool = False,
+        force: bool = False,
+    ) -> Tries:
+        """Have all partitions of a topic on these brokers; ``force``: though others are being moved.
+
+        With ``wait`` the last answer is how it has ended.
+        """
+        count = max(1, self._partitions(topics[0]))
+        rows = [
+            schemas.PartitionReassignment(topic=topics[0], partition=partition, replicas=brokers)
+            for partition in range(count)
+        ]
+        request = schemas.ReassignmentRequest(
+            partitions=rows, additional=force, allow_replication_factor_change=True, validate_only=dry
+        )
+        begun: list[int] = []
+
+        def ask() -> Sequence[schemas.Result]:
+            found = self.clients[who].reassign(request)
+            begun[:] = [] if found.request_id is None else [found.request_id]
+            return _first_error(found.partitions)
+
+        said = tries(ask)
+        return [*said, [self._moved(who, begun[0], topics[0], count, brokers)]] if wait and begun else said
+
+    def _moved(self, who: int, request: int, topic: str, count: int, brokers: list[int]) -> str:
+        """How a reassignment has ended; by what Kafka says, if it is done."""
+        states = [""]
+
+        def has_ended() -> bool:
+            with suppress(UnavailableError):
+                states.append(self.clients[who].reassignment(request).state)
+            return states[-1] not in ("", "running", "cancelling")
+
+        def is_as_asked() -> bool:
+            found = self._admin.list_topics(topic, timeout=TIMEOUT).topics[topic].partitions
+            return all(found[one].replicas == brokers for one in range(count))
+
+        _await(has_ended, TIMEOUT)
+        if states[-1] == "done" and not _await(is_as_asked):
+            return "elsewhere"
+        return states[-1]
+
+    def abandon(self, who: int, topics: list[str]) -> Tries:
+        """Cancel the latest reassignment."""
+        return tries(lambda: _first_error(self.clients[who].cancel_reassignment("latest").partitions))
 
     # -- another tool -------------------------------------------------------------------------------------------
 
@@ -269,7 +341,11 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
         return [one.result(4 * TIMEOUT) for one in [threads.submit(call) for call in calls]]
 
 
-def tries(ask: Callable[[], Iterable[schemas.TopicResult]]) -> Tries:
+def _first_error(rows: Sequence[schemas.Result]) -> Sequence[schemas.Result]:
+    return [one for one in rows if one.error != "NONE"][:1] or [schemas.Result()]
+
+
+def tries(ask: Callable[[], Iterable[schemas.Result]]) -> Tries:
     """Ask until the answer is not that one should ask again."""
     deadline = time.monotonic() + 2 * TIMEOUT
     said: Tries = []
@@ -291,11 +367,12 @@ def _is_retriable(name: str) -> bool:
     return name not in ErrorCode.__members__ or RequestError(ErrorCode[name], "").retriable
 
 
-def _await(condition: Callable[[], bool]) -> None:
-    """For some seconds: what is asked at once may make it otherwise again."""
-    deadline = time.monotonic() + 5.0
-    while not condition() and time.monotonic() < deadline:
+def _await(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Whether it holds within some seconds: what is asked at once may make it otherwise again."""
+    deadline = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
+    return holds
 
 
 def from_environment() -> Operators:

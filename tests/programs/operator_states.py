@@ -16,9 +16,12 @@ _INVALID_TOPIC = "INVALID_TOPIC_EXCEPTION"
 """KIP-195's word for a topic that is unknown to a request about several."""
 _EXISTS = "TOPIC_ALREADY_EXISTS"
 _CHANGING = "PARTITION_CHANGE_IN_PROGRESS"
+_MOVING = "REASSIGNMENT_IN_PROGRESS"
 _WRONG = "INVALID_PARTITIONS"
 _INVALID = "INVALID_REQUEST"
 _TRUNCATED = "LOG_TRUNCATED"
+UNKNOWN_BROKER = "UNKNOWN_MEMBER_ID"
+"""It does not run."""
 REFUSED = "refused"
 """A write or a read was, whatever the error."""
 AGAIN = frozenset({"UnavailableError", "REQUEST_TIMED_OUT", "NOT_CONTROLLER"})
@@ -34,13 +37,17 @@ class State:
         own: whether that topic is the one under management, and not a namesake.
         count: undeleted partitions; 0 where nothing of the name is under management.
         initial: with which it came under management.
-        target: of a change that may be in progress.
+        target: of a change of the partition count that may be in progress.
+        switching: whether a change of ``fences`` may be in progress.
         cancelled: whether that one will be taken back.
         written: numbers of the batches that Kafka's topic holds.
         counts: initial and undeleted counts under which they were written.
         ordered: whether they lie where the layouts say.
         changed: whether there is more than one layout.
         life: grows whenever another topic has the name, or it comes under management or leaves it.
+        moving: whether some of its replicas may be on their way.
+        fences: whether a change fences its writers (``ordered_delivery``).
+        trimmed: whether what lay in removed partitions may be deleted.
     """
 
     kafka: int = 0
@@ -54,6 +61,10 @@ class State:
     ordered: bool = True
     changed: bool = False
     life: int = 0
+    switching: bool = False
+    moving: bool = False
+    fences: bool = True
+    trimmed: bool = False
 
     @property
     def is_gone(self) -> bool:
@@ -67,40 +78,63 @@ class State:
 
     def later(self) -> set[State]:
         """What it may have become meanwhile."""
-        if not self.target:
+        found = self._changed()
+        return found | {replace(one, moving=False) for one in found}
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether a change may be in progress."""
+        return self.target > 0 or self.switching
+
+    def _changed(self) -> set[State]:
+        if not self.is_changing:
             return {self}
-        failed = replace(self, target=0, cancelled=False)
+        failed = self.unchanging()
         if self.is_gone:
             return {self, failed}
+        if self.switching:
+            # Records that writers send meanwhile lie where either says.
+            switched = replace(failed, fences=not self.fences, changed=True)
+            return {self, failed} if self.cancelled else {self, switched}
         grown = replace(self, kafka=max(self.kafka, self.target))
         if self.cancelled:
-            return {self, failed, grown, replace(grown, target=0, cancelled=False)}
-        return {self, grown, replace(grown, count=self.target, target=0, changed=True)}
+            return {self, failed, grown, grown.unchanging()}
+        return {self, grown, replace(grown.unchanging(), count=self.target, changed=True)}
+
+    def unchanging(self) -> State:
+        """As it is without a change in progress."""
+        return replace(self, target=0, switching=False, cancelled=False)
 
     def managed(self) -> State:
         """As it is once Kafka's topic has been taken under management."""
         fits = self.counts <= {(self.kafka, self.kafka)}
         return replace(
-            self,
+            self.unchanging(),
             own=True,
             count=self.kafka,
             initial=self.kafka,
-            target=0,
-            cancelled=False,
             ordered=self.ordered and fits,
             changed=False,
+            fences=True,
             life=self.life + 1,
         )
 
     def unmanaged(self) -> State:
         """As it is once nothing of the name is under management."""
-        return replace(self, own=False, count=0, initial=0, target=0, cancelled=False, life=self.life + 1)
+        return replace(self.unchanging(), own=False, count=0, initial=0, life=self.life + 1)
 
     def emptied(self, kafka: int) -> State:
         """As it is once Kafka has another topic of the name, or none."""
         none = frozenset[Any]()
         return replace(
-            self, kafka=kafka, own=False, written=none, counts=none, ordered=True, life=self.life + 1
+            self,
+            kafka=kafka,
+            own=False,
+            written=none,
+            counts=none,
+            ordered=True,
+            trimmed=False,
+            life=self.life + 1,
         )
 
 
@@ -119,6 +153,7 @@ class Request:
     dry: bool = False
     force: bool = False
     batch: int = 0
+    brokers: tuple[int, ...] = (1,)
 
     def code(self) -> str:
         """Python."""
@@ -132,6 +167,10 @@ class Request:
             "cancel": f"cancel({self.who}, {topics})",
             "release": f"release({self.who}, {topics}{dry}{force})",
             "adopt": f"adopt({self.who}, {topics}{dry}{force})",
+            "configure": f"configure({self.who}, {topics}, ordered={self.force}{wait}{dry})",
+            "trim": f"trim({self.who}, {topics}{dry}{force})",
+            "move": f"move({self.who}, {topics}, {[*self.brokers]}{wait}{dry}{force})",
+            "abandon": f"abandon({self.who}, {topics})",
             "make": f"make({topics}, {self.count})",
             "grow": f"grow({topics}, {self.count})",
             "erase": f"erase({topics})",
@@ -160,29 +199,29 @@ class Request:
     def _alter(self, state: State) -> set[Outcome]:
         if not state.count:
             return {(_INVALID_TOPIC, state)}
-        if state.target:
+        if state.is_changing:
             return {(_CHANGING, state)}
         if state.is_gone:
             return {(answer, state) for answer in (_UNKNOWN, _INVALID_TOPIC, _TRUNCATED, _WRONG)}
         if self.count < state.initial or self.count == state.count:
             return {(_WRONG, state)}
-        return {(DONE, replace(state, target=self.count))}
+        return {(DONE, replace(state, target=self.count))} | _held_up(state)
 
     def _cancel(self, state: State) -> set[Outcome]:
         if not state.count:
             return {(_UNKNOWN, state)}
-        if not state.target:
+        if not state.is_changing:
             return {(_INVALID, state)}
         return {(_CHANGING, state), (DONE, replace(state, cancelled=True))}
 
     def _release(self, state: State) -> set[Outcome]:
         if not state.count:
             return {(_UNKNOWN, state)}
-        if state.target:
+        if state.is_changing:
             return {(_CHANGING, state)}
         # A group may not have read all that was written before the last change.
         behind = {(_INVALID, state)} if state.changed and state.written and not self.force else set()
-        return {(DONE, state.unmanaged())} | behind
+        return {(DONE, state.unmanaged())} | behind | _held_up(state)
 
     def _adopt(self, state: State) -> set[Outcome]:
         if state.count and state.own:
@@ -190,7 +229,7 @@ class Request:
         if not state.kafka:
             return {(_UNKNOWN, state)}
         done = {(DONE, state.managed())}
-        if not self.force and not state.counts <= {(state.kafka, state.kafka)}:
+        if not self.force and (not state.ordered or not state.counts <= {(state.kafka, state.kafka)}):
             # What was sampled may fit all the same.
             done |= {(_INVALID, state)}
         return done
@@ -198,9 +237,41 @@ class Request:
     def _delete(self, state: State) -> set[Outcome]:
         if not state.count:
             return {(_UNKNOWN, state)}
-        if state.target:
+        if state.is_changing:
             return {(_CHANGING, state)}
         return {(DONE, state.unmanaged() if state.is_gone else state.emptied(0).unmanaged())}
+
+    def _configure(self, state: State) -> set[Outcome]:
+        if not state.count:
+            return {(_UNKNOWN, state)}
+        if state.fences == self.force and not state.switching and not state.is_gone:
+            return {(DONE, state)}
+        if state.is_changing:
+            return {(_CHANGING, state)}
+        if state.is_gone:
+            return {(answer, state) for answer in (_UNKNOWN, _TRUNCATED)}
+        # Writers that nothing fences write on by the layout that they know.
+        return {(DONE, replace(state, switching=True, ordered=False))}
+
+    def _trim(self, state: State) -> set[Outcome]:
+        if not state.count or state.is_gone:
+            return {(_UNKNOWN, state)}
+        # A group may not have read what lies there.
+        behind = {(_INVALID, state)} if state.changed and state.written and not self.force else set()
+        return {(DONE, replace(state, trimmed=True))} | behind
+
+    def _move(self, state: State) -> set[Outcome]:
+        if not state.kafka:
+            return {(_INVALID_TOPIC, state)}
+        # Others may be moved, or all may be where it says.
+        found = {
+            (DONE, replace(state, moving=True)),
+            *((one, state) for one in (_MOVING, _INVALID, UNKNOWN_BROKER)),
+        }
+        return found | {(_CHANGING, state)} if state.is_changing else found
+
+    def _abandon(self, state: State) -> set[Outcome]:
+        return {(answer, state) for answer in (DONE, _INVALID, "NO_REASSIGNMENT_IN_PROGRESS")}
 
     # -- another tool -------------------------------------------------------------------------------------------
 
@@ -235,13 +306,29 @@ class Request:
         return {(DONE, replace(state, written=state.written | {self.batch}, counts=state.counts | counts))}
 
 
+def _held_up(state: State) -> set[Outcome]:
+    return {(_MOVING, state)} if state.moving else set()
+
+
 @dataclass(frozen=True)
 class _Ended:
     """The end of a change that was waited for."""
 
     def outcomes(self, state: State) -> set[Outcome]:
-        ended = {one for one in state.later() if not one.target}
+        ended = {one for one in state.later() if not one.is_changing}
         return {(DONE, one) for one in ended} | {("failed", one) for one in ended if one.is_gone}
+
+
+MOVED = frozenset({"done", "failed", "cancelled"})
+"""How a reassignment ends."""
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """The end of a reassignment that was waited for."""
+
+    def outcomes(self, state: State) -> set[Outcome]:
+        return {(how, replace(state, moving=False)) for how in MOVED}
 
 
 @dataclass(frozen=True)
@@ -279,7 +366,7 @@ class Asked:
     lives: frozenset[int] = _ANY
 
 
-_Event = tuple[Request | _Ended | _Refused, str]
+_Event = tuple[Request | _Ended | _Moved | _Refused, str]
 
 
 def after(asked: Sequence[Asked], states: set[State]) -> set[State]:
@@ -318,9 +405,9 @@ def _events(asked: Asked) -> list[_Event]:
             )
             for place, answer in enumerate(answers)
         ]
-    if request.what == "alter" and request.wait and not request.dry and answers[-1] == DONE:
+    if request.what in ("alter", "configure") and request.wait and not request.dry and answers[-1] == DONE:
         return [*((request, answer) for answer in answers), (_Ended(), DONE)]
-    return [(request, answer) for answer in answers]
+    return [(_Moved() if answer in MOVED else request, answer) for answer in answers]
 
 
 def _merged(stories: Sequence[Sequence[_Event]]) -> Iterator[list[_Event]]:

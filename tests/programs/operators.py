@@ -19,7 +19,18 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs.operator_prelude import KEYS, RECORDS, TIMEOUT, Operators, Row, Tries, at_once, row_of
-from tests.programs.operator_states import AGAIN, DONE, REFUSED, Asked, Request, State, after, possible
+from tests.programs.operator_states import (
+    AGAIN,
+    DONE,
+    MOVED,
+    REFUSED,
+    UNKNOWN_BROKER,
+    Asked,
+    Request,
+    State,
+    after,
+    possible,
+)
 from tests.programs.restarts import Restarts
 from tests.programs.running import BrokenPromiseError
 from tests.programs.steps import Restart
@@ -48,7 +59,12 @@ class OperatorsRun:
     def __init__(self, cluster: LocalCluster, turns: Iterable[Turn | Restart]) -> None:
         self.lines: list[str] = []
         self.seconds = 0.0
+        # Batches of which records may have been deleted before they were read.
+        self.lossy: set[int] = set()
         self._turns = list(turns)
+        self._has_restarts = any(isinstance(turn, Restart) for turn in self._turns)
+        requests = [one for turn in self._turns if isinstance(turn, Turn) for one in turn.requests]
+        self._writers = {one.batch: one.who for one in requests if one.what == "write"}
         self._cluster = cluster
         self._restarts = Restarts(cluster)
         self._use = Operators(
@@ -111,11 +127,17 @@ class OperatorsRun:
             for one in asked:
                 if one.answers[-1] in AGAIN:
                     raise self.broken(f"{one.request.code()} is not answered")
+            if asked[0].answers[-1] == UNKNOWN_BROKER and not self._has_restarts:
+                raise self.broken("all brokers run")
+            if len(turn.requests) == 1 and asked[0].answers[-1] in MOVED - {"done"}:
+                raise self.broken(f"nothing was in the way of moving t{number}")
             self._states[number] = after(asked, before)
             if not self._states[number]:
                 raise self.broken(f"this was answered about t{number}, where it was one of {before}")
             for one in asked:
                 self._note_life(one, number)
+                if one.request.what == "trim" and not one.request.dry:
+                    self._trimmed(one.request, number)
 
     def _lives_of(self, request: Request, number: int) -> frozenset[int]:
         none = frozenset(state.life for state in possible(self._states[number]))
@@ -126,6 +148,22 @@ class OperatorsRun:
         if request.what in CLIENTS and asked.answers[-1] == DONE:
             lives = frozenset(state.life for state in self._states[number])
             self._lives[request.what, request.who, number] = lives
+
+    def _trimmed(self, request: Request, number: int) -> None:
+        """What no group has committed to have read of a topic may be lost with what is deleted."""
+        written = {batch for state in self._states[number] for batch in state.written}
+        done = [one for one in self._use.deliveries[self._topics[number]] if one.committed]
+        if request.force or not any(row[1] in written for one in done for row in one.rows):
+            self.lossy |= written
+
+    def rows_of(self, batches: Iterable[int]) -> set[Row]:
+        """What their writers wrote."""
+        return {
+            (f"w{self._writers[batch]}k{key}", batch, number)
+            for batch in batches
+            for key in range(KEYS)
+            for number in range(RECORDS)
+        }
 
     def broken(self, text: str) -> BrokenPromiseError:
         """The error, with the code of the program."""
@@ -171,18 +209,27 @@ class _JudgeOfEnd:
         kafka = self._kafka()
         self._leave(lambda one: (one.count > 0) == managed, f"under management: {managed}")
         self._leave(lambda one: one.kafka == kafka, f"partitions in Kafka: {kafka}")
-        self._leave(lambda one: not one.target, "no change is in progress")
-        written = {batch for _, batch, _ in self._read_raw(kafka)}
-        self._leave(lambda one: one.written == written, f"batches in Kafka: {sorted(written)}")
+        self._leave(lambda one: not one.is_changing, "no change is in progress")
+        self._await(self._nothing_moves, "a reassignment does not end")
+        rows = self._read_raw(kafka)
+        found = {batch for _, batch, _ in rows}
+        self._leave(
+            lambda one: one.written == found or (one.trimmed and one.written >= found),
+            f"batches in Kafka: {sorted(found)}",
+        )
         if all(state.can_be_written for state in self._possible):
             self._judge_layouts(kafka)
-            self._judge_delivery()
+            self._judge_delivery(rows)
 
     def _leave(self, holds: Any, what: str) -> None:
         left = {one for one in self._possible if holds(one)}
         if not left:
             raise self._broken(f"{what}; it should be one of {self._possible}")
         self._possible = left
+
+    def _nothing_moves(self) -> bool:
+        found = self._client.reassignments()
+        return not found.ongoing and all(one.complete for one in found.requests)
 
     def _is_managed(self) -> bool:
         return self._topic in {one.topic for one in self._client.topics().topics}
@@ -208,26 +255,29 @@ class _JudgeOfEnd:
         if newest().undeleted_partition_count != counts[1]:
             raise self._broken(f"the newest layout has another count than {counts[1]}")
 
-    def _judge_delivery(self) -> None:
-        """By a new group, and by the group that has read all the while."""
-        (written,) = {state.written for state in self._possible}
+    def _judge_delivery(self, there: Sequence[Row]) -> None:
+        """By a new group, which gets what is there, and by the group that has read all the while, which gets all."""
         ordered = all(state.ordered for state in self._possible)
-        expected = KEYS * RECORDS * len(written)
-        self._judge_rows("a new group", self._drained(f"new-{self._topic}", expected), expected, ordered)
+        rows = self._drained(f"new-{self._topic}", len(there))
+        self._judge_rows("a new group", rows, set(there), set(there), ordered)
+        sure = frozenset.intersection(*(state.written for state in self._possible)) - self._run.lossy
+        must = set(there) | self._run.rows_of(sure)
+        may = must | self._run.rows_of(frozenset.union(*(state.written for state in self._possible)))
         before = self._use.deliveries[self._topic]
-        known = [row for one in before if one.committed for row in one.rows if row[1] in written]
-        unsure = {row for one in before if one.is_unsure for row in one.rows if row[1] in written} - set(
-            known
-        )
-        rows = known + self._drained(f"group-{self._topic}", expected - len(known), len(unsure))
+        known = [row for one in before if one.committed for row in one.rows if row in may]
+        unsure = {row for one in before if one.is_unsure for row in one.rows if row in may} - set(known)
+        rows = known + self._drained(f"group-{self._topic}", len(must - set(known)), len(unsure))
         # A commit whose answer was lost may have been done.
-        rows += sorted(unsure - set(rows)) if len(rows) < expected else []
-        self._judge_rows("the group that read all the while", rows, expected, ordered and not unsure)
+        rows += sorted((must & unsure) - set(rows))
+        self._judge_rows("the group that read all the while", rows, must, may, ordered and not unsure)
 
-    def _judge_rows(self, who: str, rows: Sequence[Row], expected: int, ordered: bool) -> None:
-        report = _verdict(rows, expected)
-        if report.lost or report.duplicated or (ordered and report.violations):
-            raise self._broken(f"of {expected} records {who} got: {report}")
+    def _judge_rows(
+        self, who: str, rows: Sequence[Row], must: set[Row], may: set[Row], ordered: bool
+    ) -> None:
+        report = _verdict(rows)
+        lost, strange = sorted(must - set(rows)), sorted(set(rows) - may)
+        if lost or strange or report.duplicated or (ordered and report.violations):
+            raise self._broken(f"{who}: lost {lost}, should not have got {strange}, {report}")
 
     def _drained(self, group: str, expected: int, unsure: int = 0) -> list[Row]:
         """What the group delivers; of so many records some may not come."""
@@ -269,11 +319,13 @@ class _JudgeOfEnd:
         return self._run.broken(f"{self._topic}: {text}")
 
 
-def _verdict(rows: Sequence[Row], expected: int) -> Report:
-    """The checker's; the batches of a writer are numbered as they are written."""
+def _verdict(rows: Sequence[Row]) -> Report:
+    """The checker's, of order and duplicates; the batches of a writer are numbered as they are written."""
     numbers: dict[str, int] = defaultdict(int)
     numbered: dict[Row, int] = {}
     for row in sorted(set(rows)):
         numbered[row] = numbers[row[0]]
         numbers[row[0]] += 1
-    return check(np.array([key for key, _, _ in rows]), np.array([numbered[row] for row in rows]), expected)
+    return check(
+        np.array([key for key, _, _ in rows]), np.array([numbered[row] for row in rows]), len(numbered)
+    )
