@@ -243,47 +243,38 @@ class TransactionalProducer:
 
     def _await_headroom(self) -> Headroom:
         """Wait until half of the room is free, if little is: filling it row by row would cost a call for each few (D-110)."""
-        deadline = time.monotonic() + self._timeout
-        wanted = _LITTLE_ROOM
-        headroom = self._headroom()
-        while min(headroom.rows / _DRAIN_RECORDS, headroom.size / _DRAIN_BYTES) < wanted:
-            wanted = 0.5
-            if time.monotonic() >= deadline:
-                raise self._explained(self._not_acknowledged())
-            # Unlike a poll it makes librdkafka send what waits for more.
-            self._run("producing", self._producer.flush, _ROOM_PAUSE)
-            headroom = self._headroom()
-        return headroom
+        if not self._has_share(_LITTLE_ROOM):
+            # Unlike a poll a flush makes librdkafka send what waits for more.
+            self._flush_until(partial(self._has_share, 0.5), _ROOM_PAUSE)
+        return self._headroom()
 
-    def _not_acknowledged(self) -> UnavailableError:
-        return UnavailableError(
-            f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
-            f" within {self._timeout:g} s"
-        )
-
-    def _explained(self, failure: Exception) -> Exception:
-        """``failure``, or its reason: librdkafka tries for ever to write to a topic that another tool has deleted (D-458)."""
-        if type(failure) is UnavailableError and is_missing(self._ask_metadata):
-            return missing(self._topic, str(failure))
-        return failure
+    def _has_share(self, wanted: float) -> bool:
+        free = self._headroom()
+        return min(free.rows / _DRAIN_RECORDS, free.size / _DRAIN_BYTES) >= wanted
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged or failed."""
-        failure = failure_of(self._flush)
-        try:
-            if failure is not None:
-                raise self._explained(failure)
-        finally:
-            del failure
+        self._flush_until(lambda: len(self._producer) == 0, _LOOK_AFTER)
 
-    def _flush(self) -> None:
-        deadline = time.monotonic() + self._timeout
-        self._run("flushing", self._producer.flush, self._timeout)
-        # Other events count as well, such as broken connections.
-        while len(self._producer) > 0 and time.monotonic() < deadline:
-            self._run("flushing", self._producer.flush, max(0.0, deadline - time.monotonic()))
-        if len(self._producer) > 0:
-            raise self._not_acknowledged()
+    def _flush_until(self, is_done: Callable[[], bool], pause: float) -> None:
+        """Look every ``pause`` seconds. librdkafka tries for ever to write to a topic that another tool has deleted (D-458)."""
+        now = time.monotonic()
+        deadline, look_at = now + self._timeout, now + _LOOK_AFTER
+        while True:
+            self._run("flushing", self._producer.flush, max(0.0, min(pause, deadline - now)))
+            if is_done():
+                return
+            now = time.monotonic()
+            unacknowledged = (
+                f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
+            )
+            if now >= min(look_at, deadline):
+                if is_missing(self._ask_metadata):
+                    raise missing(self._topic, unacknowledged)
+                now = time.monotonic()
+                look_at = now + _LOOK_AFTER
+            if now >= deadline:
+                raise UnavailableError(f"{unacknowledged} within {self._timeout:g} s")
 
     def commit(self, entry: LedgerEntry, read: Sequence[TransactionOffsets] = ()) -> None:
         """Commit the transaction together with its ledger entry and the offsets of what was read for it.

@@ -11,7 +11,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from spark_ordered_kafka import ControllerClient, OrderedProducer
-from spark_ordered_kafka.client import sending as sending_module
 from spark_ordered_kafka.client.schemas import AdoptTopicRequest
 from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.state import topics as znodes_module
@@ -315,19 +314,25 @@ def test_a_writer_whose_topic_another_tool_deletes_is_told_so(
     """librdkafka tries for ever, so each wrote again and again, and gave up after minutes for want of an answer."""
     monkeypatch.setattr(missing_topic, "PROPAGATION", 0.5)
     create(cluster, topic_name, 2)
-    producer = OrderedProducer(conf(cluster, message_timeout_ms=300_000))
-    monkeypatch.setattr(sending_module, "_REQUEST_TIMEOUT", 2.0)
-    hasty = OrderedProducer(conf(cluster, message_timeout_ms=300_000))
+    producer, quiet, busy = (OrderedProducer(conf(cluster, message_timeout_ms=300_000)) for _ in range(3))
     sink = NumberedWriter(cluster, topic_name, timeout=2.0)
-    for one in (producer, hasty):
+    for one in (producer, quiet, busy):
         one.produce(topic_name, b"v", b"k")
         one.commit(TIMEOUT)
     sink.write()
-    delete(cluster, topic_name)
+    with ThreadPoolExecutor() as threads:
+        deletion = threads.submit(delete, cluster, topic_name)
+        while not deletion.done():
+            busy.produce(topic_name, b"v", b"k")
+            busy.poll(0.01)
+        deletion.result()
     gone = "UNKNOWN_TOPIC_OR_PARTITION: .* is under management but not in Kafka any more"
-    hasty.produce(topic_name, b"v", b"k")
-    with pytest.raises(RequestError, match=gone):
-        hasty.commit(TIMEOUT)
+    quiet.produce(topic_name, b"v", b"k")
+    busy.produce(topic_name, b"v", b"k")
+    for one in (busy, quiet):
+        # A request may take 30 s.
+        with pytest.raises(RequestError, match=gone):
+            one.commit(20)
     with pytest.raises(RequestError, match=gone):
         sink.write()
     # What the message advises.
@@ -335,5 +340,5 @@ def test_a_writer_whose_topic_another_tool_deletes_is_told_so(
     producer.produce(topic_name, b"v", b"k")
     producer.commit(TIMEOUT)
     NumberedWriter(cluster, topic_name).write()
-    producer.close()
-    hasty.close()
+    for one in (producer, quiet, busy):
+        one.close()

@@ -254,8 +254,10 @@ class Request:
         return {(DONE, replace(state, switching=True, ordered=False))}
 
     def _trim(self, state: State) -> set[Outcome]:
-        if not state.count or state.is_gone:
+        if not state.count:
             return {(_UNKNOWN, state)}
+        if state.is_gone:
+            return {(answer, state) for answer in (_UNKNOWN, _TRUNCATED)}
         # A group may not have read what lies there.
         behind = {(_INVALID, state)} if state.changed and state.written and not self.force else set()
         return {(DONE, replace(state, trimmed=True))} | behind
