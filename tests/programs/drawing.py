@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from tests.programs.steps import (
+    FOREIGN_ENDS,
     OF_BOTH,
     OF_CONSUMERS,
     OF_PRODUCERS,
@@ -14,6 +17,8 @@ from tests.programs.steps import (
     Change,
     Consume,
     Delete,
+    Foreign,
+    Grow,
     Member,
     Program,
     Restart,
@@ -77,6 +82,13 @@ others = (
     | st.builds(Change, topic=_TOPIC, count=_COUNTS, wait=st.booleans())
     | st.builds(Delete, topic=_TOPIC, percent=st.sampled_from((30, 60, 100)))
 )
+foreign = st.builds(
+    Foreign,
+    topic=_TOPIC,
+    count=st.integers(1, 6),
+    start=st.integers(0, 4),
+    ends=st.sampled_from(FOREIGN_ENDS),
+) | st.builds(Grow, topic=_TOPIC, count=_COUNTS)
 
 
 def _steps(*, restarts: bool) -> st.SearchStrategy[Step]:
@@ -89,6 +101,7 @@ def _steps(*, restarts: bool) -> st.SearchStrategy[Step]:
         acts,
         acts,
         of_producers,
+        foreign,
         others | st.builds(Restart, server=st.sampled_from(SERVERS)) if restarts else others,
     )
     return st.integers(0, len(kinds) - 1).flatmap(kinds.__getitem__)
@@ -102,4 +115,7 @@ def programs(draw: st.DrawFn, most: int = MOST_STEPS, restarts: bool = False) ->
     # Long ones, which shrink to short ones.
     least = draw(st.sampled_from((1, most // 2, most // 2, most // 2)))
     steps = draw(st.lists(_steps(restarts=restarts), min_size=least, max_size=most))
+    # Changes are refused while another tool writes.
+    force = any(isinstance(one, Foreign) for one in steps)
+    steps = [replace(one, force=force) if isinstance(one, Change) else one for one in steps]
     return Program(group, (first, Consume(0, 2, 1.0), *steps))

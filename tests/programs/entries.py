@@ -19,7 +19,7 @@ from tests.programs.books import (
     State,
     read_logs,
 )
-from tests.programs.steps import Act, Change, Program, Restart, Step, Subscribe
+from tests.programs.steps import Act, Change, Foreign, Grow, Program, Restart, Step, Subscribe
 
 
 class Entries:
@@ -42,7 +42,9 @@ class Entries:
         self._holders = Holders()
         self._step: Step | None = None
         self._restarts = any(isinstance(one, Restart) for one in program.steps)
-        self._unrest = self._restarts or any(isinstance(one, Change | Subscribe) for one in program.steps)
+        self._unrest = self._restarts or any(
+            isinstance(one, Change | Foreign | Grow | Subscribe) for one in program.steps
+        )
         self._number_of_steps = 0
         for text in twice:
             self._break(text)

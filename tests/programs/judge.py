@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError, RebalancedError, UnavailableError
-from tests.programs.books import MemberBook, Place, ProducerBook, State
+from tests.programs.books import Fate, MemberBook, Place, ProducerBook, State
 from tests.programs.entries import Entries
 from tests.programs.steps import CLOSING, KILLING, OF_LAST, Act, Change, Consume, Seek, Step, Subscribe
 
@@ -46,6 +46,8 @@ class Judge(Entries):
         if what == "got":
             for found in about:
                 self._deliver(client, *found)
+        elif what == "wrote":
+            self._productions.fates.update(dict.fromkeys(about, Fate.THERE))
         elif what == "produced":
             self._produce(client, *about)
         elif what == "report":

@@ -37,10 +37,7 @@ def read_log(
 
 def _record(topic: str, message: Message) -> Record:
     key: Any = message.key()
-    return Record(
-        topic,
-        message.partition() or 0,
-        message.offset() or 0,
-        None if key is None else key.decode(),
-        prelude.number_of(message),
-    )
+    number = prelude.number_of(message)
+    # What another tool writes has no order, since it lies anywhere.
+    key = None if key is None or number.startswith("f") else key.decode()
+    return Record(topic, message.partition() or 0, message.offset() or 0, key, number)

@@ -16,8 +16,8 @@ from itertools import count
 from multiprocessing.connection import Connection
 from typing import Any
 
-from confluent_kafka import Message, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from spark_ordered_kafka import (
     ControllerClient,
@@ -61,7 +61,7 @@ class Use:
         self._controller.create_topic(request)
         return topic
 
-    def change(self, topic: str, partitions: int, wait: float = 60.0) -> None:
+    def change(self, topic: str, partitions: int, wait: float = 60.0, *, force: bool = False) -> None:
         """Change the partition count; ``wait`` 0: the change goes on while the program does."""
         deadline = time.monotonic() + 60
         while self._controller.change(topic).change is not None:
@@ -70,7 +70,7 @@ class Use:
         if self._controller.topic(topic).undeleted_partition_count == partitions:
             return
         request = PartitionCountsRequest(
-            topics=[TopicPartitionCount(topic=topic, partition_count=partitions)]
+            topics=[TopicPartitionCount(topic=topic, partition_count=partitions)], force=force
         )
         (answer,) = self._controller.alter_partition_counts(request, wait=wait or None).topics
         assert answer.error == "NONE", answer
@@ -81,6 +81,47 @@ class Use:
         places = [TopicPartition(topic, *one) for one in before.items()]
         for future in admin.delete_records(places).values():
             future.result(30)
+
+    # -- another tool -------------------------------------------------------------------------------------------
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Add partitions to a topic that has fewer."""
+        admin = AdminClient({"bootstrap.servers": self.servers["bootstrap.servers"]})
+        if self._partitions(admin, topic) < partitions:
+            with suppress(KafkaException):  # a change has made them meanwhile
+                admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+
+    def write_as_another(self, topic: str, count: int, start: int, ends: str) -> None:
+        """Write so many records into one partition after another, from ``start`` on.
+
+        ``ends``: what becomes of a transaction around them, ``commit``, ``abort`` or ``leave``; empty without one.
+        """
+        conf: dict[str, Any] = {"bootstrap.servers": self.servers["bootstrap.servers"]}
+        if ends:
+            conf |= {"transactional.id": uuid.uuid4().hex, "transaction.timeout.ms": 3_000}
+        admin, producer = AdminClient(conf), Producer(conf)
+        partitions = self._partitions(admin, topic)
+        if ends:
+            producer.init_transactions(30)
+            producer.begin_transaction()
+        numbers = [f"f{next(self._numbers)}" for _ in range(count)]
+        for at, number in enumerate(numbers, start):
+            producer.produce(topic, number, f"f{at % 3}", at % partitions)
+        assert producer.flush(30) == 0
+        if ends == "commit":
+            producer.commit_transaction(30)
+        elif ends == "abort":
+            producer.abort_transaction(30)
+        if ends in ("", "commit"):
+            self.tell("another", "wrote", numbers)
+
+    def is_covered(self, topic: str) -> bool:
+        """Whether the newest layout has all partitions of a topic."""
+        (known,) = self._controller.kafka_topics([topic]).topics
+        return len(self._controller.layout(topic).layouts[-1].starts) == len(known.partitions)
+
+    def _partitions(self, admin: AdminClient, topic: str) -> int:
+        return len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
 
     # -- clients ------------------------------------------------------------------------------------------------
 
@@ -243,11 +284,14 @@ def serve(
         except Exception as error:  # noqa: BLE001 - raised by the caller
             pipe.send(("raised", error))
         else:
-            # What is not made of plain values, such as a TopicPartition, cannot be sent.
-            plain = isinstance(value, tuple) or (
-                isinstance(value, list) and all(isinstance(one, tuple) for one in value)
-            )
-            pipe.send(("done", value if plain else None))
+            # A TopicPartition, for example, cannot be sent.
+            pipe.send(("done", value if _is_plain(value) else None))
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | int)
 
 
 def number_of(message: Message) -> str:

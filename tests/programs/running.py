@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from spark_ordered_kafka import OrderedProducer
@@ -36,6 +37,7 @@ from tests.programs.steps import (
     Subscribe,
 )
 from tests.queries import await_stable
+from tests.servers import await_true
 
 _IDLE = 60.0
 """Seconds within which a group that reads on gets its next record, on a busy machine."""
@@ -254,7 +256,7 @@ class Run:
         return eval(expression, self._names)
 
     def _tell(self, client: str, what: str, about: Any) -> None:
-        if what not in ("produced", "report"):
+        if what not in ("produced", "report", "wrote"):
             self._said[-1].append(f"{client} {what} {_shown(about)}")
         if what == "got":
             self._fresh[client] = self._fresh.get(client, 0) + len(about)
@@ -291,6 +293,8 @@ class Run:
 
     def _logs(self) -> dict[str, list[Record]]:
         for topic in self.topics.values():
+            # What another tool has made is read as soon as a layout covers it.
+            await_true(partial(self._use.is_covered, topic), f"a layout of {topic} covers all partitions")
             # What a producer that was killed has left open hides what others have committed behind it.
             await_stable(self._cluster, topic)
         return {

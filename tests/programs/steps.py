@@ -166,14 +166,43 @@ class Seek(Step):
 
 @dataclass(frozen=True)
 class Change(Step):
-    """Change a partition count; ``wait`` false: what follows happens meanwhile."""
+    """Change a partition count; ``wait`` false: what follows happens meanwhile; ``force``: though another tool writes."""
 
     topic: str
     count: int
     wait: bool = True
+    force: bool = False
 
     def code(self) -> str:
-        return f"use.change({self.topic}, {self.count}{'' if self.wait else ', wait=0'})"
+        more = ("" if self.wait else ", wait=0") + (", force=True" if self.force else "")
+        return f"use.change({self.topic}, {self.count}{more})"
+
+
+FOREIGN_ENDS = ("", "commit", "abort", "leave")
+
+
+@dataclass(frozen=True)
+class Foreign(Step):
+    """Another tool writes, from the partition ``start`` on, by turns; ``ends``: how a transaction of its own ends, if any."""
+
+    topic: str
+    count: int
+    start: int = 0
+    ends: str = ""
+
+    def code(self) -> str:
+        return f"use.write_as_another({self.topic}, {self.count}, {self.start}, {self.ends!r})"
+
+
+@dataclass(frozen=True)
+class Grow(Step):
+    """Another tool adds partitions; nothing where there are as many."""
+
+    topic: str
+    count: int
+
+    def code(self) -> str:
+        return f"use.grow({self.topic}, {self.count})"
 
 
 @dataclass(frozen=True)
