@@ -43,7 +43,10 @@ def main(
     """Run programs; ends with 1 at the first that breaks a promise."""
     deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="programs-") as temporary:
-        cluster = LocalCluster(directory or temporary, controllers=2)
+        # Operators move replicas.
+        cluster = LocalCluster(
+            directory or temporary, controllers=2, brokers=3 if of in (Of.ALL, Of.OPERATORS) else 1
+        )
         cluster.up()
         clients: list[Run] = []
         rounds: list[Callable[[], object]] = []

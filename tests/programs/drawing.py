@@ -33,15 +33,17 @@ _MEMBER = st.sampled_from((0, 0, 0, 0, 1, 1, 2))
 _KEYS = st.lists(st.sampled_from(("k0", "k1", "k2", "k3", "k4", None)), min_size=1, max_size=6).map(tuple)
 _SOURCES = st.sampled_from((("a",), ("a",), ("a", "b"), ("b",)))
 _TOPIC = st.sampled_from(("a", "a", "a", "b", "out"))
+_SELDOM = st.sampled_from((False, False, True))
 _COUNTS = st.integers(2, 5)
 
 members = st.builds(
     Member,
     topics=st.sampled_from((("a",), ("a", "b"))),
+    pattern=_SELDOM,
     auto=st.booleans(),
     keeps_state=st.booleans(),
-    elsewhere=st.sampled_from((False, False, True)),
-    commits_last=st.sampled_from((False, False, True)),
+    elsewhere=_SELDOM,
+    commits_last=_SELDOM,
     tuned=st.sampled_from(("", *TUNED)),
 )
 writes = st.builds(
@@ -77,7 +79,14 @@ of_producers = st.builds(
     verb=st.sampled_from(("flush", "commit all", "abort", "poll", "end", "fail in producer")),
 )
 others = (
-    st.builds(Subscribe, who=_MEMBER, topics=_SOURCES, keeps_state=st.booleans(), commits_last=st.booleans())
+    st.builds(
+        Subscribe,
+        who=_MEMBER,
+        topics=_SOURCES,
+        keeps_state=st.booleans(),
+        commits_last=st.booleans(),
+        pattern=_SELDOM,
+    )
     | st.builds(Seek, who=_MEMBER, back=st.integers(1, 8))
     | st.builds(Change, topic=_TOPIC, count=_COUNTS, wait=st.booleans())
     | st.builds(Delete, topic=_TOPIC, percent=st.sampled_from((30, 60, 100)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.programs import spark_steps
-from tests.programs.operator_states import Request
+from tests.programs.operator_requests import Request
 from tests.programs.operators import Turn
 from tests.programs.spark_steps import Delete, Job, Run, SparkProgram, Tamper
 from tests.programs.steps import Act, Consume, Member, Program, Seek, Write

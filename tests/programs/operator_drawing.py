@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tests.programs.operator_states import Request
+from tests.programs.operator_requests import Request
 from tests.programs.operators import Turn
 from tests.programs.steps import SERVERS, Restart
 

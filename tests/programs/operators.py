@@ -19,7 +19,7 @@ from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs.operator_prelude import KEYS, RECORDS, TIMEOUT, Operators, Row, Tries, at_once, row_of
-from tests.programs.operator_states import (
+from tests.programs.operator_requests import (
     AGAIN,
     DONE,
     MOVED,
@@ -27,10 +27,9 @@ from tests.programs.operator_states import (
     UNKNOWN_BROKER,
     Asked,
     Request,
-    State,
     after,
-    possible,
 )
+from tests.programs.operator_states import State, possible
 from tests.programs.restarts import Restarts
 from tests.programs.running import BrokenPromiseError
 from tests.programs.steps import Restart

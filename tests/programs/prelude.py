@@ -138,9 +138,18 @@ class Use:
         return self.clients[name]  # type: ignore[no-any-return]
 
     def subscribe(
-        self, name: str, topics: list[str], *, keeps_state: bool = False, commits_last: bool = False
+        self,
+        name: str,
+        topics: list[str],
+        *,
+        keeps_state: bool = False,
+        commits_last: bool = False,
+        pattern: bool = False,
     ) -> None:
-        """Subscribe the consumer ``name``; ``commits_last``: it commits what is being taken from it."""
+        """Subscribe the consumer ``name``; ``commits_last``: it commits what is being taken from it.
+
+        ``pattern``: by a pattern of the names.
+        """
 
         def told(what: str) -> Callable[[Any, list[TopicPartition]], None]:
             def tell(consumer: OrderedConsumer, partitions: list[TopicPartition]) -> None:
@@ -155,7 +164,7 @@ class Use:
             return tell
 
         self.clients[name].subscribe(
-            topics,
+            [f"^({'|'.join(topics)})$"] if pattern else topics,
             told("assigned"),
             told("revoked"),
             told("lost"),

@@ -18,10 +18,11 @@ class Member:
 
     ``auto``: with ``enable.auto.commit``. ``keeps_state``: with a listener for keys that come and go. ``elsewhere``: in a
     process of its own, ``x0``, ..., with its producer, which can be killed. ``commits_last``: it commits when partitions
-    are taken from it. ``tuned``: one of :data:`TUNED`.
+    are taken from it. ``tuned``: one of :data:`TUNED`. ``pattern``: it subscribes to a pattern of names.
     """
 
     topics: tuple[str, ...] = ("a",)
+    pattern: bool = False
     auto: bool = False
     keeps_state: bool = False
     elsewhere: bool = False
@@ -133,19 +134,22 @@ class Consume(Step):
 
 @dataclass(frozen=True)
 class Subscribe(Step):
-    """Subscribe to other topics."""
+    """Subscribe to other topics; ``pattern``: by a pattern of their names."""
 
     who: int
     topics: tuple[str, ...]
     keeps_state: bool = False
     commits_last: bool = False
+    pattern: bool = False
 
     @property
     def needs(self) -> tuple[str, ...]:
         return (f"c{self.who}",)
 
     def code(self) -> str:
-        more = "".join(f", {name}=True" for name in ("keeps_state", "commits_last") if getattr(self, name))
+        more = "".join(
+            f", {name}=True" for name in ("keeps_state", "commits_last", "pattern") if getattr(self, name)
+        )
         return f"use.subscribe('c{self.who}', [{', '.join(self.topics)}]{more})"
 
 
@@ -356,7 +360,9 @@ class Program:
             more = f", session_timeout_ms={1500 if is_missed else 30000}"
             more += "" if member.auto else ", enable_auto_commit=False"
             more += TUNED[member.tuned].replace("{c!r}", repr(client))
-            topics = Subscribe(int(client[1:]), member.topics, member.keeps_state, member.commits_last)
+            topics = Subscribe(
+                int(client[1:]), member.topics, member.keeps_state, member.commits_last, member.pattern
+            )
             return f"{client} = use.consumer({client!r}{more})\n{topics.code()}"
         more = (
             "commit_interval_ms=0, transaction_timeout_ms=1000"

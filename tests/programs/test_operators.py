@@ -11,7 +11,8 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.programs.found import FOUND_OPERATORS
 from tests.programs.operator_drawing import numbered, programs
 from tests.programs.operator_prelude import Operators, Tries
-from tests.programs.operator_states import DONE, REFUSED, Asked, Request, State, after
+from tests.programs.operator_requests import DONE, REFUSED, Asked, Request, after
+from tests.programs.operator_states import State
 from tests.programs.operators import Turn, check_operators
 from tests.programs.printed import run_by_itself
 from tests.programs.running import BrokenPromiseError
@@ -23,20 +24,20 @@ _CREATE = Turn((Request(0, "create", (0, 1)),))
 _WRITE = Request(1, "write", batch=7)
 
 
-def test_every_answer_is_allowed_and_nothing_is_lost_or_left_half_done(cluster: LocalCluster) -> None:
-    search(programs(most=8), lambda program: check_operators(cluster, program), MANY)
+def test_every_answer_is_allowed_and_nothing_is_lost_or_left_half_done(three_brokers: LocalCluster) -> None:
+    search(programs(most=8), lambda program: check_operators(three_brokers, program), MANY)
 
 
 @pytest.mark.parametrize("name", FOUND_OPERATORS)
-def test_what_was_found_once_is_not_found_again(cluster: LocalCluster, name: str) -> None:
-    check_operators(cluster, numbered([_CREATE, *FOUND_OPERATORS[name]]))
+def test_what_was_found_once_is_not_found_again(three_brokers: LocalCluster, name: str) -> None:
+    check_operators(three_brokers, numbered([_CREATE, *FOUND_OPERATORS[name]]))
 
 
 # -- the judge, judged ----------------------------------------------------------------------------------------------
 
 
 def test_a_broken_promise_is_printed_as_code_that_runs_by_itself(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    three_brokers: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def pretended(_: Operators, who: int, topics: list[str], batch: int) -> Tries:
         return [[DONE]]
@@ -45,8 +46,8 @@ def test_a_broken_promise_is_printed_as_code_that_runs_by_itself(
     with monkeypatch.context() as planted:
         planted.setattr(Operators, "write", pretended)
         with pytest.raises(BrokenPromiseError, match=r"batches in Kafka: \[\]") as found:
-            check_operators(cluster, numbered(turns))
-    code, output = run_by_itself(cluster, tmp_path, str(found.value))
+            check_operators(three_brokers, numbered(turns))
+    code, output = run_by_itself(three_brokers, tmp_path, str(found.value))
     assert "at_once(" in code
     assert output == ""
 
