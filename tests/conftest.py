@@ -97,10 +97,15 @@ def no_profiles(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
 
 
+# Kafka's default, as on most servers: what only asks for a topic must not create it (D-460).
+_BROKER_CONFIG = {"auto.create.topics.enable": "true"}
+
+
 @pytest.fixture(scope="session")
 def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One broker and one ZooKeeper server; a controller may run too, if another test asked for one."""
-    with LocalCluster(tmp_path_factory.mktemp("cluster"), controllers=0) as cluster:
+    directory = tmp_path_factory.mktemp("cluster")
+    with LocalCluster(directory, controllers=0, broker_config=_BROKER_CONFIG) as cluster:
         yield cluster
 
 
@@ -118,7 +123,7 @@ def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClu
 
     Kafka elects no preferred leaders by itself, as it would every five minutes in the middle of any test.
     """
-    config = {"auto.leader.rebalance.enable": "false"}
+    config = _BROKER_CONFIG | {"auto.leader.rebalance.enable": "false"}
     directory = tmp_path_factory.mktemp("three")
     with LocalCluster(directory, brokers=3, controllers=1, broker_config=config) as cluster:
         yield cluster

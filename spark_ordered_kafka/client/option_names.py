@@ -14,7 +14,7 @@ from spark_ordered_kafka.kafka import java_names
 PASSED = frozenset(
     java_names.names(
         """
-        acks allow.auto.create.topics auto.commit.interval.ms auto.offset.reset enable.auto.commit
+        acks auto.commit.interval.ms auto.offset.reset enable.auto.commit
         enable.auto.offset.store enable.idempotence enable.partition.eof group.instance.id group.protocol
         group.remote.assignor heartbeat.interval.ms key.deserializer key.serializer max.poll.interval.ms
         partition.assignment.strategy partitioner request.required.acks sasl.kerberos.kinit.cmd

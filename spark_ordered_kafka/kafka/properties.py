@@ -68,6 +68,9 @@ def client_properties(kafka: Mapping[str, Any], **own: str | int | bool) -> dict
         **kafka,
         **_max_age(kafka),
         **{name.replace("_", "."): value for name, value in own.items()},
+        # librdkafka lets brokers create what a producer or an admin client asks for, also a topic that another tool has just
+        # deleted, as far as Kafka's own setting goes (D-460).
+        "allow.auto.create.topics": "false",
         "logger": kafka.get("logger", LOG),
     }
 

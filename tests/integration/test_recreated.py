@@ -335,6 +335,7 @@ def test_a_writer_whose_topic_another_tool_deletes_is_told_so(
             one.commit(20)
     with pytest.raises(RequestError, match=gone):
         sink.write()
+    assert not exists(cluster, topic_name), "a writer has created it again"
     # What the message advises.
     create(cluster, topic_name, 3)
     producer.produce(topic_name, b"v", b"k")

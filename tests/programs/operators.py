@@ -1,6 +1,6 @@
 """Programs of operators: requests about two topics, one after the other and two at once, of another tool as well.
 
-They are judged by all that may be so by then, and by the records that are written meanwhile: see ``operator_states``.
+They are judged by all that may be so by then, and by the records that are written meanwhile: see ``operator_requests``.
 """
 
 from __future__ import annotations
