@@ -41,6 +41,23 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def halves(self) -> list[Chunk]:
+        """Its first and its last records; their sizes are about right."""
+        middle = len(self) // 2
+        return [
+            Chunk(
+                self.keys[start:stop],
+                self.values[start:stop],
+                {place - start: extra for place, extra in self.extras.items() if start <= place < stop},
+                size,
+                self.since,
+            )
+            for start, stop, size in (
+                (0, middle, self.size // 2),
+                (middle, len(self), self.size - self.size // 2),
+            )
+        ]
+
     @cached_property
     def _one_by_one(self) -> bool:
         # confluent-kafka's batches take neither.

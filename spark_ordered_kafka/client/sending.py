@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, Unavailab
 from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.ledger import Fingerprint, LedgerEntry
 from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer
+from spark_ordered_kafka.kafka.properties import transaction_timeout_ms
 from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 from spark_ordered_kafka.kafka.writer import LayoutOf, Places, TopicWriter
 from spark_ordered_kafka.native.contents import Records
@@ -47,8 +49,8 @@ class SenderSettings:
     ``writer`` names what belongs to no topic.
     ``commit_interval``: seconds from a transaction's first record to its commit; None: on request only.
     ``commit_records``: records after which it is committed anyway. ``message_timeout``: seconds that a record may wait
-    for its commit. ``timeout`` (seconds) bounds each call to a server. ``max_message_bytes``: of key, value and headers.
-    ``callbacks``: ``error_cb`` and ``throttle_cb``, as librdkafka is to call them.
+    for its commit. ``timeout`` (seconds) bounds each call to a server, ``transaction_timeout`` a transaction.
+    ``max_message_bytes``: of key, value and headers. ``callbacks``: ``error_cb`` and ``throttle_cb``, as librdkafka is to call them.
     """
 
     connection: Connection
@@ -58,6 +60,7 @@ class SenderSettings:
     commit_records: int
     message_timeout: float
     timeout: float
+    transaction_timeout: float
     max_message_bytes: int
     callbacks: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
 
@@ -77,6 +80,7 @@ def sender_settings(options: ProducerOptions, controller: ControllerClient, outb
         commit_records=max(1, min(options.commit_records, options.max_messages // 2)),
         message_timeout=options.message_timeout,
         timeout=min(_REQUEST_TIMEOUT, options.message_timeout),
+        transaction_timeout=transaction_timeout_ms(inner) / 1000,
         max_message_bytes=max(0, options.max_message_bytes - OVERHEAD),
         callbacks={name: outbox.events(callback) for name, callback in options.callbacks.items()},
     )
@@ -87,13 +91,18 @@ class OpenTransaction:
 
     After a retriable error of :meth:`send` or :meth:`commit` call :meth:`start_over`, then the method again: a fresh
     instance sends all rows anew under the layout of that time. ``in_doubt``: the last attempt ended within its
-    commit, so only the ledger knows whether it succeeded.
+    commit, so only the ledger knows whether it succeeded. ``rest``: rows that follow in another transaction, since brokers
+    were too slow for all of them in one, and callers do not ask for one (D-461).
     """
 
     def __init__(self, topic: str, name: LeasedName, settings: SenderSettings) -> None:
         self.chunks: list[Chunk] = []
+        self.rest: list[Chunk] = []
         self.counts = WriterCounts()
         self.in_doubt = False
+        self._most_chunks = sys.maxsize
+        self._begun_at = 0.0
+        self._was_slow = False
         self._topic = topic
         self._settings = settings
         self._instances = Instances(
@@ -110,6 +119,18 @@ class OpenTransaction:
         """Whether a transaction has begun."""
         return self._writer.producer is not None
 
+    @property
+    def uncommitted(self) -> list[Chunk]:
+        """All rows."""
+        return [*self.chunks, *self.rest]
+
+    def add(self, chunks: Sequence[Chunk]) -> None:
+        """More rows, as far as one transaction may have them."""
+        self.rest += chunks
+        room = max(0, self._most_chunks - len(self.chunks))
+        self.chunks += self.rest[:room]
+        del self.rest[:room]
+
     def takes(self, chunk: Queue) -> bool:
         """Whether :meth:`send` would send one more chunk without waiting for a server."""
         producer = self._writer.producer
@@ -125,8 +146,8 @@ class OpenTransaction:
             self._begin()
         self._send_unsent()
 
-    def commit(self, read: Sequence[TransactionOffsets]) -> Attempt:
-        """Commit, with the offsets ``read``; the delivery reports.
+    def commit(self, read: Sequence[TransactionOffsets]) -> tuple[Attempt, list[Chunk]]:
+        """Commit, with the offsets ``read``; the delivery reports, and what was committed.
 
         Raises RebalancedError when a group of ``read`` has moved on: :meth:`abort` then.
         """
@@ -138,14 +159,16 @@ class OpenTransaction:
         self._instances.give_back(committed)
         self.counts.committed += 1
         self.counts.records_committed += sum(map(len, self.chunks))
-        attempt = self._attempt
+        done = self._attempt, self.chunks
+        self._most_chunks += 1
         self._forget()
-        return attempt
+        return done
 
     def start_over(self, failure: OrderedKafkaError) -> None:
         """Give up the instance that failed."""
         if (producer := self._writer.producer) is not None:
             self.in_doubt = producer.in_doubt
+            self._was_slow = time.monotonic() - self._begun_at > self._settings.transaction_timeout / 2
             self._writer.discard()
         self._fenced = isinstance(failure, FencedError)
         if self._fenced:
@@ -154,8 +177,8 @@ class OpenTransaction:
 
     def abort(self) -> list[Chunk]:
         """Abort the transaction, and return its rows."""
-        dropped = self.chunks
         self._count_dropped()
+        dropped, self.rest = self.uncommitted, []
         self._forget()
         self._writer.abort()
         return dropped
@@ -175,11 +198,11 @@ class OpenTransaction:
     def _count_dropped(self) -> None:
         if self.chunks or self.is_open:
             self.counts.aborted += 1
-            self.counts.records_dropped += sum(map(len, self.chunks))
+            self.counts.records_dropped += sum(map(len, self.uncommitted))
 
     def _forget(self) -> None:
         self.chunks, self._sent, self._attempt = [], 0, Attempt()
-        self.in_doubt = self._fenced = False
+        self.in_doubt = self._fenced = self._was_slow = False
         self._instances.end()
         self._sequence += 1
 
@@ -193,8 +216,20 @@ class OpenTransaction:
             return producer
         self.in_doubt = False
         self._sent, self._attempt = 0, Attempt()
+        if self._was_slow and settings.commit_interval is not None:
+            self._divide()
+        self._was_slow = False
         self._writer.begin(producer)
+        self._begun_at = time.monotonic()
         return None
+
+    def _divide(self) -> None:
+        """Leave the second half to other transactions."""
+        if len(self.chunks) == 1 and len(self.chunks[0]) > 1:
+            self.chunks = self.chunks[0].halves()
+        self._most_chunks = max(1, len(self.chunks) // 2)
+        self.rest[:0] = self.chunks[self._most_chunks :]
+        del self.chunks[self._most_chunks :]
 
     def _send_unsent(self) -> None:
         for chunk in self.chunks[self._sent :]:

@@ -288,7 +288,7 @@ class TopicSender:
         """The transaction takes what is queued, but for what follows a request to commit."""
         if not self._requests:
             self._cut()
-        self._transaction.chunks += self._asked
+        self._transaction.add(self._asked)
         self._asked = []
 
     def _do(self, task: Task) -> None:
@@ -341,16 +341,27 @@ class TopicSender:
         requests = self._committing
         # In the order of asking: a consumer's later offsets replace its earlier ones.
         read = [one for request in requests for one in request.read]
-        chunks = self._transaction.chunks
-        if chunks or read:
-            self._outbox.committed(self._transaction.commit(read))
+        chunks: list[Chunk] = []
+        if self._transaction.chunks or read:
+            attempt, chunks = self._transaction.commit(read)
+            self._outbox.committed(attempt)
+        if self._transaction.rest:
+            requests = self._postponed(requests)
         self._settle(chunks, requests)
+
+    def _postponed(self, requests: list[CommitRequest]) -> list[CommitRequest]:
+        """None are done: they are for the rest, too."""
+        with self._backlog.lock:
+            self._requests[:0] = requests
+            if self._aborts:
+                self._requests_to_drop += len(requests)
+        return []
 
     def _abort(self) -> None:
         with self._backlog.lock:
             aborts, self._aborts = self._aborts, []
             chunks, requests = self._chunks_to_drop, self._requests_to_drop
-            self._transaction.chunks += self._asked[:chunks]
+            self._transaction.add(self._asked[:chunks])
             self._committing += self._requests[:requests]
             del self._asked[:chunks], self._requests[:requests]
             self._chunks_to_drop = self._requests_to_drop = 0
@@ -363,8 +374,7 @@ class TopicSender:
 
     def _drop(self, reason: OrderedKafkaError, said: KafkaError | None = None) -> None:
         """Give up the open transaction; later records are sent as before."""
-        chunks, requests = self._transaction.chunks, self._committing
-        self._transaction.abort()
+        chunks, requests = self._transaction.abort(), self._committing
         self._outbox.given_up(self.topic, chunks, said or kafka_error(reason))
         self._settle(chunks, requests, reason)
 
@@ -376,8 +386,8 @@ class TopicSender:
             self._taken -= settled
             self._rows_to_drop = max(0, self._rows_to_drop - settled)
             self._settled_at = self._clock()
-            if self._asked:
-                self._taken_since = self._asked[0].since
+            if waiting := [*self._transaction.rest, *self._asked]:
+                self._taken_since = waiting[0].since
             for request in requests:
                 request.done, request.error = True, error
             self._committing = []
@@ -394,7 +404,7 @@ class TopicSender:
             self._requests, self._aborts = [], []
             self._take()
             self.queue.limit = 0
-            chunks = self._transaction.chunks
+            chunks = self._transaction.uncommitted
             self.has_lost = bool(chunks)
         self._outbox.given_up(self.topic, chunks, kafka_error(error))
         self._settle(chunks, requests, error)

@@ -257,14 +257,19 @@ class TransactionalProducer:
         self._flush_until(lambda: len(self._producer) == 0, _LOOK_AFTER)
 
     def _flush_until(self, is_done: Callable[[], bool], pause: float) -> None:
-        """Look every ``pause`` seconds. librdkafka tries for ever to write to a topic that another tool has deleted (D-458)."""
+        """Look every ``pause`` seconds, for as long as records are acknowledged: a quota may let few pass (D-461).
+
+        librdkafka tries for ever to write to a topic that another tool has deleted (D-458).
+        """
         now = time.monotonic()
-        deadline, look_at = now + self._timeout, now + _LOOK_AFTER
+        deadline, look_at, least = now + self._timeout, now + _LOOK_AFTER, len(self._producer)
         while True:
             self._run("flushing", self._producer.flush, max(0.0, min(pause, deadline - now)))
             if is_done():
                 return
             now = time.monotonic()
+            if len(self._producer) < least:
+                deadline, look_at, least = now + self._timeout, now + _LOOK_AFTER, len(self._producer)
             unacknowledged = (
                 f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
             )

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.client.backlog import SMALL_BYTES, Backlog, Chunk, Extra, Queue
+from spark_ordered_kafka.kafka.producer import Row
 
 
 @dataclass
@@ -116,3 +117,19 @@ def test_a_refusal_says_what_is_full(manual: bool) -> None:
     remedy = "commit" if manual else "poll"
     assert "1 records of 2 bytes wait for their commit" in str(backlog.refusal())
     assert f"call {remedy}()" in str(backlog.refusal())
+
+
+@given(st.lists(st.tuples(st.none() | st.binary(max_size=3), st.booleans()), min_size=2, max_size=9))
+def test_halves_of_a_chunk_have_its_records_in_order(records: list[tuple[bytes | None, bool]]) -> None:
+    extras: dict[int, Row] = {at: {"timestamp": at + 1} for at, (_, more) in enumerate(records) if more}
+    keys = [key for key, _ in records]
+    chunk = Chunk(keys, [b"%d" % at for at in range(len(keys))], extras, 100, 7.0)
+    halves = chunk.halves()
+    rows = [row for half in halves for row in half.rows(range(len(half)))]
+    # A half without headers and timestamps is sent by another call.
+    assert [{"headers": [], **row} for row in rows] == [
+        {"headers": [], **row} for row in chunk.rows(range(len(chunk)))
+    ]
+    assert [half.since for half in halves] == [7.0, 7.0]
+    assert sum(half.size for half in halves) == 100
+    assert abs(len(halves[0]) - len(halves[1])) <= 1

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka import ControllerClient, OrderedProducer
+from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client.schemas import AdoptTopicRequest
 from spark_ordered_kafka.controller.change import protocol as p
 from spark_ordered_kafka.controller.state import topics as znodes_module
@@ -343,3 +343,10 @@ def test_a_writer_whose_topic_another_tool_deletes_is_told_so(
     NumberedWriter(cluster, topic_name).write()
     for one in (producer, quiet, busy):
         one.close()
+
+
+def test_asking_for_a_topic_creates_none(cluster: LocalCluster, topic_name: str) -> None:
+    with OrderedProducer(conf(cluster)) as producer, OrderedConsumer(conf(cluster, group_id="g")) as consumer:
+        for client in (producer, consumer):
+            assert client.list_topics(topic_name, TIMEOUT).topics[topic_name].error is not None
+    assert not exists(cluster, topic_name)
