@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ordered_kafka.controller.placement.place import continue_placement, place_again
-from spark_ordered_kafka.controller.topics.retired_replicas import reduced
+from spark_ordered_kafka.controller.topics.retired_replicas import reduced, staying
 from spark_ordered_kafka.controller.topics.retirement import new_statuses
 from spark_ordered_kafka.controller.topics.unread_groups import unread_groups
-from spark_ordered_kafka.kafka.values import PartitionDescription
+from spark_ordered_kafka.kafka.values import PartitionDescription, Reassignment, TopicDescription
 
 
 def test_removed_partition_is_deleted_once_it_is_empty_and_marked_again_when_it_is_not() -> None:
@@ -91,3 +91,12 @@ def test_replicas_given_back_are_those_of_the_round_robin() -> None:
     first = [[1, 2]]
     grown = continue_placement(racks, dict(enumerate(first)), 6)
     assert place_again(racks, first[0], {p: [1] for p in (3, 4, 5)}) == {p: grown[p - 1] for p in (3, 4, 5)}
+
+
+@pytest.mark.parametrize("shown", [(2, 3), (1, 2, 3), (1,)], ids=["before", "amid", "after"])
+def test_what_stays_does_not_depend_on_when_the_topic_was_described(shown: tuple[int, ...]) -> None:
+    """One replica of two was taken for the replication factor, or none."""
+    topic = TopicDescription("t", "id", False, (PartitionDescription(0, shown[0], 5, shown, shown),))
+    going = Reassignment(replicas=(1, 2, 3), adding=(1,), removing=(2, 3))
+    assert staying(topic, {0: going}, 0) == [1]
+    assert staying(topic, {}, 0) == [*shown]

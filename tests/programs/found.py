@@ -98,6 +98,15 @@ FOUND_OPERATORS = {
     "a change is begun twice": [
         Turn((Request(1, "alter", count=4, wait=False), Request(0, "alter", count=3)))
     ],
+    # The change was refused with INVALID_REPLICA_ASSIGNMENT: the move was over before anybody looked for the reason.
+    "a topic grows in the moment in which it is moved": [
+        Turn((Request(0, "move", count=2, wait=False), Request(0, "alter", (0, 1), 3))),
+    ],
+    # The creation was answered by UNKNOWN_TOPIC_OR_PARTITION.
+    "what is left of a topic is released and created at once": [
+        Turn((Request(0, "erase", (1,)),)),
+        Turn((Request(1, "release", (1,)), Request(0, "create", (1, 0)))),
+    ],
     # The change was refused with INVALID_PARTITIONS, although nothing was wrong with it.
     "another tool makes the same partitions": [
         Turn((Request(0, "grow", (0,), 3), Request(0, "alter", count=3))),

@@ -109,9 +109,11 @@ class Request:
             return {(_UNKNOWN, state)}
         if state.is_changing:
             return {(_CHANGING, state)}
+        # Nothing of it is managed for a moment while another request creates it.
+        left = {(_UNKNOWN, state)} if state.is_gone else set()
         # A group may not have read all that was written before the last change.
         behind = {(_INVALID, state)} if state.changed and state.written and not self.force else set()
-        return {(DONE, state.unmanaged())} | behind | _held_up(state)
+        return {(DONE, state.unmanaged())} | left | behind | _held_up(state)
 
     def _adopt(self, state: State) -> set[Outcome]:
         if state.count and state.own:

@@ -91,7 +91,8 @@ class Expansion:
     def check(self, change: Change, topic: TopicDescription) -> None:
         """Plan ``change`` as :meth:`plan` does, and have Kafka check the new partitions.
 
-        Raises RequestError REASSIGNMENT_IN_PROGRESS when Kafka does not take them before moves of others have ended.
+        Raises RequestError REASSIGNMENT_IN_PROGRESS when Kafka does not take them before moves of others have ended, and
+        UnavailableError when these have just ended.
         """
         plan = self.plan(change, topic)
         if plan.added:
@@ -136,6 +137,11 @@ class Expansion:
                 return count
         ongoing = self._replicas.ongoing(topic.topic, range(len(topic.partitions)))
         if not ongoing:
+            now = self._admin.describe_topics([topic.topic]).get(topic.topic)
+            if now is not None and _replicas(now, topic) != _replicas(topic, topic):
+                raise UnavailableError(
+                    f"topic {topic.topic!r} was reassigned meanwhile; send the request again"
+                )
             raise refused[0]
         raise RequestError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS,
@@ -150,6 +156,11 @@ class Expansion:
     def dropped(self, change: Change) -> None:
         """The change was refused: its reservation is released."""
         self._capacities.drop(change.id)
+
+
+def _replicas(topic: TopicDescription, known: TopicDescription) -> list[list[int]]:
+    """Of the partitions that are known."""
+    return [list(row.replicas) for row in topic.partitions[: len(known.partitions)]]
 
 
 def _with_more(

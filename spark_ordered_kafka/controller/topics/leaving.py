@@ -16,7 +16,7 @@ from spark_ordered_kafka.controller.state.records import TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.queries import Topics, refuse_leaving
 from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, ZooKeeperError
-from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.kafka.ids import id_prefix
@@ -77,8 +77,16 @@ class LeavingTopics(ABC):
         record = self._znodes.topic(topic)
         if record is None:
             return
-
-        job = self._leave(topic, record.topic_id, lambda _: None)
+        try:
+            job = self._leave(topic, record.topic_id, lambda _: None)
+        except RequestError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            return  # it has left meanwhile
+        except ConflictError as error:
+            raise UnavailableError(
+                f"topic {topic!r} was changed meanwhile; send the request again"
+            ) from error
         if not wait([job], self._timeout).done:
             raise UnavailableError(
                 f"what is left of the deleted topic {topic!r} is not cleaned up within {self._timeout:g} s, which continues "

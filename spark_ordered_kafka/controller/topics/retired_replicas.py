@@ -99,9 +99,12 @@ def restored(
 
 
 def staying(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partition: int) -> list[int]:
-    """The replicas that a partition has once its reassignment, if there is one, has ended. PURE."""
-    leaving = ongoing[partition].removing if partition in ongoing else ()
-    return [broker for broker in topic.partitions[partition].replicas if broker not in leaving]
+    """The replicas that a partition has once its reassignment, if there is one, has ended. PURE.
+
+    ``topic`` may have been described before that began.
+    """
+    going = ongoing.get(partition)
+    return list(topic.partitions[partition].replicas if going is None else going.target)
 
 
 def _in_sync(shown: Sequence[int], going: Reassignment | None, up: Set[int]) -> list[int]:
@@ -115,7 +118,4 @@ def _in_sync(shown: Sequence[int], going: Reassignment | None, up: Set[int]) -> 
 
 def _target(topic: TopicDescription, ongoing: Mapping[int, Reassignment], partition: int) -> int:
     """Replicas that a partition has once its reassignment, if there is one, has ended."""
-    going = ongoing.get(partition)
-    if going is None:
-        return len(topic.partitions[partition].replicas)
-    return len(going.replicas) - len(going.removing)
+    return len(staying(topic, ongoing, partition))
