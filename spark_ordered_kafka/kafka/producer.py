@@ -243,14 +243,12 @@ class TransactionalProducer:
 
     def _await_headroom(self) -> Headroom:
         """Wait until half of the room is free, if little is: filling it row by row would cost a call for each few (D-110)."""
-        if not self._has_share(_LITTLE_ROOM):
+        headroom = self._headroom()
+        if _share(headroom) < _LITTLE_ROOM:
             # Unlike a poll a flush makes librdkafka send what waits for more.
-            self._flush_until(partial(self._has_share, 0.5), _ROOM_PAUSE)
-        return self._headroom()
-
-    def _has_share(self, wanted: float) -> bool:
-        free = self._headroom()
-        return min(free.rows / _DRAIN_RECORDS, free.size / _DRAIN_BYTES) >= wanted
+            self._flush_until(lambda: _share(self._headroom()) >= 0.5, _ROOM_PAUSE)
+            headroom = self._headroom()
+        return headroom
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged or failed."""
@@ -261,25 +259,26 @@ class TransactionalProducer:
 
         librdkafka tries for ever to write to a topic that another tool has deleted (D-458).
         """
-        now = time.monotonic()
-        deadline, look_at, least = now + self._timeout, now + _LOOK_AFTER, len(self._producer)
+        least = len(self._producer)
+        progress_at = looked_at = time.monotonic()
         while True:
-            self._run("flushing", self._producer.flush, max(0.0, min(pause, deadline - now)))
+            left = progress_at + self._timeout - time.monotonic()
+            self._run("flushing", self._producer.flush, max(0.0, min(pause, left)))
             if is_done():
                 return
             now = time.monotonic()
             if len(self._producer) < least:
-                deadline, look_at, least = now + self._timeout, now + _LOOK_AFTER, len(self._producer)
-            unacknowledged = (
-                f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
-            )
-            if now >= min(look_at, deadline):
+                least, progress_at, looked_at = len(self._producer), now, now
+            is_late = now >= progress_at + self._timeout
+            if is_late or now >= looked_at + _LOOK_AFTER:
                 if is_missing(self._ask_metadata):
-                    raise missing(self._topic, unacknowledged)
-                now = time.monotonic()
-                look_at = now + _LOOK_AFTER
-            if now >= deadline:
-                raise UnavailableError(f"{unacknowledged} within {self._timeout:g} s")
+                    raise missing(self._topic, self._unacknowledged())
+                looked_at = time.monotonic()
+            if is_late:
+                raise UnavailableError(f"{self._unacknowledged()} within {self._timeout:g} s")
+
+    def _unacknowledged(self) -> str:
+        return f"{len(self._producer)} records of {self.transactional_id!r} were not acknowledged"
 
     def commit(self, entry: LedgerEntry, read: Sequence[TransactionOffsets] = ()) -> None:
         """Commit the transaction together with its ledger entry and the offsets of what was read for it.
@@ -363,6 +362,11 @@ class TransactionalProducer:
             if not isinstance(fatal, KafkaException):
                 raise
             raise transaction_error(fatal.args[0], f"{doing} as {self.transactional_id!r}") from fatal
+
+
+def _share(headroom: Headroom) -> float:
+    """Of all the room, what is free."""
+    return min(headroom.rows / _DRAIN_RECORDS, headroom.size / _DRAIN_BYTES)
 
 
 def transaction_error(error: KafkaError, doing: str) -> OrderedKafkaError:

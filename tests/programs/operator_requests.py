@@ -109,11 +109,9 @@ class Request:
             return {(_UNKNOWN, state)}
         if state.is_changing:
             return {(_CHANGING, state)}
-        # Nothing of it is managed for a moment while another request creates it.
-        left = {(_UNKNOWN, state)} if state.is_gone else set()
         # A group may not have read all that was written before the last change.
         behind = {(_INVALID, state)} if state.changed and state.written and not self.force else set()
-        return {(DONE, state.unmanaged())} | left | behind | _held_up(state)
+        return {(DONE, state.unmanaged())} | behind | _held_up(state)
 
     def _adopt(self, state: State) -> set[Outcome]:
         if state.count and state.own:
@@ -213,6 +211,14 @@ class _Ended:
         return {(DONE, one) for one in ended} | {("failed", one) for one in ended if one.is_gone}
 
 
+@dataclass(frozen=True)
+class _Cleared:
+    """What is left of a deleted topic leaves before another one is created under its name."""
+
+    def outcomes(self, state: State) -> set[Outcome]:
+        return {(DONE, state.unmanaged() if state.is_gone else state)}
+
+
 MOVED = frozenset({"done", "failed", "cancelled"})
 """How a reassignment ends."""
 
@@ -260,7 +266,7 @@ class Asked:
     lives: frozenset[int] = _ANY
 
 
-_Event = tuple[Request | _Ended | _Moved | _Refused, str]
+_Event = tuple[Request | _Cleared | _Ended | _Moved | _Refused, str]
 
 
 def after(asked: Sequence[Asked], states: set[State]) -> set[State]:
@@ -301,6 +307,8 @@ def _events(asked: Asked) -> list[_Event]:
         ]
     if request.what in ("alter", "configure") and request.wait and not request.dry and answers[-1] == DONE:
         return [*((request, answer) for answer in answers), (_Ended(), DONE)]
+    if request.what == "create" and not request.dry and answers[-1] == DONE:
+        return [*((request, answer) for answer in answers[:-1]), (_Cleared(), DONE), (request, DONE)]
     return [(_Moved() if answer in MOVED else request, answer) for answer in answers]
 
 

@@ -79,14 +79,14 @@ class LeavingTopics(ABC):
             return
         try:
             job = self._leave(topic, record.topic_id, lambda _: None)
+        except ConflictError as error:  # before RequestError, of which it is one
+            raise UnavailableError(
+                f"topic {topic!r} was changed meanwhile; send the request again"
+            ) from error
         except RequestError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             return  # it has left meanwhile
-        except ConflictError as error:
-            raise UnavailableError(
-                f"topic {topic!r} was changed meanwhile; send the request again"
-            ) from error
         if not wait([job], self._timeout).done:
             raise UnavailableError(
                 f"what is left of the deleted topic {topic!r} is not cleaned up within {self._timeout:g} s, which continues "
