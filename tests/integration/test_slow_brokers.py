@@ -1,4 +1,4 @@
-"""Brokers that take little at a time, as by a client quota or over a slow line: what is written comes through, once."""
+"""Brokers that take little at a time, as by a client quota or over a slow network: what is written comes through, once."""
 
 from __future__ import annotations
 
