@@ -51,6 +51,9 @@ _CODES_OF_KINDS = {
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "; the topic takes less (max.message.bytes): set batch.size to that, 1000000 by default,"
     " unless a single record is too large",
+    KafkaError.INVALID_RECORD: "; a topic with cleanup.policy=compact takes no record without a key",
+    KafkaError.INVALID_TIMESTAMP: "; the topic takes timestamps that are within message.timestamp.before.max.ms and"
+    " message.timestamp.after.max.ms of now",
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "; set transaction.timeout.ms, 60000 by default",
     KafkaError.INVALID_SESSION_TIMEOUT: "; set session.timeout.ms, 45000 by default, as the brokers allow it"
     " (group.min.session.timeout.ms, group.max.session.timeout.ms)",

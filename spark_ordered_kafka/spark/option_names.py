@@ -137,7 +137,7 @@ OPTIONS: tuple[Option, ...] = (
         "keepTimestamps",
         _SINK,
         "`false`",
-        "records get the timestamps of the column `timestamp`, at a lower rate; otherwise the time of sending. Brokers refuse those beyond the topic's `message.timestamp.after.max.ms` (an hour ahead) and `message.timestamp.before.max.ms`",
+        "records get the timestamps of the column `timestamp`, at a lower rate; otherwise, and for null and times up to 1970-01-01 00:00 UTC, that of sending. Brokers refuse those beyond the topic's `message.timestamp.after.max.ms` (an hour ahead) and `message.timestamp.before.max.ms`",
         of_spark=False,
     ),
 )

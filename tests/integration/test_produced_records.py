@@ -185,6 +185,26 @@ def test_batches_that_the_topic_refuses_need_a_smaller_size(cluster: LocalCluste
     assert values(cluster, topic_name) == [b"%100d" % number for number in range(100)]
 
 
+@pytest.mark.parametrize(
+    ("config", "record", "advice"),
+    [
+        ({"cleanup.policy": "compact"}, {"key": None}, "takes no record without a key"),
+        ({"message.timestamp.before.max.ms": "1000"}, {"key": "k", "timestamp": 1}, r"message\.timestamp\.before\.max\.ms"),
+    ],
+)
+def test_a_refused_record_says_which_setting_of_the_topic_refuses_it(
+    cluster: LocalCluster, topic_name: str, config: dict[str, str], record: dict[str, Any], advice: str
+) -> None:
+    create(cluster, topic_name, 1, **config)
+    with manual(cluster) as producer:
+        producer.produce(topic_name, "refused", **record)
+        with pytest.raises(RequestError, match=advice):
+            producer.commit()
+    with manual(cluster) as producer:
+        producer.produce(topic_name, "taken", key="k")
+    assert values(cluster, topic_name) == [b"taken"]
+
+
 def test_a_record_that_the_topic_refuses(cluster: LocalCluster, topic_name: str) -> None:
     bad = create(cluster, f"{topic_name}-bad", 1, **{"max.message.bytes": "2000"})
     good = create(cluster, f"{topic_name}-good", 1)
