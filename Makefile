@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # How long `make chaos`, `make quiet`, `make soak`, `make programs` and `make fuzz` go on.
 MINUTES ?= 10
-# Whose programs `make programs` runs: clients, spark, operators, or all.
+# Whose programs `make programs` runs: clients, spark, operators, reads, or all.
 OF ?= all
 # On which Kafka `make test-kafka` runs.
 KAFKA ?= 3.9.2

@@ -26,6 +26,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.codes import Kind, kind_of
 from spark_ordered_kafka.kafka.fence import Fencer
 from spark_ordered_kafka.local.java import SMALL_JVM
 
@@ -195,7 +196,8 @@ def unstable(admin: AdminClient, topic: str) -> dict[int, tuple[int, int]]:
     try:
         stable, all_ends = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
     except KafkaException as error:
-        if not error.args[0].retriable():
+        # librdkafka calls only errors of transactions retriable.
+        if kind_of(error.args[0]) is not Kind.RETRIABLE:
             raise
         return {place.partition: (-1, -1) for place in places}
     return {p: (stable[p], end) for p, end in all_ends.items() if stable[p] != end}

@@ -189,7 +189,11 @@ def test_batches_that_the_topic_refuses_need_a_smaller_size(cluster: LocalCluste
     ("config", "record", "advice"),
     [
         ({"cleanup.policy": "compact"}, {"key": None}, "takes no record without a key"),
-        ({"message.timestamp.before.max.ms": "1000"}, {"key": "k", "timestamp": 1}, r"message\.timestamp\.before\.max\.ms"),
+        (
+            {"message.timestamp.before.max.ms": "1000"},
+            {"key": "k", "timestamp": 1},
+            r"message\.timestamp\.before\.max\.ms",
+        ),
     ],
 )
 def test_a_refused_record_says_which_setting_of_the_topic_refuses_it(

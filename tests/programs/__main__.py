@@ -16,6 +16,9 @@ from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.local.processes import ended_by_sigterm
 from tests.programs.operator_drawing import programs as operator_programs
 from tests.programs.operators import Turn, check_operators
+from tests.programs.read_drawing import reading_programs
+from tests.programs.read_steps import ReadStep
+from tests.programs.reads import check_reads
 from tests.programs.running import BrokenPromiseError, Run
 from tests.programs.search import find, search
 from tests.programs.steps import Restart
@@ -32,6 +35,7 @@ class Of(StrEnum):
     CLIENTS = "clients"
     SPARK = "spark"
     OPERATORS = "operators"
+    READS = "reads"
 
 
 def main(
@@ -56,6 +60,8 @@ def main(
             rounds.append(_spark_rounds(cluster, Path(temporary), seed))
         if of in (Of.ALL, Of.OPERATORS):
             rounds.append(_operator_rounds(cluster))
+        if of in (Of.ALL, Of.READS):
+            rounds.append(_reading_rounds(cluster))
         try:
             while time.monotonic() < deadline:
                 for one in rounds:
@@ -105,6 +111,15 @@ def _operator_rounds(cluster: LocalCluster) -> Callable[[], object]:
         typer.echo(f"operators' program {next(numbers)}: {check_operators(cluster, program)}")
 
     return lambda: search(operator_programs(restarts=True), judge, _ROUND)
+
+
+def _reading_rounds(cluster: LocalCluster) -> Callable[[], object]:
+    numbers = count(1)
+
+    def judge(program: list[ReadStep]) -> None:
+        typer.echo(f"reading program {next(numbers)}: {check_reads(cluster, program)}")
+
+    return lambda: search(reading_programs(), judge, _ROUND)
 
 
 def summary(done: list[Run]) -> str:

@@ -25,17 +25,32 @@ _OFTEN = (
     "release",
     "adopt",
 )
-_OTHERS = ("make", "grow", "erase", "configure", "trim", "move", "move", "abandon")
-_BULK = ("alter", "create", "delete")
-_CHECKED = ("alter", "create", "delete", "release", "adopt", "configure", "trim", "move")
-_FORCED = ("alter", "adopt", "release", "configure", "trim", "move")
+_OTHERS = (
+    "make",
+    "grow",
+    "erase",
+    "configure",
+    "trim",
+    "move",
+    "move",
+    "abandon",
+    "factor",
+    "factor",
+    "limit",
+)
+_BULK = ("alter", "create", "delete", "factor")
+_CHECKED = ("alter", "create", "delete", "release", "adopt", "configure", "trim", "move", "factor")
+_FORCED = ("alter", "adopt", "release", "configure", "trim", "move", "limit")
 
 
 def _tidy(request: Request) -> Request:
     """Without what says nothing."""
+    topics = request.topics if request.what in _BULK else request.topics[:1]
     return replace(
         request,
-        topics=request.topics if request.what in _BULK else request.topics[:1],
+        # A limit of a broker is one for all of them.
+        topics=(0, 1) if request.what == "limit" else topics,
+        count=min(request.count, 3) if request.what == "factor" else request.count,
         dry=request.dry and request.what in _CHECKED,
         force=request.force and request.what in _FORCED,
     )

@@ -9,8 +9,7 @@ import os
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,16 +19,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from spark_ordered_kafka import ControllerClient, OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.errors import (
-    ErrorCode,
-    OrderedKafkaError,
-    RebalancedError,
-    RequestError,
-    UnavailableError,
-)
+from spark_ordered_kafka.errors import OrderedKafkaError, RebalancedError, UnavailableError
+from tests.programs.operator_tries import TIMEOUT, Tries, await_, first_error, tries
 
-TIMEOUT = 60.0
-_CHANGING = "PARTITION_CHANGE_IN_PROGRESS"
 _AGAIN = "UnavailableError"
 _NO_ANSWER = {
     "_TIMED_OUT",
@@ -42,7 +34,6 @@ _NO_ANSWER = {
 KEYS, RECORDS = 6, 3
 """Of a batch; ``RECORDS`` of each key."""
 
-Tries = list[list[str]]
 Row = tuple[str, int, int]
 
 
@@ -76,10 +67,14 @@ class Operators:
         self._producers: dict[int, OrderedProducer] = {}
         self._consumers: dict[tuple[int, str], OrderedConsumer] = {}
         self.deliveries: dict[str, list[Delivery]] = defaultdict(list)
+        self.limited: set[int] = set()
+        """Brokers with a limit."""
 
     def close(self) -> None:
         """Close all clients."""
         self.close_consumers()
+        for broker in sorted(self.limited):
+            self.limit(0, broker, None)
         for producer in self._producers.values():
             producer.close()
         for client in self.clients:
@@ -147,7 +142,7 @@ class Operators:
     def trim(self, who: int, topics: list[str], *, dry: bool = False, force: bool = False) -> Tries:
         """Delete what lies in the removed partitions of a topic."""
         request = schemas.DeleteRecordsRequest(validate_only=dry, force=force)
-        return tries(lambda: _first_error(self.clients[who].delete_records(topics[0], request).partitions))
+        return tries(lambda: first_error(self.clients[who].delete_records(topics[0], request).partitions))
 
     def move(
         self,
@@ -176,7 +171,7 @@ class Operators:
         def ask() -> Sequence[schemas.Result]:
             found = self.clients[who].reassign(request)
             begun[:] = [] if found.request_id is None else [found.request_id]
-            return _first_error(found.partitions)
+            return first_error(found.partitions)
 
         said = tries(ask)
         return [*said, [self._moved(who, begun[0], topics[0], count, brokers)]] if wait and begun else said
@@ -194,14 +189,34 @@ class Operators:
             found = self._admin.list_topics(topic, timeout=TIMEOUT).topics[topic].partitions
             return all(found[one].replicas == brokers for one in range(count))
 
-        _await(has_ended, TIMEOUT)
-        if states[-1] == "done" and not _await(is_as_asked):
+        await_(has_ended, TIMEOUT)
+        if states[-1] == "done" and not await_(is_as_asked):
             return "elsewhere"
         return states[-1]
 
     def abandon(self, who: int, topics: list[str]) -> Tries:
         """Cancel the latest reassignment."""
-        return tries(lambda: _first_error(self.clients[who].cancel_reassignment("latest").partitions))
+        return tries(lambda: first_error(self.clients[who].cancel_reassignment("latest").partitions))
+
+    def factor(
+        self, who: int, topics: list[str], count: int, *, wait: float = TIMEOUT, dry: bool = False
+    ) -> Tries:
+        """Give partitions more or fewer replicas; ``wait`` 0: they are moved while the program goes on."""
+        factors = [schemas.TopicReplicationFactor(topic=one, replication_factor=count) for one in topics]
+        request = schemas.ReplicationFactorsRequest(topics=factors, validate_only=dry)
+        return tries(lambda: self.clients[who].alter_replication_factors(request, wait=wait or None).topics)
+
+    def limit(self, who: int, broker: int, more: int | None) -> Tries:
+        """Let a broker take so many replicas more than it has; None: as many as it can."""
+
+        def ask() -> Sequence[schemas.Result]:
+            hosted = {one.id: one.hosted for one in self.clients[who].brokers().brokers}
+            limit = None if more is None else hosted.get(broker, 0) + more
+            self.limited.add(broker)
+            self.clients[who].set_guard_rails(broker, schemas.GuardRailsRequest(max_partitions=limit))
+            return [schemas.Result()]
+
+        return tries(ask)
 
     # -- another tool -------------------------------------------------------------------------------------------
 
@@ -209,7 +224,7 @@ class Operators:
         """Create a topic as Kafka's own tool does, and wait until the broker has it."""
         new = NewTopic(topics[0], count, 1)
         said = self._asked(lambda: self._admin.create_topics([new])[topics[0]])
-        _await(lambda: self._partitions(topics[0]) > 0)
+        await_(lambda: self._partitions(topics[0]) > 0)
         return said
 
     def grow(self, topics: list[str], count: int) -> Tries:
@@ -217,7 +232,7 @@ class Operators:
         more = NewPartitions(topics[0], count)
         said = self._asked(lambda: self._admin.create_partitions([more])[topics[0]])
         if said[-1] == ["NONE"]:
-            _await(lambda: self._partitions(topics[0]) >= count)
+            await_(lambda: self._partitions(topics[0]) >= count)
         return said
 
     def erase(self, topics: list[str]) -> Tries:
@@ -226,7 +241,7 @@ class Operators:
             lambda: self._admin.delete_topics(topics[:1], operation_timeout=TIMEOUT)[topics[0]]
         )
         if said[-1] == ["NONE"]:
-            _await(lambda: self._partitions(topics[0]) == 0)
+            await_(lambda: self._partitions(topics[0]) == 0)
         return said
 
     def _asked(self, ask: Callable[[], Any]) -> Tries:
@@ -333,46 +348,6 @@ def row_of(message: Message) -> Row:
     """The key, batch and number of a record."""
     batch, number = (message.value() or b"").decode().split(":")
     return (message.key() or b"").decode(), int(batch), int(number)
-
-
-def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """What calls return that begin at the same time."""
-    with ThreadPoolExecutor(len(calls)) as threads:
-        return [one.result(4 * TIMEOUT) for one in [threads.submit(call) for call in calls]]
-
-
-def _first_error(rows: Sequence[schemas.Result]) -> Sequence[schemas.Result]:
-    return [one for one in rows if one.error != "NONE"][:1] or [schemas.Result()]
-
-
-def tries(ask: Callable[[], Iterable[schemas.Result]]) -> Tries:
-    """Ask until the answer is not that one should ask again."""
-    deadline = time.monotonic() + 2 * TIMEOUT
-    said: Tries = []
-    while True:
-        try:
-            said.append([str(one.error) for one in ask()])
-        except RequestError as error:
-            said.append([error.name])
-        except OrderedKafkaError as error:
-            said.append([type(error).__name__])
-        if not any(map(_is_retriable, said[-1])) or time.monotonic() > deadline:
-            return said
-        time.sleep(0.2)
-
-
-def _is_retriable(name: str) -> bool:
-    if name == "NONE" or name == _CHANGING:
-        return False
-    return name not in ErrorCode.__members__ or RequestError(ErrorCode[name], "").retriable
-
-
-def _await(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
-    """Whether it holds within some seconds: what is asked at once may make it otherwise again."""
-    deadline = time.monotonic() + seconds
-    while not (holds := condition()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return holds
 
 
 def from_environment() -> Operators:

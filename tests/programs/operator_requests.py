@@ -21,6 +21,7 @@ _MOVING = "REASSIGNMENT_IN_PROGRESS"
 _WRONG = "INVALID_PARTITIONS"
 _INVALID = "INVALID_REQUEST"
 _TRUNCATED = "LOG_TRUNCATED"
+_FULL = "GUARD_RAILS"
 UNKNOWN_BROKER = "UNKNOWN_MEMBER_ID"
 """It does not run."""
 REFUSED = "refused"
@@ -61,6 +62,8 @@ class Request:
             "trim": f"trim({self.who}, {topics}{dry}{force})",
             "move": f"move({self.who}, {topics}, {[*self.brokers]}{wait}{dry}{force})",
             "abandon": f"abandon({self.who}, {topics})",
+            "factor": f"factor({self.who}, {topics}, {self.count}{wait}{dry})",
+            "limit": f"limit({self.who}, {self.brokers[0]}, {None if self.force else self.count})",
             "make": f"make({topics}, {self.count})",
             "grow": f"grow({topics}, {self.count})",
             "erase": f"erase({topics})",
@@ -84,7 +87,7 @@ class Request:
     def _create(self, state: State) -> set[Outcome]:
         if state.kafka:
             return {(_EXISTS, state)}
-        return {(DONE, state.emptied(self.count).managed())}
+        return {(DONE, state.emptied(self.count).managed())} | _limited(state)
 
     def _alter(self, state: State) -> set[Outcome]:
         if not state.count:
@@ -95,7 +98,7 @@ class Request:
             return {(answer, state) for answer in (_UNKNOWN, _INVALID_TOPIC, _TRUNCATED, _WRONG)}
         if self.count < state.initial or self.count == state.count:
             return {(_WRONG, state)}
-        return {(DONE, replace(state, target=self.count))} | _held_up(state)
+        return {(DONE, replace(state, target=self.count))} | _held_up(state) | _limited(state)
 
     def _cancel(self, state: State) -> set[Outcome]:
         if not state.count:
@@ -160,10 +163,25 @@ class Request:
             (DONE, replace(state, moving=True)),
             *((one, state) for one in (_MOVING, _INVALID, UNKNOWN_BROKER)),
         }
+        found |= _limited(state)
         return found | {(_CHANGING, state)} if state.is_changing else found
 
     def _abandon(self, state: State) -> set[Outcome]:
         return {(answer, state) for answer in (DONE, _INVALID, "NO_REASSIGNMENT_IN_PROGRESS")}
+
+    def _factor(self, state: State) -> set[Outcome]:
+        if not state.count:
+            return {(_INVALID_TOPIC, state)}
+        if state.is_changing:
+            return {(_CHANGING, state)}
+        if state.is_gone:
+            return {(answer, state) for answer in (_UNKNOWN, _INVALID_TOPIC, _TRUNCATED)}
+        # With another request about the same topic it may have ended otherwise than asked.
+        ended = {(answer, replace(state, moving=not self.wait)) for answer in (DONE, _INVALID)}
+        return ended | _held_up(state) | _limited(state)
+
+    def _limit(self, state: State) -> set[Outcome]:
+        return {(DONE, replace(state, limited=not self.force))}
 
     # -- another tool -------------------------------------------------------------------------------------------
 
@@ -200,6 +218,10 @@ class Request:
 
 def _held_up(state: State) -> set[Outcome]:
     return {(_MOVING, state)} if state.moving else set()
+
+
+def _limited(state: State) -> set[Outcome]:
+    return {(_FULL, state)} if state.limited else set()
 
 
 @dataclass(frozen=True)

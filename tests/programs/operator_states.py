@@ -27,6 +27,7 @@ class State:
         moving: whether some of its replicas may be on their way.
         fences: whether a change fences its writers (``ordered_delivery``).
         trimmed: whether what lay in removed partitions may be deleted.
+        limited: whether a broker may have a limit (a guard rail).
     """
 
     kafka: int = 0
@@ -44,6 +45,7 @@ class State:
     moving: bool = False
     fences: bool = True
     trimmed: bool = False
+    limited: bool = False
 
     @property
     def is_gone(self) -> bool:

@@ -18,7 +18,7 @@ from spark_ordered_kafka.checker import Report, check
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.local import LocalCluster
-from tests.programs.operator_prelude import KEYS, RECORDS, TIMEOUT, Operators, Row, Tries, at_once, row_of
+from tests.programs.operator_prelude import KEYS, RECORDS, Operators, Row, row_of
 from tests.programs.operator_requests import (
     AGAIN,
     DONE,
@@ -30,6 +30,7 @@ from tests.programs.operator_requests import (
     after,
 )
 from tests.programs.operator_states import State, possible
+from tests.programs.operator_tries import TIMEOUT, Tries, at_once
 from tests.programs.restarts import Restarts
 from tests.programs.running import BrokenPromiseError
 from tests.programs.steps import Restart
@@ -63,6 +64,11 @@ class OperatorsRun:
         self._turns = list(turns)
         self._has_restarts = any(isinstance(turn, Restart) for turn in self._turns)
         requests = [one for turn in self._turns if isinstance(turn, Turn) for one in turn.requests]
+        # One thing after the other, and nothing by another tool: then no broker has more than its limit.
+        self._is_calm = not self._has_restarts and all(
+            isinstance(turn, Turn) and len(turn.requests) == 1 and _is_calm(turn.requests[0])
+            for turn in self._turns
+        )
         self._writers = {one.batch: one.who for one in requests if one.what == "write"}
         self._cluster = cluster
         self._restarts = Restarts(cluster)
@@ -138,6 +144,11 @@ class OperatorsRun:
                 if one.request.what == "trim" and not one.request.dry:
                     self._trimmed(one.request, number)
 
+        if self._is_calm and self._use.limited:
+            brokers = self._use.clients[0].brokers().brokers
+            if full := [one for one in brokers if one.id in self._use.limited and one.excess]:
+                raise self.broken(f"beyond their limits: {full}")
+
     def _lives_of(self, request: Request, number: int) -> frozenset[int]:
         none = frozenset(state.life for state in possible(self._states[number]))
         return self._lives.get((request.what, request.who, number), none)
@@ -167,7 +178,8 @@ class OperatorsRun:
     def broken(self, text: str) -> BrokenPromiseError:
         """The error, with the code of the program."""
         header = [
-            "from tests.programs.operator_prelude import at_once, from_environment",
+            "from tests.programs.operator_prelude import from_environment",
+            "from tests.programs.operator_tries import at_once",
             "use = from_environment()",
             *(f"t{number} = use.topic('operated{number}')" for number in range(TOPICS)),
         ]
@@ -185,6 +197,10 @@ def _about(number: int, request: Request, tries: Tries) -> tuple[str, ...]:
     if request.what in CLIENTS:
         answers = [answer if answer == DONE or answer in AGAIN else REFUSED for answer in answers]
     return tuple(answers)
+
+
+def _is_calm(request: Request) -> bool:
+    return request.wait and request.what not in ("make", "grow")
 
 
 class _JudgeOfEnd:

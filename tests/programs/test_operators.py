@@ -10,9 +10,10 @@ import pytest
 from spark_ordered_kafka.local import LocalCluster
 from tests.programs.found import FOUND_OPERATORS
 from tests.programs.operator_drawing import numbered, programs
-from tests.programs.operator_prelude import Operators, Tries
+from tests.programs.operator_prelude import Operators
 from tests.programs.operator_requests import DONE, REFUSED, Asked, Request, after
 from tests.programs.operator_states import State
+from tests.programs.operator_tries import Tries
 from tests.programs.operators import Turn, check_operators
 from tests.programs.printed import run_by_itself
 from tests.programs.running import BrokenPromiseError
