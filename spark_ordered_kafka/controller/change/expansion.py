@@ -10,6 +10,7 @@ from spark_ordered_kafka.controller.placement import guards
 from spark_ordered_kafka.controller.placement.place import continue_placement
 from spark_ordered_kafka.controller.placement.planner.additional_replicas import add_replicas
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
+from spark_ordered_kafka.controller.topics.placed import placed
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets, restored, staying
 from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -77,8 +78,8 @@ class Expansion:
                 new = [list(brokers) for brokers in change.assignments[existing - change.existing :]]
                 guards.check(f"topic {topic.topic!r}", guards.added({}, dict(enumerate(new))), left)
             else:
-                placed = {**current, 0: staying(topic, ongoing, 0)}
-                new = continue_placement(headroom.racks, placed, change.target - existing, capacity=left)
+                before = {**current, 0: staying(topic, ongoing, 0)}
+                new = continue_placement(headroom.racks, before, change.target - existing, capacity=left)
             return again | _with_more(dict(enumerate(new, existing)), max(counts), headroom.racks, left)
 
         replicas = self._capacities.reserve(change.id, topic.topic, plan)
@@ -92,11 +93,12 @@ class Expansion:
         """Plan ``change`` as :meth:`plan` does, and have Kafka check the new partitions.
 
         Raises RequestError REASSIGNMENT_IN_PROGRESS when Kafka does not take them before moves of others have ended, and
-        UnavailableError when these have just ended.
+        UnavailableError when these have just ended, or a broker has just stopped.
         """
         plan = self.plan(change, topic)
         if plan.added:
-            self._create(topic, change.target, plan, validate_only=True)
+            with placed(change.assignments):
+                self._create(topic, change.target, plan, validate_only=True)
 
     def carry_out(self, change: Change, topic: TopicDescription, total: int) -> None:
         """Extend ``topic``, just described, to ``total`` partitions, and restore the replicas of removed ones.
@@ -109,7 +111,8 @@ class Expansion:
         if not plan.added:
             return
         try:
-            count = self._create(topic, total, plan)
+            with placed(change.assignments):
+                count = self._create(topic, total, plan)
             if count != plan.factor:
                 final = {p: brokers[: plan.factor] for p, brokers in plan.added.items()}
                 self._replicas.restore(topic.topic, final)

@@ -23,6 +23,7 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities, Headroom
 from spark_ordered_kafka.controller.topics.idempotency import repeatable_id
 from spark_ordered_kafka.controller.topics.kafka_state import agreed, check_not_managed
+from spark_ordered_kafka.controller.topics.placed import placed
 from spark_ordered_kafka.controller.zk.records import NewerRecordError
 from spark_ordered_kafka.controller.zk.session import DeposedError, ZooKeeperError
 from spark_ordered_kafka.errors import (
@@ -85,7 +86,7 @@ class TopicCreator:
         check_lengths(request.configs)
         owner = _owner(request.topic)
         request_id = repeatable_id("create", request.model_dump_json(exclude_defaults=True), validate_only)
-        with self._registering, self._capacities.ending(owner):
+        with self._registering, self._capacities.ending(owner), placed(request.assignments):
             if request_id is not None and self._is_done(request.topic, request_id):
                 return schemas.TopicResult(topic=request.topic)
             shown = request.topic in self._admin.describe_topics([request.topic])
@@ -184,7 +185,7 @@ class TopicCreator:
             guards.check(f"topic {request.topic!r}", guards.added({}, request.assignments), headroom.capacity)
             return {p: request.assignments[p] for p in sorted(request.assignments)}
         factor = request.replication_factor
-        placed = place(
+        replicas = place(
             brokers,
             1 if request.partitions is None else request.partitions,
             min(3, len(brokers)) if factor is None else factor,
@@ -192,7 +193,7 @@ class TopicCreator:
             start=zlib.crc32(request.topic.encode()) % max(1, len(brokers)),
             capacity=headroom.capacity,
         )
-        return dict(enumerate(placed))
+        return dict(enumerate(replicas))
 
     def _replace(self, request: schemas.NewTopic, assignments: dict[int, list[int]], *, exists: bool) -> None:
         """End what is left of a topic of that name, which was deleted outside of this system."""
