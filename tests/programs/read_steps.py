@@ -64,6 +64,10 @@ class Position:
     at: tuple[int, ...] = (0,)
     latest: bool = True
 
+    def of(self, partition: int) -> int:
+        """What ``at`` says of a partition."""
+        return self.at[0 if self.kind == "time" else partition % len(self.at)]
+
 
 @dataclass(frozen=True)
 class Batch(ReadStep):

@@ -205,7 +205,7 @@ class ReadsRun:
         return found
 
     def _given(self, position: Position, topic: str, partition: int) -> int:
-        at = position.at[partition % len(position.at)]
+        at = position.of(partition)
         if position.kind == "times":
             return (self._began + at) * 1000
         if at in (EARLIEST, LATEST):
@@ -228,8 +228,7 @@ class ReadsRun:
         if position.kind == "offsets":
             given = self._given(position, topic, partition)
             return {EARLIEST: low, LATEST: high}.get(given, given)
-        at = position.at[0 if position.kind == "time" else partition % len(position.at)]
-        asked = TopicPartition(topic, partition, (self._began + at) * 1000)
+        asked = TopicPartition(topic, partition, (self._began + position.of(partition)) * 1000)
         (answer,) = self._oracle.offsets_for_times([asked], TIMEOUT)
         if answer.offset >= 0:
             return max(low, answer.offset)
@@ -254,7 +253,7 @@ class ReadsRun:
                 self._bounds(step.start, topics, "starting"),
                 self._bounds(step.end, topics, "ending"),
             )
-            if any(end[place] < start[place] for place in start):
+            if any(end[place] < start[place] or _is_earlier(step, place[1]) for place in start):
                 refused = "it would end before it starts"
         except _RefusedError:
             refused = "it has no start"
@@ -352,6 +351,13 @@ class ReadsRun:
 def _is_between(place: _Place, start: _Bounds, end: _Bounds) -> bool:
     partition = place[:2]
     return partition in start and start[partition] <= place[2] < end[partition]
+
+
+def _is_earlier(step: Batch, partition: int) -> bool:
+    """Whether of two times, given in one way, that of the end is earlier: refused whatever offsets they have."""
+    if step.start.kind != step.end.kind or step.start.kind not in ("time", "times"):
+        return False
+    return step.end.of(partition) < step.start.of(partition)
 
 
 def _disorder(found: Records) -> list[str]:
