@@ -37,6 +37,8 @@ _LITTLE_ROOM = 0.125
 _ROOM_PAUSE = 0.01
 # Seconds without an answer after which the topic is looked for.
 _LOOK_AFTER = 3.0
+# Seconds that an abort waits for the answer to offsets that were sent.
+_ABORT_PATIENCE = 1.0
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -125,6 +127,7 @@ class TransactionalProducer:
         self.layout: WriterLayout | None = None
         self.tombstones: Tombstones | None = None
         self.in_doubt = False
+        self._sending: SentOffsets | None = None
         self._topic = topic
         self._timeout = timeout
         self._watch = watch()
@@ -287,7 +290,7 @@ class TransactionalProducer:
         """
         offset = TopicPartition(self._topic, 0, entry.sequence, entry.metadata())
         every = [*read, TransactionOffsets([offset], self.group)]
-        sending = SentOffsets(self._producer, self.transactional_id, every, self._timeout)
+        sending = self._sending = SentOffsets(self._producer, self.transactional_id, every, self._timeout)
         failure = failure_of(self.flush)
         if not isinstance(failure, RequestError):
             # A rebalance goes before: it says that the records are not to be sent again.
@@ -315,13 +318,15 @@ class TransactionalProducer:
     def abort(self) -> None:
         """Give up the open transaction, so that readers need not wait for its timeout, and discard the instance.
 
-        A failure is only logged: the successor's initialisation, or the transaction's timeout, aborts it as well.
+        A failure is only logged: the successor's initialisation, or the transaction's timeout, aborts it as well. These do
+        also where offsets are on their way for long, as to the ledger of a topic that was deleted.
         """
         self._producer.purge()
-        try:
-            self._run("aborting", self._producer.abort_transaction, self._timeout)
-        except OrderedKafkaError as error:
-            _LOG.warning("aborting %s: %s", self.transactional_id, error)
+        if self._sending is None or self._sending.is_answered(_ABORT_PATIENCE):
+            try:
+                self._run("aborting", self._producer.abort_transaction, self._timeout)
+            except OrderedKafkaError as error:
+                _LOG.warning("aborting %s: %s", self.transactional_id, error)
         self.discard()
 
     def discard(self) -> None:

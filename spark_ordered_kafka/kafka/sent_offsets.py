@@ -40,8 +40,13 @@ class SentOffsets:
         self._timeout = timeout
         self._name = name
         self._done: Future[None] = Future()
-        arguments = (self._done, producer, read, timeout)
+        self._answered = threading.Event()
+        arguments = (self._done, self._answered, producer, read, timeout)
         threading.Thread(target=_send_offsets, args=arguments, name=f"offsets of {name}", daemon=True).start()
+
+    def is_answered(self, seconds: float) -> bool:
+        """Whether librdkafka answers within so many seconds: until then it takes no other call about the transaction."""
+        return self._answered.wait(seconds)
 
     def wait_for(self, seconds: float) -> bool:
         """Whether librdkafka has answered within so many seconds, or when the time is up."""
@@ -64,12 +69,20 @@ class SentOffsets:
 
 
 def _send_offsets(
-    done: Future[None], producer: Producer, read: Sequence[TransactionOffsets], timeout: float
+    done: Future[None],
+    answered: threading.Event,
+    producer: Producer,
+    read: Sequence[TransactionOffsets],
+    timeout: float,
 ) -> None:
+    failure = None
     try:
         for one in read:
             producer.send_offsets_to_transaction(list(one.offsets), one.group, timeout)
     except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
-        done.set_exception(error.with_traceback(None))
-    else:
+        failure = error.with_traceback(None)
+    answered.set()
+    if failure is None:
         done.set_result(None)
+    else:
+        done.set_exception(failure)
