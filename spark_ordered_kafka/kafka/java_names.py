@@ -77,6 +77,8 @@ SAME = names(
 
 NOTES: Mapping[str, str] = {
     "group.id": "a stream commits to it what it has processed, so that lag tools see the query; reading never joins it",
+    "client.rack": "brokers of the rack serve reads (KIP-392); one that stands still is waited for as long as"
+    " `request.timeout.ms` says",
     "delivery.timeout.ms": "at most `transaction.timeout.ms`",
     "isolation.level": "`read_committed` by default, where Spark and Java read uncommitted records, too",
     "sasl.mechanism": "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`; Kerberos (`GSSAPI`) is not in"
