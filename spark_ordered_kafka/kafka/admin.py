@@ -161,10 +161,11 @@ class KafkaAdmin:
         try:
             self.create_topic(topic, {0: [self.brokers()[0].id]}, {}, validate_only=True)
         except RequestError as error:
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                return True
             # Kafka looks for the topic first, then at the broker, which may be about to stop.
-            if error.code not in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_REPLICA_ASSIGNMENT):
+            if error.code != ErrorCode.INVALID_REPLICA_ASSIGNMENT:
                 raise
-            return error.code == ErrorCode.TOPIC_ALREADY_EXISTS
         return False
 
     def create_partitions(

@@ -322,7 +322,7 @@ class TransactionalProducer:
         also where offsets are on their way for long, as to the ledger of a topic that was deleted.
         """
         self._producer.purge()
-        if self._sending is None or self._sending.is_answered(_ABORT_PATIENCE):
+        if self._sending is None or self._sending.wait_for(_ABORT_PATIENCE):
             try:
                 self._run("aborting", self._producer.abort_transaction, self._timeout)
             except OrderedKafkaError as error:

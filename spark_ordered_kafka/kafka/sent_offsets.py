@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any
@@ -40,18 +40,17 @@ class SentOffsets:
         self._timeout = timeout
         self._name = name
         self._done: Future[None] = Future()
-        self._answered = threading.Event()
-        arguments = (self._done, self._answered, producer, read, timeout)
+        self._answered = answered = threading.Event()
+        self._done.add_done_callback(lambda _: answered.set())
+        arguments = (self._done, producer, read, timeout)
         threading.Thread(target=_send_offsets, args=arguments, name=f"offsets of {name}", daemon=True).start()
 
-    def is_answered(self, seconds: float) -> bool:
-        """Whether librdkafka answers within so many seconds: until then it takes no other call about the transaction."""
-        return self._answered.wait(seconds)
-
     def wait_for(self, seconds: float) -> bool:
-        """Whether librdkafka has answered within so many seconds, or when the time is up."""
-        left = max(0.0, self._deadline - time.monotonic())
-        return bool(wait([self._done], min(seconds, left)).done)
+        """Whether librdkafka has answered within so many seconds, or when the time is up.
+
+        Until then it takes no other call about the transaction.
+        """
+        return self._answered.wait(min(seconds, max(0.0, self._deadline - time.monotonic())))
 
     def wait(self) -> None:
         """Until they are in; raises what librdkafka said, or UnavailableError when the time is up."""
@@ -69,20 +68,12 @@ class SentOffsets:
 
 
 def _send_offsets(
-    done: Future[None],
-    answered: threading.Event,
-    producer: Producer,
-    read: Sequence[TransactionOffsets],
-    timeout: float,
+    done: Future[None], producer: Producer, read: Sequence[TransactionOffsets], timeout: float
 ) -> None:
-    failure = None
     try:
         for one in read:
             producer.send_offsets_to_transaction(list(one.offsets), one.group, timeout)
     except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
-        failure = error.with_traceback(None)
-    answered.set()
-    if failure is None:
-        done.set_result(None)
+        done.set_exception(error.with_traceback(None))
     else:
-        done.set_exception(failure)
+        done.set_result(None)

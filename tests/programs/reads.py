@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -73,16 +73,14 @@ class ReadsRun:
 
     def go(self) -> ReadsRun:
         """Raises BrokenPromiseError with the steps that broke a promise."""
+        taken = 0
         try:
-            for number, step in enumerate(self._steps):
-                try:
-                    self._take(step)
-                except BrokenPromiseError as error:
-                    raise BrokenPromiseError(f"{error}\n\n{self._steps[: number + 1]}") from error
-            try:
-                self._end_stream()
-            except BrokenPromiseError as error:
-                raise BrokenPromiseError(f"{error}\n\n{self._steps}") from error
+            for step in self._steps:
+                taken += 1
+                self._take(step)
+            self._end_stream()
+        except BrokenPromiseError as error:
+            raise BrokenPromiseError(f"{error}\n\n{self._steps[:taken]}") from error
         finally:
             if self._stream is not None:
                 self._stream.reader.stop()
@@ -114,7 +112,7 @@ class ReadsRun:
 
     def _write(self, step: Write) -> None:
         topic = self._topics[step.topic]
-        when = 0 if step.at is None else (self._began + step.at) * 1000
+        when = 0 if step.at is None else self._milliseconds(step.at)
         for _ in range(step.times):
             for key in step.keys:
                 number = self._numbers[step.topic, key]
@@ -183,6 +181,10 @@ class ReadsRun:
         for one in raw_records(self._cluster, topic, self._partitions(topic)):
             self._held[topic, one.partition() or 0, one.offset() or 0] = (one.value() or b"").decode()
 
+    def _milliseconds(self, at: int) -> int:
+        """Kafka's timestamp of a second of the program."""
+        return (self._began + at) * 1000
+
     # -- positions ----------------------------------------------------------------------------------------------
 
     def _option(self, position: Position, topics: Sequence[str], side: str) -> dict[str, str]:
@@ -191,7 +193,7 @@ class ReadsRun:
             return {f"{side}Offsets": position.kind}
         found: dict[str, Any] = {}
         if position.kind == "time":
-            found[f"{side}Timestamp"] = (self._began + position.at[0]) * 1000
+            found[f"{side}Timestamp"] = self._milliseconds(position.of(0))
         else:
             suffix = "Offsets" if position.kind == "offsets" else "OffsetsByTimestamp"
             found[f"{side}{suffix}"] = json.dumps(
@@ -207,7 +209,7 @@ class ReadsRun:
     def _given(self, position: Position, topic: str, partition: int) -> int:
         at = position.of(partition)
         if position.kind == "times":
-            return (self._began + at) * 1000
+            return self._milliseconds(at)
         if at in (EARLIEST, LATEST):
             return at
         low, high = self._held_by(topic, partition)
@@ -228,7 +230,7 @@ class ReadsRun:
         if position.kind == "offsets":
             given = self._given(position, topic, partition)
             return {EARLIEST: low, LATEST: high}.get(given, given)
-        asked = TopicPartition(topic, partition, (self._began + position.of(partition)) * 1000)
+        asked = TopicPartition(topic, partition, self._milliseconds(position.of(partition)))
         (answer,) = self._oracle.offsets_for_times([asked], TIMEOUT)
         if answer.offset >= 0:
             return max(low, answer.offset)
@@ -341,7 +343,8 @@ class ReadsRun:
             for place, key, number in zip(found.places, found.keys, found.numbers, strict=True)
             if self._held.get(place) != f"{key.split(' ')[1]}:{number}"
         ]
-        late = [] if unordered else _disorder(found)
+        report = found.report()
+        late = [] if unordered or report.out_of_order == 0 else [*report.examples]
         if lost or strange or twice or wrong or late:
             raise BrokenPromiseError(
                 f"lost {sorted(lost)}, should not have come {sorted(strange)}, twice {twice}, wrong {wrong}, out of order {late}"
@@ -358,17 +361,6 @@ def _is_earlier(step: Batch, partition: int) -> bool:
     if step.start.kind != step.end.kind or step.start.kind not in ("time", "times"):
         return False
     return step.end.of(partition) < step.start.of(partition)
-
-
-def _disorder(found: Records) -> list[str]:
-    """Records of a key that come after later ones."""
-    last: dict[str, int] = defaultdict(lambda: -1)
-    late = []
-    for key, number in zip(found.keys, found.numbers, strict=True):
-        if number < last[key]:
-            late.append(f"{key}: {number} after {last[key]}")
-        last[key] = number
-    return late
 
 
 def check_reads(cluster: LocalCluster, steps: Iterable[ReadStep]) -> ReadsRun:
