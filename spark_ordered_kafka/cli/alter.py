@@ -82,8 +82,7 @@ def alter(
         raise ConfigError(
             "--replication-factor" if partitions is None else "--partitions",
             replication_factor if partitions is None else partitions,
-            "cannot be combined with --partitions, --replication-factor, --ordered-delivery, --config or "
-            "--delete-config: alter one after the other",
+            "alter partitions, replicas, and ordered delivery with --config and --delete-config in commands of their own",
         )
     if partitions is None and not replicas and not altered and not cancel:
         raise ConfigError(

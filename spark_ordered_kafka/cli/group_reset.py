@@ -110,7 +110,7 @@ def _target(given: dict[str, str | int | bool | None]) -> Target:
     if len(found) != 1:
         first = next(iter(found), "--to-earliest")
         value = found.get(first)
-        raise ConfigError(first, value, f"one of {', '.join(given)} is needed")
+        raise ConfigError(first, value, f"exactly one of {', '.join(given)} is needed")
     ((name, value),) = found.items()
     if name == "--to-earliest":
         return Target("earliest")

@@ -82,7 +82,7 @@ def _places(
     """The partitions that are named; None: all. Raises ConfigError unless they are named in one way."""
     if (topic is not None) + every + (path is not None) != 1:
         raise ConfigError(
-            "--topic", topic, "one of --topic, --all-topic-partitions, --path-to-json-file is needed"
+            "--topic", topic, "exactly one of --topic, --all-topic-partitions, --path-to-json-file is needed"
         )
     if (topic is None) != (partition is None):
         raise ConfigError(

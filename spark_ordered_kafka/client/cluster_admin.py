@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.clients import translate, wait_for
 from spark_ordered_kafka.kafka.properties import admin_properties
 from spark_ordered_kafka.kafka.values import PartitionId
@@ -93,8 +93,9 @@ class ClusterAdmin:
 
         Raises:
             RequestError: they may not be described.
-            UnavailableError: there is no such broker, or it does not answer in time.
+            UnavailableError: no such broker is alive, or it does not answer in time.
         """
+        self._check_alive(broker)
         resource = ConfigResource(ResourceType.BROKER, str(broker))
         (future,) = self._admin.describe_configs([resource], request_timeout=_TIMEOUT).values()
         found = wait_for(future, _TIMEOUT, f"reading the configuration of broker {broker}")
@@ -111,8 +112,9 @@ class ClusterAdmin:
         Raises:
             RequestError: Kafka refused: INVALID_REQUEST for a name that is not dynamic, INVALID_CONFIG,
                 CLUSTER_AUTHORIZATION_FAILED.
-            UnavailableError: no answer in time.
+            UnavailableError: no such broker is alive, or no answer in time.
         """
+        self._check_alive(broker)
         entries = [
             ConfigEntry(
                 name,
@@ -126,3 +128,14 @@ class ClusterAdmin:
             [resource], validate_only=validate_only, request_timeout=_TIMEOUT
         ).values()
         wait_for(future, _TIMEOUT, f"altering the configuration of broker {broker}")
+
+    def _check_alive(self, broker: int) -> None:
+        # librdkafka waits for one that is not until the time is up, without a reason.
+        cluster = wait_for(
+            self._admin.describe_cluster(request_timeout=_TIMEOUT), _TIMEOUT, "listing the brokers"
+        )
+        alive = sorted(node.id for node in cluster.nodes)
+        if broker not in alive:
+            raise UnavailableError(
+                f"broker {broker} is not alive; those that are: {', '.join(map(str, alive))}"
+            )

@@ -141,7 +141,7 @@ class Losses:
         if progress.received < low:
             if topic.layouts.may_hold(partition, progress.received, low):
                 report_lost(name, partition, progress.received, low, self._reset)
-            progress.received, progress.dropped = low, None
+            progress.skip_deleted(low)
         elif (end := self._truncated(name, [partition]).get(partition)) is not None:
             self._report_truncated(name, partition, end, progress.position)
             topic.cut(partition, end, high)

@@ -98,6 +98,11 @@ class Progress:
         self.received = self.validated = self.limit = offset
         self.end, self.pending, self.following, self.dropped = -1, 0, 0, None
 
+    def skip_deleted(self, begin: int) -> None:
+        """The log begins at ``begin`` by now, behind what was received of it; of that nothing is left to deliver."""
+        self.received, self.dropped = begin, None
+        self.lost_to = max(self.lost_to, begin)
+
     def receive(self, first: int, last: int, count: int) -> None:
         """Take ``count`` records, the offsets of the first and the last of which are given."""
         if self.pending == 0:
@@ -188,10 +193,14 @@ class TopicProgress:
             for progress in self.own.values():
                 progress.limit = max(progress.limit, progress.validated)
             return
-        newest = self.layouts.history.current
-        # Asked for a record of the newest layout that need not be there yet: a gate may be closed before an empty segment.
-        ends = {p: max(progress.validated, newest.start(p) + 1) for p, progress in self.own.items()}
-        allowed = readable(self.layouts.history, self._released(), ends)
+        newest, positions = self.layouts.history.current, self._released()
+        # Asked for a record of the newest layout that need not be there yet: a gate may be closed before an empty segment,
+        # and before the rest of one whose first records retention has deleted (D-463).
+        ends = {
+            p: max(progress.validated, newest.start(p) + 1, positions[p] + 1)
+            for p, progress in self.own.items()
+        }
+        allowed = readable(self.layouts.history, positions, ends)
         for p, progress in self.own.items():
             progress.limit = max(progress.limit, min(allowed[p], progress.validated))
         # An open segment stays open, so that until the next layout there is nothing to compute.
@@ -303,7 +312,7 @@ class TopicProgress:
         if self._keeps_state or not self.layouts.ordered or not self._unreleased:
             return dict(releases)
         committed = {p: release.reached for p, release in self._group.items()}
-        committed |= {p: progress.committed.reached for p, progress in self.own.items()}
+        committed |= {p: max(own.committed.reached, own.lost_to) for p, own in self.own.items()}
         while True:
             # As a reader would read on from what is committed: each round may open what the next one reads.
             ends = {p: max(release.reached, committed[p]) for p, release in releases.items()}

@@ -178,6 +178,7 @@ def existing_topics(metadata: Any) -> list[Any]:
         if topic.error_code == kafka_errors.UnknownTopicOrPartitionError.errno:
             continue
         if topic.error_code != 0:
-            raise broker_error(topic.error_code, f"topic {topic.name!r}")
+            what = kafka_errors.for_code(topic.error_code).description
+            raise broker_error(topic.error_code, f"topic {topic.name!r}: {what}")
         found.append(topic)
     return found

@@ -71,6 +71,7 @@ def test_a_broker_is_configured_while_it_runs(cli: Cli, rate: str) -> None:
         (("--broker", "1", "--config", "num.io.threads"), 2, "NAME=VALUE is needed"),
         (("--broker", "1", "--config", "num.io.threads=many"), 1, "num.io.threads"),
         (("--broker", "1", "--config", "node.id=5"), 1, "node.id"),
+        (("--broker", "9", "--config", "num.io.threads=4"), 1, "broker 9 is not alive; those that are: 1\n"),
     ],
 )
 def test_what_cannot_be_altered_is_named(cli: Cli, arguments: tuple[str, ...], code: int, words: str) -> None:

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.errors import DataLossError
-from tests.integration.members import Room, begun, committed, distinct, exact, numbers, read_until, settle
+from tests.integration.members import (
+    Recorder,
+    Room,
+    all_of,
+    begun,
+    committed,
+    distinct,
+    exact,
+    idle,
+    in_order,
+    numbers,
+    places,
+    read_until,
+    settle,
+)
 from tests.queries import await_stable
 from tests.streams import change, create, delete_records, written_through
 
@@ -68,6 +83,26 @@ def test_records_of_a_new_partition_that_are_gone_are_named(room: Room, topic_na
     lenient = room.member(topic_name)
     left = writer.written - len(read) - 5
     read_until([lenient], lambda: len(lenient.messages) == left, "what is left")
+
+
+@pytest.mark.parametrize("keeps_state", [False, True])
+def test_a_new_partition_that_has_lost_its_beginning_waits_for_the_others_all_the_same(
+    room: Room, topic_name: str, keeps_state: bool
+) -> None:
+    """Also where a member looks at the layouts before anything has come."""
+    writer = written_through(room.cluster, topic_name, 2, 4)
+    await_stable(room.cluster, topic_name)
+    delete_records(room.cluster, topic_name, {2: 3, 3: 1})
+    member = room.member()
+    listener = Recorder([]) if keeps_state else None
+    member.consumer.subscribe([topic_name], OrderedConsumer.pause, partition_key_listener=listener)
+    settle([member], 4)
+    assert idle(member) == []
+    member.consumer.resume(places(topic_name, 2, 3))
+    assert idle(member) == []
+    member.consumer.resume(places(topic_name, 0, 1))
+    all_of(member, writer.written - 4)
+    in_order(member.messages)
 
 
 @pytest.mark.parametrize("reset", ["earliest", "error"])

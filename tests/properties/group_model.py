@@ -66,8 +66,12 @@ class Member:
         """The partition's next record, if it may be delivered; otherwise what is no record is passed."""
         assert self.progress is not None
         progress = self.progress.own[partition]
-        log = self.group.topic.logs[partition]
-        for offset in range(progress.position, progress.limit):
+        log, begin = self.group.topic.logs[partition], self.group.topic.log_starts[partition]
+        if progress.received < begin:
+            # As where librdkafka reports an offset out of range: what was fetched is fetched again.
+            progress.skip_deleted(begin)
+            return False
+        for offset in range(max(progress.position, begin), progress.limit):
             record = log[offset]
             if record is None:
                 continue
@@ -121,7 +125,10 @@ class Group:
         self.place[record] = (partition, before[partition])
 
     def is_committed(self, record: Record, place: tuple[int, int]) -> bool:
-        return place[0] in self.committed and self.committed[place[0]].offset > place[1]
+        """Whether nothing waits for a record, of which one that retention has deleted is another."""
+        partition, offset = place
+        is_gone = offset < self.topic.log_starts[partition]
+        return is_gone or (partition in self.committed and self.committed[partition].offset > offset)
 
     def judge(self, member: Member, partition: int, record: Record) -> None:
         for earlier in self.written[record.key]:

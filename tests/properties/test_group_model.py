@@ -52,6 +52,13 @@ class Consuming(RuleBasedStateMachine):
         self.group.topic.change(self.group.topic.initial + by)
         self.write(writes)
 
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        """Retention deletes records, also those that nobody has read."""
+        topic = self.group.topic
+        partition = data.draw(st.sampled_from(range(len(topic.logs))))
+        topic.delete_records(partition, data.draw(st.integers(0, len(topic.logs[partition]))))
+
     @rule()
     def take_ends(self) -> None:
         self.ends = self.group.topic.ends()
@@ -95,9 +102,13 @@ class Consuming(RuleBasedStateMachine):
         order=st.permutations(range(MEMBERS)),
         leaving=st.sets(st.integers(0, MEMBERS - 1), max_size=1),
         gracefully=st.booleans(),
+        looks=st.booleans(),
     )
-    def rebalance(self, order: list[int], leaving: set[int], gracefully: bool) -> None:
+    def rebalance(self, order: list[int], leaving: set[int], gracefully: bool, looks: bool) -> None:
+        """``looks``: at the layouts, before anything has come."""
         self.group.rebalance(order, leaving, gracefully)
+        for member in self.active if looks else ():
+            member.validate({})
 
     @rule(data=st.data(), commits=st.booleans())
     def catch_up(self, data: st.DataObject, commits: bool) -> None:
@@ -284,3 +295,20 @@ def test_an_empty_partition_is_not_open_because_nothing_is_held_back() -> None:
     caught_up(group, 0, commits=True)
     caught_up(group, 2, commits=True)
     assert group.committed[2].offset == 1
+
+
+def test_a_partition_whose_first_records_are_gone_is_not_open_either() -> None:
+    group = Group(Topic(2), keeps_state=False)
+    group.write(2)
+    group.topic.change(3)
+    group.write(2)
+    group.write(2)
+    group.topic.delete_records(2, 1)
+    group.rebalance([0, 1, 2], set(), True)
+    member = group.members[2]
+    member.validate({})
+    caught_up(group, 2, commits=True)
+    assert group.committed[2].offset == 1, "partition 0 has an earlier record of the key"
+    caught_up(group, 0, commits=True)
+    caught_up(group, 2, commits=True)
+    assert group.committed[2].offset == 2
