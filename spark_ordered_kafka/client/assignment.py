@@ -190,6 +190,10 @@ class Assignment:
         """Up to ``count`` records; they count as delivered."""
         return self.delivery.take(count, self._on_opened)
 
+    def must_deliver(self) -> bool:
+        """Whether what is ready has to be delivered before more can be."""
+        return self.delivery.ready > 0 and any(topic.opens_with_delivery() for topic in self._topics.values())
+
     def advance(self, most: int, wait: float) -> None:
         """Fetch up to ``most`` records, waiting ``wait`` seconds for the first, and make ready what may be delivered."""
         if self._unsettled and self._clock() >= self._settle_at:

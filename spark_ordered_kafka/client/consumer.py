@@ -197,7 +197,10 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
         return found[0] if found else None
 
     def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
-        """Up to ``num_messages`` records: as many as there are within ``timeout`` seconds. Raises as :meth:`poll`."""
+        """Up to ``num_messages`` records: as many as there are within ``timeout`` seconds. Raises as :meth:`poll`.
+
+        Fewer are returned at once where later records of their keys come next, from another partition (D-464).
+        """
         if (
             isinstance(num_messages, bool)
             or not isinstance(num_messages, int)
@@ -233,7 +236,7 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
             self._end_taking()
 
     def _await(self, count: int, deadline: float) -> None:
-        """Fetch until ``count`` records are ready or the deadline has passed, once at least."""
+        """Fetch until ``count`` records are ready, no more can be, or the deadline has passed, once at least."""
         while True:
             ready = self._assignment.delivery.ready
             left = deadline - self._clock()
@@ -250,6 +253,8 @@ class OrderedConsumer(ConsumerQueries, Membership, TransactionSide):
             self._served_at = self._clock()
             self._check_stays()
             if self._assignment.delivery.ready >= count or self._clock() >= deadline:
+                return
+            if self._assignment.must_deliver():
                 return
             # Positions have moved without a record being delivered: the ends of partitions, a new layout.
             self._auto_commit.commit_due(self._assignment.commits)

@@ -220,6 +220,16 @@ class TopicProgress:
         waits = blockers(self.layouts.history, {**self._released(), **stopped})
         return {p: waits[p] for p in stopped if p in waits}
 
+    def opens_with_delivery(self) -> bool:
+        """Whether a gate opens once what was received is delivered, and committed where the application keeps state."""
+        blocked = self.blocked()
+        if not blocked or not any(progress.pending for progress in self.own.values()):
+            return False
+        limits = {p: progress.limit for p, progress in self.own.items()}
+        ends = {p: self.own[p].validated for p in blocked}
+        allowed = readable(self.layouts.history, {**self._released(), **limits}, ends)
+        return any(allowed[p] > limits[p] for p in blocked)
+
     def awaited(self) -> set[int]:
         """The partitions of other members that blocked ones wait for."""
         return {q for needed in self.waits().values() for q, _ in needed} - self.own.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from functools import partial
 from typing import Any, cast
@@ -35,8 +36,25 @@ from tests.integration.members import (
     settle,
 )
 from tests.queries import await_stable
-from tests.servers import TIMEOUT
+from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, create, written_through
+
+
+@pytest.mark.parametrize("keeps_state", [False, True])
+def test_a_wait_for_more_than_may_be_delivered_yet_ends(
+    room: Room, topic_name: str, keeps_state: bool
+) -> None:
+    """Behind a change a key's later records wait until its earlier ones, of another partition, are delivered."""
+    writer = written_through(room.cluster, topic_name, 2, 5, 3)
+    member = room.member(topic_name, listener=Recorder([]) if keeps_state else None)
+
+    def read_all() -> None:
+        while len(member.messages) < writer.written:
+            member.read(-1, writer.written - len(member.messages))
+
+    threading.Thread(target=read_all, daemon=True).start()
+    await_true(lambda: len(member.messages) == writer.written, "all records, in waits without a limit")
+    exact(member.messages, writer.written)
 
 
 @pytest.mark.parametrize("commits", ["automatically", "never", "by hand"])
