@@ -82,7 +82,8 @@ def alter(
         raise ConfigError(
             "--replication-factor" if partitions is None else "--partitions",
             replication_factor if partitions is None else partitions,
-            "alter partitions, replicas, and ordered delivery with --config and --delete-config in commands of their own",
+            "cannot be combined with the others of --partitions, --replication-factor, --ordered-delivery, --config and "
+            "--delete-config: alter one after the other",
         )
     if partitions is None and not replicas and not altered and not cancel:
         raise ConfigError(
