@@ -16,6 +16,7 @@ from spark_ordered_kafka.controller.healing.records import remembered, stored
 from spark_ordered_kafka.controller.healing.rules import Rules
 from spark_ordered_kafka.controller.state.healing import HEALING, ConditionEntry, HealingRecord
 from spark_ordered_kafka.controller.zk.records import dump, parse
+from tests.seeds import examples
 
 STEP = 300.0
 MONDAY = 4 * DAY  # 1970-01-05
@@ -128,6 +129,7 @@ def test_a_request_keeps_every_rule(
         made.append((at, request.action))
 
 
+@settings(max_examples=examples(150))
 @given(st.integers(1, 8), st.integers(0, 300))
 def test_what_no_plan_ends_leaves_the_budget_for_repairs(budget: int, later: int) -> None:
     """Leaders stay uneven whatever is requested, and then a broker dies."""
