@@ -27,6 +27,8 @@ starter died before it stored the pid (D-205)."""
 _CLOCK_TOLERANCE = 2.0
 # Seconds for a process to stop, and between two checks: the system reports only one's own children.
 _PAUSE_TIMEOUT, _POLL_INTERVAL = 10.0, 0.005
+# Seconds between two looks whether a process has ended that another one started.
+_COLLECT_INTERVAL = 0.05
 
 # Kept because a discarded Popen never collects a child that still runs.
 _started: list[subprocess.Popen[bytes]] = []
@@ -89,9 +91,9 @@ def find(identity: ProcessIdentity | None) -> psutil.Process | None:
     try:
         process = psutil.Process(identity.pid)
         same = abs(process.create_time() - identity.create_time) <= _CLOCK_TOLERANCE
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.NoSuchProcess:
         return None
+    return process if same and not _has_ended(process) else None
 
 
 def running(identities: Iterable[ProcessIdentity | None]) -> list[psutil.Process]:
@@ -148,7 +150,7 @@ def stop(processes: Iterable[psutil.Process], *, grace: float) -> list[int]:
         # A paused process handles SIGTERM only after SIGCONT.
         _send(process, signal.SIGTERM)
         _send(process, signal.SIGCONT)
-    _, alive = psutil.wait_procs(waited_for, timeout=grace)
+    alive = _outlive(waited_for, grace)
     kill(alive)
     return [process.pid for process in alive]
 
@@ -162,9 +164,27 @@ def kill(processes: Iterable[psutil.Process]) -> None:
     waited_for = list(processes)
     for process in waited_for:
         _send(process, signal.SIGKILL)
-    _, alive = psutil.wait_procs(waited_for, timeout=10)
+    alive = _outlive(waited_for, 10.0)
     if alive:
         raise LocalClusterError(f"processes {[p.pid for p in alive]} still run 10 s after SIGKILL")
+
+
+def _outlive(processes: Collection[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """The processes that still run after so many seconds."""
+    deadline = time.monotonic() + seconds
+    alive = list(processes)
+    while alive and time.monotonic() < deadline:
+        # psutil waits until the starter has collected a process, and that may be a notebook that does something else.
+        _, alive = psutil.wait_procs(alive, timeout=min(_COLLECT_INTERVAL, seconds))
+        alive = [process for process in alive if not _has_ended(process)]
+    return alive
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _send(process: psutil.Process, number: signal.Signals) -> None:

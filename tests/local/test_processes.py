@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,11 @@ PARENT = [
     sys.executable,
     "-c",
     f"import subprocess; child = subprocess.Popen({SLEEP!r}); child.wait()",
+]
+STARTER = [
+    sys.executable,
+    "-c",
+    f"import subprocess, time; print(subprocess.Popen({SLEEP!r}, stdout=-3).pid, flush=True); time.sleep(600)",
 ]
 
 
@@ -74,6 +80,22 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(home: Path) ->
     assert process is not None
     assert processes.stop([process], grace=0.2) == [identity.pid]
     assert processes.find(identity) is None
+
+
+def test_a_process_whose_living_starter_has_not_collected_it_has_ended(home: Path) -> None:
+    """As where a notebook has started servers that a command stops."""
+    starter = subprocess.Popen(STARTER, stdout=subprocess.PIPE, text=True)
+    try:
+        assert starter.stdout is not None
+        child = psutil.Process(int(starter.stdout.readline()))
+        identity = ProcessIdentity(pid=child.pid, create_time=child.create_time())
+        assert processes.stop([child], grace=TIMEOUT) == [], "SIGTERM was enough"
+        assert processes.find(identity) is None
+        assert child.status() == psutil.STATUS_ZOMBIE
+        processes.kill([child])
+    finally:
+        starter.kill()
+        starter.wait()
 
 
 def test_a_paused_process_is_found_and_ends_by_sigterm(home: Path) -> None:
