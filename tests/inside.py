@@ -9,7 +9,7 @@ from collections.abc import Callable
 from kafka.admin import ConfigResourceType
 
 from spark_ordered_kafka import OrderedConsumer
-from spark_ordered_kafka.client.progress import Progress
+from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.controller.access.passwords import PasswordProver
 from spark_ordered_kafka.controller.change.job import Job

@@ -12,7 +12,8 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 from spark_ordered_kafka.client.backlog import CommitRequest
 from spark_ordered_kafka.client.joining import GroupOffsets, committable, release_of
 from spark_ordered_kafka.client.listener import PartitionKeyRebalanceListener
-from spark_ordered_kafka.client.progress import Progress, TopicProgress, progress_of
+from spark_ordered_kafka.client.partition_progress import Progress
+from spark_ordered_kafka.client.progress import TopicProgress, progress_of
 from spark_ordered_kafka.errors import ConfigError, OrderedKafkaError
 from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.ordering.handover import Release

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from spark_ordered_kafka.client.counts import PartitionFigures
-from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.partition_progress import Progress
+from spark_ordered_kafka.client.progress import TopicProgress
 
 SeenEnd = Callable[[str, int, Progress], int]
 """``seen_end(topic, partition, progress)``: an offset that the log has reached."""

@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, TopicPartition
 from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.joining import report_lost
 from spark_ordered_kafka.client.options import Reset
-from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.partition_progress import Progress
+from spark_ordered_kafka.client.progress import TopicProgress
 from spark_ordered_kafka.client.topics import TopicDirectory, require_same
 
 # Seconds between two questions for layouts: at least this, and this many times what one takes (D-097).

@@ -12,7 +12,8 @@ from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.joining import TIMEOUT, report_lost
 from spark_ordered_kafka.client.layout_answers import PositionCheck
 from spark_ordered_kafka.client.options import Reset
-from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.partition_progress import Progress
+from spark_ordered_kafka.client.progress import TopicProgress
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.clients import log_range, refresh_metadata
@@ -219,7 +220,7 @@ class Losses:
             if p in short or (p in awaited and self._reset == "error"):
                 self._report_truncated(name, p, one.end_offset, one.offset)
             if p in short:
-                self._topics[name].own[p].lost_to = one.offset
+                self._topics[name].own[p].lose(one.offset)
                 given_up = True
         return given_up
 

@@ -11,7 +11,8 @@ from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.layout_answers import PositionCheck, Truncations, TruncationView
 from spark_ordered_kafka.client.losses import INTERVAL, Losses
 from spark_ordered_kafka.client.options import Reset
-from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.partition_progress import Progress
+from spark_ordered_kafka.client.progress import TopicProgress
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.errors import DataLossError, UnavailableError
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
@@ -102,6 +103,18 @@ def test_a_log_that_was_truncated_is_known_by_its_leader_epochs_however_far_it_h
     assert (lenient.own.position, lenient.own.received) == (60, 60)
     # Nobody waits for a boundary that was lost; one that is reached again is none.
     assert lenient.own.lost_to == (80 if high == 60 else 0)
+
+
+@pytest.mark.parametrize(("log", "position"), [(Log(0, 60, epoch_5=60), 100), (Log(90, 100), 50)])
+def test_a_boundary_that_was_lost_is_waited_for_while_something_before_it_is_not_processed(
+    log: Log, position: int
+) -> None:
+    """The log was truncated, or retention has deleted its beginning."""
+    reader = Reader(log, "earliest", position)
+    assert reader.found()
+    topic = reader.topics["t"]
+    assert topic.release(0, 49).reached == 49
+    assert topic.release(0).reached >= 80
 
 
 def test_without_a_leader_epoch_a_former_leader_may_have_answered() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ordered_kafka.client.progress import Progress, TopicProgress
+from spark_ordered_kafka.client.partition_progress import Progress
+from spark_ordered_kafka.client.progress import TopicProgress
 from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.ordering import Layout, LayoutHistory, readable
 from spark_ordered_kafka.ordering.handover import Release
