@@ -173,11 +173,12 @@ def _outlive(processes: Collection[psutil.Process], seconds: float) -> list[psut
     """The processes that still run after so many seconds."""
     deadline = time.monotonic() + seconds
     alive = list(processes)
-    while alive and time.monotonic() < deadline:
+    while True:
         # psutil waits until the starter has collected a process, and that may be a notebook that does something else.
         _, alive = psutil.wait_procs(alive, timeout=min(_COLLECT_INTERVAL, seconds))
         alive = [process for process in alive if not _has_ended(process)]
-    return alive
+        if not alive or time.monotonic() >= deadline:
+            return alive
 
 
 def _has_ended(process: psutil.Process) -> bool:
