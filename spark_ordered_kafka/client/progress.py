@@ -106,7 +106,8 @@ class TopicProgress:
             return False
         limits = {p: progress.limit for p, progress in self.own.items()}
         ends = {p: self.own[p].validated for p in blocked}
-        allowed = readable(self.layouts.history, {**self._released(), **limits}, ends)
+        history = self.layouts.history
+        allowed = readable(history, {**released(history, self._group), **limits}, ends)
         return any(allowed[p] > limits[p] for p in blocked)
 
     def awaited(self) -> set[int]:

@@ -103,10 +103,7 @@ def running(identities: Iterable[ProcessIdentity | None]) -> list[psutil.Process
 
 def is_paused(process: psutil.Process) -> bool:
     """Whether the process is stopped by SIGSTOP."""
-    try:
-        return bool(process.status() == psutil.STATUS_STOPPED)
-    except psutil.NoSuchProcess:
-        return False
+    return _status(process) == psutil.STATUS_STOPPED
 
 
 def pause(process: psutil.Process, name: str) -> None:
@@ -182,10 +179,14 @@ def _outlive(processes: Collection[psutil.Process], seconds: float) -> list[psut
 
 
 def _has_ended(process: psutil.Process) -> bool:
+    return _status(process) in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+
+def _status(process: psutil.Process) -> str:
     try:
-        return bool(process.status() == psutil.STATUS_ZOMBIE)
+        return str(process.status())
     except psutil.NoSuchProcess:
-        return True
+        return str(psutil.STATUS_DEAD)
 
 
 def _send(process: psutil.Process, number: signal.Signals) -> None:
