@@ -359,7 +359,7 @@ class TransactionalProducer:
         try:
             return call(*arguments)
         except KafkaException as error:
-            raise transaction_error(error.args[0], f"{doing} as {self.transactional_id!r}") from error
+            raise transaction_error(self._reason(error), f"{doing} as {self.transactional_id!r}") from error
         except SystemError as error:
             # confluent-kafka 2.16 sets a fatal error as Python's current exception and may then call a callback, whose
             # first call into C finds an exception that it did not raise.
@@ -367,6 +367,16 @@ class TransactionalProducer:
             if not isinstance(fatal, KafkaException):
                 raise
             raise transaction_error(fatal.args[0], f"{doing} as {self.transactional_id!r}") from fatal
+
+    def _reason(self, error: KafkaException) -> Any:
+        """Why librdkafka takes no more for the open transaction, where it says only that it does not (D-465)."""
+        if error.args[0].code() == KafkaError._STATE:
+            # It refuses this, too, and names the transaction's first error.
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as first:
+                return first.args[0]
+        return error.args[0]
 
 
 def _share(headroom: Headroom) -> float:

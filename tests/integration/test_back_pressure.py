@@ -104,6 +104,21 @@ def test_a_value_that_is_too_large(
     assert list(raw_records(cluster, topic_name, 1)) == []
 
 
+@pytest.mark.parametrize("more", [0, 200_000])
+def test_a_refusal_amid_other_requests(cluster: LocalCluster, topic_name: str, more: int) -> None:
+    create(cluster, topic_name, 1, **{"max.message.bytes": "2000"})
+    context = writer_context(cluster)
+    values = [random.Random(1).randbytes(5_000), *[b"v"] * more]
+    rows = pa.RecordBatch.from_pydict({"key": [b"k"] * len(values), "value": values})
+    # It comes before, while or after the offsets or later records are sent: no one attempt would do.
+    for n in range(20 if more == 0 else 4):
+        task = TaskTransaction(context, topic_name, f"ordered:{topic_name}:w:{n}", 0, Memory(1 << 20))
+        with pytest.raises(RequestError, match="MSG_SIZE_TOO_LARGE"):
+            write_and_commit(task, rows)
+        assert task.replays == 0
+        task.abort()
+
+
 def write_and_commit(task: TaskTransaction, rows: pa.RecordBatch) -> None:
     task.write(rows)
     task.commit()

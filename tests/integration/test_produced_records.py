@@ -236,3 +236,15 @@ def test_a_record_that_the_topic_refuses(cluster: LocalCluster, topic_name: str)
     }
     assert values(cluster, good) == [b"good", b"later"]
     assert values(cluster, bad) == []
+
+
+def test_a_refused_record_before_many_others(cluster: LocalCluster, topic_name: str) -> None:
+    create(cluster, topic_name, 1, **{"max.message.bytes": "2000"})
+    # The refusal comes while the others are still taken.
+    with manual(cluster, compression_type="none", message_timeout_ms=5_000) as producer:
+        producer.produce(topic_name, b"x" * 10_000)
+        for number in range(90_000):
+            producer.produce(topic_name, b"%d" % number)
+        with pytest.raises(RequestError, match="MSG_SIZE_TOO_LARGE"):
+            producer.commit()
+    assert values(cluster, topic_name) == []
