@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ REQUEST_TIMEOUT = 10.0
 _MAX_IN_FLIGHT = 1000
 
 _FIRST_PATIENCE = 1.0
+# Seconds without an answer after which another broker is rather asked what any of them knows.
+_LONG = 1.0
 _NO_MECHANISM = "NONE"
 
 
@@ -72,6 +74,7 @@ def connect(
             started: list[_Started] = []
             try:
                 client = _client(server, min(patience, remaining), properties, options, started)
+                started[0].manager.fall_back_to(servers)
                 return client, started[0].manager
             except kafka_errors.KafkaTimeoutError:
                 manager = started[0].manager
@@ -86,6 +89,9 @@ def connect(
 class Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is not typed
     """Ends a bootstrap at the first error that no retry can mend, where kafka-python would retry until the time is up.
 
+    Finds the cluster again by its first servers when no broker that it knows answers any more (KIP-899), where
+    kafka-python (3.0) asks those for ever (D-467).
+
     ``net`` is the network loop; ``failure`` is why the last connection was not made; ``greeted``: a broker has answered
     over one.
     """
@@ -96,6 +102,29 @@ class Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is n
         self._properties = properties
         self.failure: BaseException | None = None
         self.greeted = False
+
+    def fall_back_to(self, servers: Sequence[str]) -> None:
+        """Ask ``servers``, each host:port, where no broker that is known answers."""
+        self.cluster.config["bootstrap_servers"] = list(servers)
+        self.cluster._bootstrap_brokers = self.cluster._generate_bootstrap_brokers()
+
+    def least_loaded_node(self) -> int | str | None:
+        known: int | str | None = super().least_loaded_node()
+        if known is not None and self._may_answer(known):
+            return known
+        first = [broker.node_id for broker in self.cluster.bootstrap_brokers()]
+        random.shuffle(first)
+        return next(filter(self._may_answer, first), known)
+
+    def _may_answer(self, node: int | str) -> bool:
+        """Whether the last attempt to connect has not failed, and no request waits for long, as for a broker that hangs."""
+        connection = self._conns.get(node)
+        if connection is None or node in self._backoff:
+            return node not in self._backoff
+        if not connection.connected:
+            return not connection._request_buffer
+        sent = [sent_at for _, _, sent_at, *_ in connection.in_flight_requests]
+        return not sent or time.monotonic() < sent[0] + _LONG
 
     def get_connection(self, *args: Any, **options: Any) -> Any:
         if not self.bootstrapped and self.failure is not None:
