@@ -110,21 +110,20 @@ class Manager(KafkaConnectionManager):  # type: ignore[misc] # kafka-python is n
 
     def least_loaded_node(self) -> int | str | None:
         known: int | str | None = super().least_loaded_node()
-        if known is not None and self._may_answer(known):
+        if known is not None and known not in self._backoff and not self._hangs(known):
             return known
         first = [broker.node_id for broker in self.cluster.bootstrap_brokers()]
-        random.shuffle(first)
-        return next(filter(self._may_answer, first), known)
+        # These may have failed before: one that has is tried again after a pause.
+        ready = [node for node in first if self.connection_delay(node) == 0 and not self._hangs(node)]
+        return random.choice(ready) if ready else known
 
-    def _may_answer(self, node: int | str) -> bool:
-        """Whether the last attempt to connect has not failed, and no request waits for long, as for a broker that hangs."""
+    def _hangs(self, node: int | str) -> bool:
+        """Whether a connection is not made yet although a request waits for it, or an answer has not come for long."""
         connection = self._conns.get(node)
-        if connection is None or node in self._backoff:
-            return node not in self._backoff
-        if not connection.connected:
-            return not connection._request_buffer
+        if connection is None or not connection.connected:
+            return connection is not None and bool(connection._request_buffer)
         sent = [sent_at for _, _, sent_at, *_ in connection.in_flight_requests]
-        return not sent or time.monotonic() < sent[0] + _LONG
+        return bool(sent) and time.monotonic() >= sent[0] + _LONG
 
     def get_connection(self, *args: Any, **options: Any) -> Any:
         if not self.bootstrapped and self.failure is not None:

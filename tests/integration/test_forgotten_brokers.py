@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
 
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
+from tests.seeds import fresh_seeds
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
 
@@ -35,3 +37,29 @@ def test_a_cluster_is_found_again_by_the_servers_that_were_given(
     finally:
         restore(brokers, "broker-3")
         admin.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", fresh_seeds(__name__))
+def test_any_broker_that_lives_is_found(three_brokers: LocalCluster, seed: int) -> None:
+    """Brokers stop, die and come back, and one of them lives at all times."""
+    chance = random.Random(seed)
+    topic = create_topic(three_brokers.bootstrap_servers, unique_name("forgotten"))
+    # Also over what a client forgets while it asks nothing.
+    admin = KafkaAdmin(three_brokers.bootstrap_servers, timeout=5.0)
+    alive = {1, 2, 3}
+    try:
+        for _ in range(30):
+            broker = chance.randint(1, 3)
+            if broker not in alive:
+                three_brokers.start(f"broker-{broker}")
+                alive.add(broker)
+            elif len(alive) > 1:
+                chance.choice([LocalCluster.stop, LocalCluster.kill])(three_brokers, f"broker-{broker}")
+                alive.remove(broker)
+            if chance.random() < 0.6:
+                assert topic in admin.describe_topics([topic])
+    finally:
+        admin.close()
+        for broker in {1, 2, 3} - alive:
+            three_brokers.start(f"broker-{broker}")
