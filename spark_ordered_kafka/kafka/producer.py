@@ -370,13 +370,15 @@ class TransactionalProducer:
 
     def _reason(self, error: KafkaException) -> Any:
         """Why librdkafka takes no more for the open transaction, where it says only that it does not (D-465)."""
-        if error.args[0].code() == KafkaError._STATE:
-            # It refuses this, too, and names the transaction's first error.
+        said = error.args[0]
+        if said.code() == KafkaError._STATE:
+            # It refuses this, too, and names the first error of a transaction that has failed.
             try:
                 self._producer.begin_transaction()
-            except KafkaException as first:
-                return first.args[0]
-        return error.args[0]
+            except KafkaException as refusal:
+                first = refusal.args[0]
+                return first if first.fatal() or first.txn_requires_abort() else said
+        return said
 
 
 def _share(headroom: Headroom) -> float:
