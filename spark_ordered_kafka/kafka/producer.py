@@ -359,7 +359,8 @@ class TransactionalProducer:
         try:
             return call(*arguments)
         except KafkaException as error:
-            raise transaction_error(self._reason(error), f"{doing} as {self.transactional_id!r}") from error
+            reason = self._reason(error)
+            raise transaction_error(reason.args[0], f"{doing} as {self.transactional_id!r}") from reason
         except SystemError as error:
             # confluent-kafka 2.16 sets a fatal error as Python's current exception and may then call a callback, whose
             # first call into C finds an exception that it did not raise.
@@ -368,17 +369,16 @@ class TransactionalProducer:
                 raise
             raise transaction_error(fatal.args[0], f"{doing} as {self.transactional_id!r}") from fatal
 
-    def _reason(self, error: KafkaException) -> Any:
+    def _reason(self, error: KafkaException) -> KafkaException:
         """Why librdkafka takes no more for the open transaction, where it says only that it does not (D-465)."""
-        said = error.args[0]
-        if said.code() == KafkaError._STATE:
+        if error.args[0].code() == KafkaError._STATE:
             # It refuses this, too, and names the first error of a transaction that has failed.
             try:
                 self._producer.begin_transaction()
             except KafkaException as refusal:
                 first = refusal.args[0]
-                return first if first.fatal() or first.txn_requires_abort() else said
-        return said
+                return refusal if first.fatal() or first.txn_requires_abort() else error
+        return error
 
 
 def _share(headroom: Headroom) -> float:

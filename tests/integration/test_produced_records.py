@@ -240,11 +240,20 @@ def test_a_record_that_the_topic_refuses(cluster: LocalCluster, topic_name: str)
 
 def test_a_refused_record_before_many_others(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 1, **{"max.message.bytes": "2000"})
-    # The refusal comes while the others are still taken.
-    with manual(cluster, compression_type="none", message_timeout_ms=5_000) as producer:
-        producer.produce(topic_name, b"x" * 10_000)
+    small = {"compression_type": "none", "batch_size": 2_000}
+    reports = Reports()
+
+    def write() -> None:
+        producer.produce(topic_name, b"x" * 10_000, on_delivery=reports)
         for number in range(90_000):
             producer.produce(topic_name, b"%d" % number)
-        with pytest.raises(RequestError, match="MSG_SIZE_TOO_LARGE"):
-            producer.commit()
+        producer.commit()
+
+    # The refusal comes while the others are still taken, so that produce() may tell it.
+    with (
+        manual(cluster, **small, message_timeout_ms=5_000) as producer,
+        pytest.raises(RequestError, match="MSG_SIZE_TOO_LARGE"),
+    ):
+        write()
+    assert [error and error.code() for error in reports.errors] == [KafkaError.MSG_SIZE_TOO_LARGE]
     assert values(cluster, topic_name) == []
