@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from spark_ordered_kafka.client.schemas import (
     TopicPartitionCount,
 )
 from spark_ordered_kafka.controller.change import protocol as p
-from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
+from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
@@ -145,13 +145,14 @@ def test_records_of_strays_are_deleted_only_once_readers_could_have_read_them(
     """A controller that has not looked yet, since a change goes on, or its interval is long."""
     has_looked = threading.Event()
 
-    def uncovered(self: Covering, topics: Sequence[str]) -> list[str]:
-        found = list(look(self, topics))
-        has_looked.set()
+    def topics(self: Znodes) -> list[str]:
+        found = listed(self)
+        if threading.current_thread().name == "retirement":
+            has_looked.set()
         return found
 
-    look = Covering.uncovered
-    monkeypatch.setattr(Covering, "uncovered", uncovered)
+    listed = Znodes.topics
+    monkeypatch.setattr(Znodes, "topics", topics)
     with in_process(kafka_cluster, retire_interval=600.0) as controller:
         assert has_looked.wait(TIMEOUT), "the first look, at no topic yet"
         topic = controller.create(2)

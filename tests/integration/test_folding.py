@@ -51,17 +51,26 @@ class Clock:
         return self.now
 
 
-def folding(controller: InProcess, clock: Callable[[], float], least: int = 1) -> Folding:
+def folding(controller: InProcess, clock: Callable[[], float], least: int = 1) -> Callable[[str], None]:
+    """Folds a topic, as the controller's check of it does."""
     service = controller.service
-    return Folding(service.admin, Znodes(session_of(service)), clock, least=least, settled=60.0)
+    znodes = Znodes(session_of(service))
+    folds = Folding(service.admin, znodes, clock, least=least, settled=60.0)
+
+    def fold_now(topic: str) -> None:
+        record = znodes.topic(topic)
+        assert record is not None
+        folds.fold(topic, record)
+
+    return fold_now
 
 
 def fold(controller: InProcess, topic: str) -> None:
     clock = Clock()
-    folds = folding(controller, clock)
-    folds.fold(topic)
+    fold_now = folding(controller, clock)
+    fold_now(topic)
     clock.now += 60.0
-    folds.fold(topic)
+    fold_now(topic)
 
 
 def delete_all(cluster: LocalCluster, topic: str) -> None:
@@ -234,19 +243,19 @@ def test_only_what_settled_pays_and_stands_still_is_folded(
     topic.live()
     eager, patient = folding(controller, clock), folding(controller, clock, least=4)
     for _ in range(3):
-        eager.fold(topic_name)
+        eager(topic_name)
         clock.now += 61.0
     assert epochs(controller, topic_name) == [0, 1, 2, 3], "their records are there"
     delete_all(front, topic_name)
-    eager.fold(topic_name)
-    patient.fold(topic_name)
+    eager(topic_name)
+    patient(topic_name)
     clock.now += 59.0
-    eager.fold(topic_name)
+    eager(topic_name)
     assert epochs(controller, topic_name) == [0, 1, 2, 3], "a broker may forget it yet"
     clock.now += 2.0
-    patient.fold(topic_name)
+    patient(topic_name)
     assert epochs(controller, topic_name) == [0, 1, 2, 3], "three are not worth it"
-    eager.fold(topic_name)
+    eager(topic_name)
     assert epochs(controller, topic_name) == [3]
     change(front, topic_name, 2)
     topic.write()

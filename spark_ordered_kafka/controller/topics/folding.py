@@ -87,13 +87,12 @@ class Folding:
         self._settled = settled
         self._checks: dict[str, _Check] = {}
 
-    def fold(self, topic: str) -> None:
-        """Fold the foldable layouts if they are at least ``least``.
+    def fold(self, topic: str, record: TopicRecord) -> None:
+        """Fold the foldable layouts of the topic, whose record was just read, if they are at least ``least``.
 
         Raises ConflictError when the topic is being changed, and what Kafka or ZooKeeper refuse.
         """
-        record = self._znodes.topic(topic)
-        if record is None or record.deleting_since is not None or record.is_newer:
+        if record.deleting_since is not None or record.is_newer:
             return
         before = self._checks.get(topic)
         if before is not None and before.management != record.management:

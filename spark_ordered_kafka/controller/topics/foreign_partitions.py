@@ -12,23 +12,21 @@ equal epochs a record is shown under. Boundaries between different counts are ex
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from spark_ordered_kafka.controller.monitoring.changes import ChangeObserver
 from spark_ordered_kafka.controller.state.paths import topic_path
 from spark_ordered_kafka.controller.state.records import LayoutRecord, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.kafka_state import described
-from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, ZooKeeperError
-from spark_ordered_kafka.errors import OrderedKafkaError, RequestError
+from spark_ordered_kafka.controller.zk.session import ConflictError
+from spark_ordered_kafka.errors import RequestError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
 from spark_ordered_kafka.kafka.values import LogEnd, TopicDescription
 from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
-# Topics in one request to Kafka.
-_CHUNK = 100
 
 
 def covering_layout(
@@ -82,28 +80,28 @@ class Covering:
         self._observer = observer
         self._clock = clock
 
-    def uncovered(self, topics: Sequence[str]) -> Iterator[str]:
-        """Those of ``topics`` that have more partitions in Kafka than in their newest layout, and those of which that cannot
-        be told: :meth:`cover` says why.
+    def is_covered(self, topic: str, record: TopicRecord, description: TopicDescription) -> bool:
+        """Whether a layout covers all partitions, or covering has to wait for a change.
 
-        Raises UnavailableError and DeposedError, and RequestError when Kafka or ZooKeeper refuse.
+        Raises UnavailableError and DeposedError, and RequestError when ZooKeeper refuses.
         """
-        for at in range(0, len(topics), _CHUNK):
-            for topic, description in self._described(topics[at : at + _CHUNK]).items():
-                try:
-                    covered = self._is_covered(topic, description)
-                except (DeposedError, ZooKeeperError):
-                    raise
-                except OrderedKafkaError:
-                    covered = False
-                if not covered:
-                    yield topic
-
-    def _is_covered(self, topic: str, description: TopicDescription) -> bool:
-        record = self._znodes.topic(topic)
-        if record is None or not _at_rest(record) or record.topic_id != description.topic_id:
+        if not _at_rest(record) or record.topic_id != description.topic_id:
             return True
         return len(description.partitions) <= len(self._newest(topic, record).starts)
+
+    def described(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        """What Kafka says of ``topics``; without those that are not there, or of which it says nothing."""
+        try:
+            return self._admin.describe_topics(topics)
+        except RequestError:
+            # One topic that cannot be described must not keep the others from being checked.
+            found: dict[str, TopicDescription] = {}
+            for topic in topics:
+                try:
+                    found |= self._admin.describe_topics([topic])
+                except RequestError as error:
+                    _log.info("topic %s: its partitions are not known: %s", topic, error)
+            return found
 
     def cover(self, topic: str) -> None:
         """Commit a layout that covers the topic's partitions, if some are not covered and no change is in progress.
@@ -147,19 +145,6 @@ class Covering:
     def _newest(self, topic: str, record: TopicRecord) -> LayoutRecord:
         (layout,) = self._znodes.layouts(topic, record, record.layout_epoch)
         return layout
-
-    def _described(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
-        try:
-            return self._admin.describe_topics(topics)
-        except RequestError:
-            # One topic that cannot be described must not keep the others from being checked.
-            found: dict[str, TopicDescription] = {}
-            for topic in topics:
-                try:
-                    found |= self._admin.describe_topics([topic])
-                except RequestError as error:
-                    _log.info("topic %s: its partitions are not known: %s", topic, error)
-            return found
 
 
 def _at_rest(record: TopicRecord) -> bool:

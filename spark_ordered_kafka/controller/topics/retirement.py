@@ -19,13 +19,17 @@ from spark_ordered_kafka.controller.topics.folding import Folding
 from spark_ordered_kafka.controller.topics.foreign_partitions import Covering
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.retired_replicas import ReplicaSets
-from spark_ordered_kafka.controller.zk.session import ConflictError
+from spark_ordered_kafka.controller.zk.session import ConflictError, DeposedError, ZooKeeperError
+from spark_ordered_kafka.errors import OrderedKafkaError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.leaders import NO_LEADER
+from spark_ordered_kafka.kafka.values import TopicDescription
 
 _log = logging.getLogger(__name__)
 # Pause after a check of all topics as a multiple of its duration: at most a quarter of the time is spent on checks.
 _PAUSE_FACTOR = 3.0
+# Topics in one request to Kafka.
+_CHUNK = 100
 _KNOWN = {None, *get_args(RemovedStatus)}
 
 
@@ -92,10 +96,12 @@ class Retirement:
         Raises ConflictError when the topic is being changed, and what Kafka or ZooKeeper refuse.
         """
         known = self._znodes.topic(topic)
+        if known is not None:
+            self._update_status(topic, known)
+
+    def _update_status(self, topic: str, known: TopicRecord) -> None:
         # Kafka need not be asked about topics that cannot have any.
-        if known is None or known.deleting_since is not None or known.is_newer:
-            return
-        if not self._has_removed(topic, known):
+        if known.deleting_since is not None or known.is_newer or not self._has_removed(topic, known):
             return
         # Read the version first: the write must fail if the topic changes after it.
         record, version = self._znodes.read_topic(topic)
@@ -135,20 +141,30 @@ class Retirement:
 
     def _check_all(self, stop: threading.Event) -> None:
         topics = self._znodes.topics()
-        uncovered = set(self._covering.uncovered(topics))
-        for topic in topics:
-            if stop.is_set():
-                return
-            failure = f"topic {topic}: removed partitions and old layouts cannot be checked"
-            self.background.attempt(
-                topic, failure, partial(self._check, topic, covered=topic not in uncovered)
-            )
+        for at in range(0, len(topics), _CHUNK):
+            described = self._covering.described(topics[at : at + _CHUNK])
+            for topic in topics[at : at + _CHUNK]:
+                if stop.is_set():
+                    return
+                failure = f"topic {topic}: removed partitions and old layouts cannot be checked"
+                try:
+                    # Once for all checks: with hundreds of topics these reads are what an idle controller does.
+                    known = self._znodes.topic(topic)
+                except (DeposedError, ZooKeeperError):
+                    raise
+                except OrderedKafkaError as error:
+                    self.background.complain(topic, f"{failure}: {error}")
+                    continue
+                if known is not None:
+                    self.background.attempt(
+                        topic, failure, partial(self._check, topic, known, described.get(topic))
+                    )
 
-    def _check(self, topic: str, *, covered: bool) -> None:
+    def _check(self, topic: str, known: TopicRecord, description: TopicDescription | None) -> None:
         try:
-            if not covered:
+            if description is not None and not self._covering.is_covered(topic, known, description):
                 self._covering.cover(topic)
-            self.update_status(topic)
-            self._folding.fold(topic)
+            self._update_status(topic, known)
+            self._folding.fold(topic, known)
         except ConflictError:
             _log.debug("topic %s is being changed: it is checked again later", topic)
