@@ -359,15 +359,20 @@ class TransactionalProducer:
         try:
             return call(*arguments)
         except KafkaException as error:
-            reason = self._reason(error)
-            raise transaction_error(reason.args[0], f"{doing} as {self.transactional_id!r}") from reason
+            # Kept for after the handler, where librdkafka may be asked (D-120), and without the frame, which keeps it.
+            failure = error.with_traceback(None)
         except SystemError as error:
             # confluent-kafka 2.16 sets a fatal error as Python's current exception and may then call a callback, whose
             # first call into C finds an exception that it did not raise.
-            fatal = error.__cause__
-            if not isinstance(fatal, KafkaException):
+            if not isinstance(error.__cause__, KafkaException):
                 raise
-            raise transaction_error(fatal.args[0], f"{doing} as {self.transactional_id!r}") from fatal
+            failure = error.__cause__.with_traceback(None)
+        failure = self._reason(failure)
+        try:
+            raise transaction_error(failure.args[0], f"{doing} as {self.transactional_id!r}") from failure
+        finally:
+            # The error's traceback leads here: a cycle that would keep the instance alive.
+            del failure
 
     def _reason(self, error: KafkaException) -> KafkaException:
         """Why librdkafka takes no more for the open transaction, where it says only that it does not (D-465)."""
@@ -377,7 +382,8 @@ class TransactionalProducer:
                 self._producer.begin_transaction()
             except KafkaException as refusal:
                 first = refusal.args[0]
-                return refusal if first.fatal() or first.txn_requires_abort() else error
+                if first.fatal() or first.txn_requires_abort():
+                    return refusal.with_traceback(None)
         return error
 
 

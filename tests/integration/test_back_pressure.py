@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+import psutil
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
@@ -110,6 +112,7 @@ def test_a_refusal_amid_other_requests(cluster: LocalCluster, topic_name: str, m
     context = writer_context(cluster)
     values = [random.Random(1).randbytes(5_000), *[b"v"] * more]
     rows = pa.RecordBatch.from_pydict({"key": [b"k"] * len(values), "value": values})
+    threads = []
     # It comes before, while or after the offsets or later records are sent: no one attempt would do.
     for n in range(20 if more == 0 else 4):
         task = TaskTransaction(context, topic_name, f"ordered:{topic_name}:w:{n}", 0, Memory(1 << 20))
@@ -117,6 +120,11 @@ def test_a_refusal_amid_other_requests(cluster: LocalCluster, topic_name: str, m
             write_and_commit(task, rows)
         assert task.replays == 0
         task.abort()
+        del task
+        gc.collect()
+        threads.append(psutil.Process().num_threads())
+    # Each client of librdkafka has some: none is left behind (D-120).
+    assert threads[-1] <= threads[0] + 3, threads
 
 
 def write_and_commit(task: TaskTransaction, rows: pa.RecordBatch) -> None:

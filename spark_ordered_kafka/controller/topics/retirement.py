@@ -142,7 +142,7 @@ class Retirement:
     def _check_all(self, stop: threading.Event) -> None:
         topics = self._znodes.topics()
         for at in range(0, len(topics), _CHUNK):
-            described = self._covering.described(topics[at : at + _CHUNK])
+            descriptions = self._covering.described(topics[at : at + _CHUNK])
             for topic in topics[at : at + _CHUNK]:
                 if stop.is_set():
                     return
@@ -157,7 +157,7 @@ class Retirement:
                     continue
                 if known is not None:
                     self.background.attempt(
-                        topic, failure, partial(self._check, topic, known, described.get(topic))
+                        topic, failure, partial(self._check, topic, known, descriptions.get(topic))
                     )
 
     def _check(self, topic: str, known: TopicRecord, description: TopicDescription | None) -> None:
