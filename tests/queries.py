@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-import numpy as np
 from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka.checker import Report, check
+from spark_ordered_kafka.checker import Report
 from spark_ordered_kafka.local import LocalCluster
 from spark_ordered_kafka.spark.batch import OrderedBatchReader
 from spark_ordered_kafka.spark.options import batch_options, stream_options
 from spark_ordered_kafka.spark.plan import SegmentsPartition
 from spark_ordered_kafka.spark.stream import OrderedStreamReader
 from tests.servers import TIMEOUT, await_true, unstable
-from tests.streams import options
+from tests.streams import judged_values, options
 
 Rows = list[dict[str, Any]]
 
@@ -101,5 +100,4 @@ def batch_rows(source: Mapping[str, str]) -> list[Rows]:
 
 def verdict(rows: Rows, expected: int | None = None) -> Report:
     """The shared checker's, of numbered records (``tests/streams.py``)."""
-    values = [row["value"].decode().split(":") for row in rows]
-    return check(np.array([key for key, _ in values]), np.array([int(n) for _, n in values]), expected)
+    return judged_values((row["value"] for row in rows), expected)

@@ -266,7 +266,12 @@ def records_in_order(cluster: LocalCluster, topic: str) -> list[Message]:
 
 def judged(messages: Iterable[Message], written: int) -> Report:
     """Whether numbered records are there once each, in the order of their keys."""
-    rows = [(message.value() or b"").decode().split(":") for message in messages]
+    return judged_values((message.value() or b"" for message in messages), written)
+
+
+def judged_values(values: Iterable[bytes], written: int | None = None) -> Report:
+    """The shared checker's verdict on the values of numbered records, in the order of delivery."""
+    rows = [value.decode().split(":") for value in values]
     return check(np.array([key for key, _ in rows]), np.array([int(number) for _, number in rows]), written)
 
 

@@ -30,7 +30,8 @@ REQUEST_TIMEOUT = 10.0
 _MAX_IN_FLIGHT = 1000
 
 _FIRST_PATIENCE = 1.0
-# Seconds without an answer after which another broker is rather asked what any of them knows.
+# Seconds after which a broker that owes an answer is passed over where any broker will do: less than BrokerRequests waits
+# before it asks again.
 _LONG = 1.0
 _NO_MECHANISM = "NONE"
 

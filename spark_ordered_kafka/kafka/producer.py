@@ -13,14 +13,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure
-from spark_ordered_kafka.kafka.clients import translate
+from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure, without_frames
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.missing_topic import is_missing, missing
 from spark_ordered_kafka.kafka.properties import producer_properties
 from spark_ordered_kafka.kafka.sent_offsets import SentOffsets, TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
+from spark_ordered_kafka.kafka.transaction_errors import first_error, transaction_error
 from spark_ordered_kafka.native.contents import Records
 from spark_ordered_kafka.native.producing import Headroom, produce, queue_rows
 from spark_ordered_kafka.native.unanswered import watch
@@ -359,46 +359,22 @@ class TransactionalProducer:
         try:
             return call(*arguments)
         except KafkaException as error:
-            # Kept for after the handler, where librdkafka may be asked (D-120), and without the frame, which keeps it.
-            failure = error.with_traceback(None)
+            # Looked at after the handler, where librdkafka may be asked (D-120).
+            failure = without_frames(error)
         except SystemError as error:
             # confluent-kafka 2.16 sets a fatal error as Python's current exception and may then call a callback, whose
             # first call into C finds an exception that it did not raise.
             if not isinstance(error.__cause__, KafkaException):
                 raise
-            failure = error.__cause__.with_traceback(None)
-        failure = self._reason(failure)
+            failure = without_frames(error.__cause__)
+        failure = first_error(self._producer, failure)
         try:
             raise transaction_error(failure.args[0], f"{doing} as {self.transactional_id!r}") from failure
         finally:
             # The error's traceback leads here: a cycle that would keep the instance alive.
             del failure
 
-    def _reason(self, error: KafkaException) -> KafkaException:
-        """Why librdkafka takes no more for the open transaction, where it says only that it does not (D-465)."""
-        if error.args[0].code() == KafkaError._STATE:
-            # It refuses this, too, and names the first error of a transaction that has failed.
-            try:
-                self._producer.begin_transaction()
-            except KafkaException as refusal:
-                first = refusal.args[0]
-                if first.fatal() or first.txn_requires_abort():
-                    return refusal.with_traceback(None)
-        return error
-
 
 def _share(headroom: Headroom) -> float:
     """Of all the room, what is free."""
     return min(headroom.rows / _DRAIN_RECORDS, headroom.size / _DRAIN_BYTES)
-
-
-def transaction_error(error: KafkaError, doing: str) -> OrderedKafkaError:
-    """As :func:`translate`, but "unknown" is a fence, and what a group says of a former member a rebalance.
-
-    When the end of a transaction meets the fence of its id, a broker of Kafka 4.3 answers UNKNOWN_SERVER_ERROR (it logs
-    an IllegalStateException of ``TransactionMetadata.prepareTransitionTo``) and completes the fence. Whether
-    the transaction was committed, the successor reads in the ledger.
-    """
-    if error.code() == KafkaError.UNKNOWN:
-        return FencedError(f"while {doing}: {error.name()}: {error.str()}")
-    return translate(error, doing)

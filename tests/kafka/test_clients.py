@@ -18,9 +18,9 @@ from spark_ordered_kafka.errors import (
 )
 from spark_ordered_kafka.kafka.clients import OUT_OF_RANGE, STALE_METADATA, translate
 from spark_ordered_kafka.kafka.codes import KINDS, Kind
-from spark_ordered_kafka.kafka.producer import transaction_error
 from spark_ordered_kafka.kafka.properties import client_properties
 from spark_ordered_kafka.kafka.property_checks import check_properties
+from spark_ordered_kafka.kafka.transaction_errors import transaction_error
 
 ALL_CODES = {
     name: code

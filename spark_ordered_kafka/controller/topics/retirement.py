@@ -142,23 +142,28 @@ class Retirement:
     def _check_all(self, stop: threading.Event) -> None:
         topics = self._znodes.topics()
         for at in range(0, len(topics), _CHUNK):
-            descriptions = self._covering.described(topics[at : at + _CHUNK])
-            for topic in topics[at : at + _CHUNK]:
+            chunk = topics[at : at + _CHUNK]
+            descriptions = self._covering.described(chunk)
+            for topic in chunk:
                 if stop.is_set():
                     return
                 failure = f"topic {topic}: removed partitions and old layouts cannot be checked"
-                try:
-                    # Once for all checks: with hundreds of topics these reads are what an idle controller does.
-                    known = self._znodes.topic(topic)
-                except (DeposedError, ZooKeeperError):
-                    raise
-                except OrderedKafkaError as error:
-                    self.background.complain(topic, f"{failure}: {error}")
-                    continue
+                # Read once for all checks: with hundreds of topics this is what an idle controller does.
+                known = self._record(topic, failure)
                 if known is not None:
-                    self.background.attempt(
-                        topic, failure, partial(self._check, topic, known, descriptions.get(topic))
-                    )
+                    check = partial(self._check, topic, known, descriptions.get(topic))
+                    self.background.attempt(topic, failure, check)
+
+    def _record(self, topic: str, failure: str) -> TopicRecord | None:
+        """None without one, and, with ``failure`` in the log, where it cannot be read."""
+        try:
+            return self._znodes.topic(topic)
+        except (DeposedError, ZooKeeperError):
+            # The next topic would have to wait for its time-out, too.
+            raise
+        except OrderedKafkaError as error:
+            self.background.complain(topic, f"{failure}: {error}")
+            return None
 
     def _check(self, topic: str, known: TopicRecord, description: TopicDescription | None) -> None:
         try:
