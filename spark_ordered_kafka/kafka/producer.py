@@ -366,7 +366,9 @@ class TransactionalProducer:
             # first call into C finds an exception that it did not raise.
             if not isinstance(error.__cause__, KafkaException):
                 raise
-            failure = without_frames(error.__cause__)
+            # The SystemError is never freed: its frames would keep the instance, its threads and connections.
+            without_frames(error)
+            failure = error.__cause__
         failure = first_error(self._producer, failure)
         try:
             raise transaction_error(failure.args[0], f"{doing} as {self.transactional_id!r}") from failure

@@ -342,12 +342,13 @@ def test_a_fenced_producer_is_freed(cluster: LocalCluster, topic_name: str) -> N
     writer = NumberedWriter(cluster, topic_name, keys=3)
     writer.write()
     # A producer that had to send something again is not kept; where that happened, the next change meets another.
-    for partitions in (2, 1) * 5:
+    for partitions in (2, 1) * 6:
         change(cluster, topic_name, partitions)
         writer.write()
-        if writer.replays == 3:
+        # Half of the fences come with a line of librdkafka's log, in whose handling confluent-kafka's error is another one.
+        if writer.replays == 6:
             break
-    assert writer.replays == 3
+    assert writer.replays == 6
     name = f"ordered:{topic_name}:{writer.name}:0"
     left = [one for one in gc.get_objects() if isinstance(one, TransactionalProducer)]
     assert [one.transactional_id for one in left].count(name) == 1
