@@ -22,6 +22,7 @@ from spark_ordered_kafka.client.paths import topic_path
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.kafka.attempts import without_frames
 
 _LAYOUT_RETRY = 0.05
 """Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
@@ -70,6 +71,8 @@ class LayoutCalls:
             except OrderedKafkaError as error:
                 if not error.retriable or time.monotonic() >= deadline:
                     raise
+                # What asks again keeps it, in a cycle with its frames, and behind these is the instance that waits.
+                without_frames(error)
                 time.sleep(min(_LAYOUT_RETRY, max(0.0, deadline - time.monotonic())))
 
     def layout(self, topic: str, from_epoch: int = 0) -> LayoutHistoryView:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.local import LocalCluster
 from tests.queries import await_stable
 from tests.servers import TIMEOUT, unique_name
-from tests.streams import conf, create, raw_records
+from tests.streams import change, conf, create, raw_records
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,3 +105,38 @@ print(before, psutil.Process().num_threads())
     assert done.returncode == 0, done.stderr
     before, after = done.stdout.split()
     assert after == before
+
+
+def test_fenced_instances_are_gone_before_the_garbage_collector_comes(
+    cluster: LocalCluster, topic_name: str
+) -> None:
+    """Each has four threads and its connections, and a topic under load changes many times."""
+    create(cluster, topic_name, 1)
+    changed = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not changed.is_set():
+            for _ in range(100):
+                producer.produce(topic_name, str(number), str(number % 10))
+                number += 1
+            # A change comes upon idle instances, one amid a transaction, or one that waits for a layout.
+            producer.flush(TIMEOUT if number % 300 else 0)
+
+    gc.collect()
+    gc.disable()
+    try:
+        with OrderedProducer(conf(cluster)) as producer:
+            writing = threading.Thread(target=write, name="writer")
+            writing.start()
+            try:
+                for count in (2, 1) * 8:
+                    change(cluster, topic_name, count)
+            finally:
+                changed.set()
+                writing.join(2 * TIMEOUT)
+            assert producer.flush() == 0
+            instances = [one for one in gc.get_objects() if isinstance(one, TransactionalProducer)]
+            assert sum(topic_name in one.transactional_id for one in instances) <= 2
+    finally:
+        gc.enable()
