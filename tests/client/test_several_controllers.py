@@ -131,6 +131,7 @@ def test_what_changes_nothing_is_sent_to_the_next(route: tuple[str, str]) -> Non
         assert (len(broken.requests), len(other.requests)) == (1, 1)
 
 
+@pytest.mark.long
 def test_a_slow_controller_is_left_for_questions_only() -> None:
     with hanging() as slow, played(TOPICS) as other:
         with ControllerClient([slow.url, other.url], timeout=PATIENCE, retry_for=TIMEOUT) as client:

@@ -243,6 +243,7 @@ def test_two_consumers_of_one_transaction(desk: Desk, topic_name: str, rebalance
     assert desk.copied() == (0 if rebalanced else 20)
 
 
+@pytest.mark.long
 def test_a_member_that_was_taken_for_dead(desk: Desk) -> None:
     producer = desk.producer()
     sleeper = desk.member(max_poll_interval_ms=6000, session_timeout_ms=6000)

@@ -312,6 +312,7 @@ def impatient(secure_cluster: LocalCluster, tmp_path: Path) -> Iterator[Service]
         yield running
 
 
+@pytest.mark.long
 def test_a_hung_broker_lets_nobody_in_and_refuses_nobody(
     secure_cluster: LocalCluster, impatient: Service
 ) -> None:

@@ -126,7 +126,7 @@ def test_a_topic_is_not_created_twice(admin: KafkaAdmin, make_topic: Callable[..
     ("total", "assignments", "code"),
     [
         (2, [], ErrorCode.INVALID_PARTITIONS),
-        (4, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        pytest.param(4, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT, marks=pytest.mark.long),
         (3, [[99]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
@@ -164,7 +164,7 @@ def test_many_partitions_right_after_they_were_created(
     assert admin.log_starts(topic_name, range(count)) == dict.fromkeys(range(count), 0)
 
 
-@pytest.mark.parametrize("topic_exists", [True, False])
+@pytest.mark.parametrize("topic_exists", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_offsets_of_what_does_not_exist(
     admin: KafkaAdmin, make_topic: Callable[..., str], topic_exists: bool
 ) -> None:

@@ -252,6 +252,7 @@ def query(spark: SparkSession) -> Iterator[str]:
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("elsewhere")
 def test_a_table_is_on_this_machine_whatever_the_default_file_system(
     spark: SparkSession, query: str, tmp_path: Path

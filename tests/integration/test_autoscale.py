@@ -297,6 +297,7 @@ def test_without_the_right_it_is_refused_and_says_so(kafka_cluster: LocalCluster
         assert "User:autoscale has no right to ALTER" in history()[0]["reason"]
 
 
+@pytest.mark.long
 def test_a_topic_whose_record_cannot_be_read_does_not_stop_the_others(kafka_cluster: LocalCluster) -> None:
     chroot = unique_name("autoscale")
     with in_process(kafka_cluster, chroot=chroot) as plain:

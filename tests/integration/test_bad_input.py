@@ -133,6 +133,7 @@ def test_wrong_topics_and_numbers_are_refused_in_their_results(
     assert untouched() == before
 
 
+@pytest.mark.long
 def test_wrong_paths_queries_and_methods(
     controller: InProcess, topic: str, untouched: Callable[[], Any]
 ) -> None:

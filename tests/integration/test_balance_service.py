@@ -327,6 +327,7 @@ def test_wrong_arguments_end_it_with_one_line(cluster: LocalCluster, topic_name:
     assert services.log.read_text().startswith("error: UNKNOWN_TOPIC_OR_PARTITION"), services.log.read_text()
 
 
+@pytest.mark.long
 def test_a_topic_that_was_created_again_ends_it(
     cluster: LocalCluster, topic_name: str, database: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_names_of_topics_groups_and_brokers(cluster: LocalCluster, topic_name: s
     assert completed(cluster, shell, f"ordered-kafka topics alter --topic {topic_name}", **away) == []
 
 
+@pytest.mark.long
 def test_a_profile_names_the_servers(
     cluster: LocalCluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def test_slow_servers_do_not_keep_it(
     assert unseen == ["topics", "groups"]
 
 
+@pytest.mark.long
 def test_what_is_deleted_meanwhile_is_no_error(
     doctor: Doctor, cluster: LocalCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def test_what_is_deleted_meanwhile_is_no_error(
     assert about(doctor(), topic_name) == []
 
 
+@pytest.mark.long
 def test_it_fits_80_columns(doctor: Doctor) -> None:
     done = doctor.runner.invoke(app, ["doctor"])
     assert done.stdout.startswith("ok      versions: spark-ordered-kafka ")
@@ -193,6 +195,7 @@ def all_is_stable(cluster: LocalCluster, topic: str) -> bool:
         admin.close()
 
 
+@pytest.mark.long
 def test_a_transaction_that_only_lasts_does_not_hang(
     doctor: Doctor, cluster: LocalCluster, topic_name: str
 ) -> None:
@@ -211,6 +214,7 @@ def test_a_transaction_that_only_lasts_does_not_hang(
     producer.commit_transaction(TIMEOUT)
 
 
+@pytest.mark.long
 def test_servers_that_are_away_are_errors_with_advice(cluster: LocalCluster) -> None:
     away = Doctor(cluster.bootstrap_servers, "http://127.0.0.1:1")()
     (controllers,) = [one for one in away if one["check"] == "controllers"]

@@ -144,7 +144,7 @@ def test_what_ctrl_c_comes_upon_is_printed_or_comes_again(cluster: LocalCluster,
     assert b"".join(found) + rest.stdout == b"\n".join(expected) + b"\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)])
 def test_what_ends_a_process_leaves_nothing_behind(
     cluster: LocalCluster, topic_name: str, number: signal.Signals
 ) -> None:

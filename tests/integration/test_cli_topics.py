@@ -229,6 +229,7 @@ def unmanaged(cluster: LocalCluster) -> str:
     return create_topic(cluster.bootstrap_servers, unique_name("plain"), 2, {"segment.ms": "70000"})
 
 
+@pytest.mark.long
 def test_topics_beyond_management_are_listed_as_such(cli: Cli, unmanaged: str) -> None:
     topic = created(cli)
     code, out, _ = cli("topics", "list")

@@ -218,6 +218,7 @@ def warns(view: ReassignmentView, text: str) -> bool:
     return any(text in one and "AUTHORIZATION_FAILED" in one for one in view.warnings)
 
 
+@pytest.mark.long
 def test_moves_wait_while_their_throttle_may_not_be_set(
     secure_cluster: LocalCluster, acls: Acls, bob_may: None
 ) -> None:

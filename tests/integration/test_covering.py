@@ -174,6 +174,7 @@ def test_records_of_strays_are_deleted_only_once_readers_could_have_read_them(
         assert [row["log_start"] for row in answer.json()["partitions"]] == [5]
 
 
+@pytest.mark.long
 def test_what_is_made_during_a_change_and_without_a_controller_is_covered(
     kafka_cluster: LocalCluster,
 ) -> None:
@@ -225,6 +226,7 @@ def test_a_cancelled_expansion_leaves_nothing_hidden(kafka_cluster: LocalCluster
         assert controller.topic(topic).stray_partitions == [3]
 
 
+@pytest.mark.long
 def test_command_line_tells_of_strays(cluster: LocalCluster, client: ControllerClient) -> None:
     from tests.integration.test_cli_topics import Cli
 
@@ -240,6 +242,7 @@ def test_command_line_tells_of_strays(cluster: LocalCluster, client: ControllerC
         client.delete_records(topic, DeleteRecordsRequest(partitions=[2]))
 
 
+@pytest.mark.long
 def test_what_was_checked_for_a_layout_of_as_many_partitions_is_checked_again(
     controller: InProcess, kafka_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

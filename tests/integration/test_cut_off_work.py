@@ -197,6 +197,7 @@ def test_nothing_begins_while_the_session_is_suspended(
         assert begun
 
 
+@pytest.mark.long
 def test_requests_that_outlast_a_controller_are_told_so(cluster: LocalCluster) -> None:
     """Its server gave them up some seconds after SIGTERM: the answer was 500, and the log had a traceback for each."""
     with ExitStack() as ends, ThreadPoolExecutor(2) as threads:

@@ -89,6 +89,7 @@ def test_idle_ids_are_fenced_before_writers_wait_and_only_once(
     assert finished.fenced == 0
 
 
+@pytest.mark.long
 def test_whoever_takes_up_an_id_that_a_fence_left_behind_is_fenced_again(
     kafka_cluster: LocalCluster, controller: InProcess, fences: Fences
 ) -> None:

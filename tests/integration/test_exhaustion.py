@@ -259,6 +259,7 @@ def test_probes_of_a_hung_broker_keep_nobody_waiting(kafka_cluster: LocalCluster
         )
 
 
+@pytest.mark.long
 def test_slow_requests_are_ended(guarded: InProcess, topic: str) -> None:
     """Whoever says nothing, half a head or half a body is not listened to for ever; nor is an answer kept for ever."""
     head = b"POST /v1/topics/%s/truncations HTTP/1.1\r\nHost: localhost\r\n" % topic.encode()

@@ -280,6 +280,7 @@ def test_another_controller_goes_on_with_a_folded_history(kafka_cluster: LocalCl
             assert len(in_order(query.all_rows())) == 120
 
 
+@pytest.mark.long
 def test_a_consumer_without_a_controller_skips_what_was_folded_meanwhile(
     front: LocalCluster, controller: InProcess, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,12 +13,10 @@ from tests.seeds import fresh_seeds
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "restore"),
-    [
-        (LocalCluster.kill, LocalCluster.start),
-        pytest.param(LocalCluster.pause, LocalCluster.resume, marks=pytest.mark.long),
-    ],
+    [(LocalCluster.kill, LocalCluster.start), (LocalCluster.pause, LocalCluster.resume)],
 )
 def test_a_cluster_is_found_again_by_the_servers_that_were_given(
     three_brokers: LocalCluster,

@@ -95,6 +95,7 @@ def test_it_grows_while_its_replicas_are_moved(controller: InProcess, judge: Jud
     await_true(lambda: judge.replicas(topic)[:2] == [(2,), (2,)], "the moves have ended")
 
 
+@pytest.mark.long
 def test_it_grows_while_its_replicas_wait_for_a_broker(three_brokers: LocalCluster, judge: Judge) -> None:
     """Also where the controller dies between the creation of partitions and the reduction of their replicas."""
     chroot = unique_name("growing")

@@ -73,6 +73,7 @@ def test_a_broker_that_hangs_in_mid_fetch_is_waited_for(kafka_cluster: LocalClus
     assert offsets == list(range(RECORDS))
 
 
+@pytest.mark.long
 def test_a_broker_that_hangs_for_too_long_ends_the_task_with_the_reason(
     kafka_cluster: LocalCluster, topic_name: str
 ) -> None:

@@ -15,7 +15,11 @@ from tests.streams import NumberedWriter, change, create
 
 
 @pytest.mark.parametrize(
-    "error", [KeyboardInterrupt(), UnavailableError("of a callback")], ids=["Ctrl-C", "callback"]
+    "error",
+    [
+        pytest.param(KeyboardInterrupt(), id="Ctrl-C"),
+        pytest.param(UnavailableError("of a callback"), id="callback", marks=pytest.mark.long),
+    ],
 )
 def test_what_an_interrupted_call_has_fetched_is_delivered_by_the_next_ones(
     room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch, error: BaseException

@@ -191,6 +191,7 @@ def test_moves_that_are_refused(three_brokers: LocalCluster, admin: KafkaAdmin, 
     assert log_dirs.alter({}) == {}
 
 
+@pytest.mark.long
 def test_a_broker_that_hangs_keeps_its_answer_alone(three_brokers: LocalCluster, topic_name: str) -> None:
     admin = KafkaAdmin(three_brokers.bootstrap_servers, timeout=TIMEOUT)
     log_dirs = LogDirs(admin.requests, timeout=3.0)

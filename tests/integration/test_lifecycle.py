@@ -175,6 +175,7 @@ def test_status_follows_the_log_and_one_topic_does_not_keep_others_waiting(
     assert [row.status for row in controller.topic(topic).partitions] == ["live"] * 3
 
 
+@pytest.mark.long
 def test_status_is_not_written_to_a_topic_that_was_changed_meanwhile(
     controller: InProcess, two_brokers: LocalCluster
 ) -> None:
@@ -245,6 +246,7 @@ def test_deleted_partition_gives_replicas_away_and_gets_them_back(two_brokers: L
         assert [len(row.replicas) for row in controller.topic(topic).partitions] == [2] * 5
 
 
+@pytest.mark.long
 def test_what_does_not_fit_one_request_or_transaction_is_split(
     controller: InProcess, two_brokers: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +273,7 @@ def cli(cluster: LocalCluster) -> Cli:
     return Cli(cluster.controller_url)
 
 
+@pytest.mark.long
 def test_command_line_shows_who_waits_and_drains(cli: Cli, cluster: LocalCluster) -> None:
     """The tail ends in a transaction's marker, which no consumer reads, and writers' ledgers are groups, too."""
     topic = create(cluster, unique_name("drain"), 1)

@@ -41,9 +41,14 @@ def test_a_forked_child_is_told_to_make_clients_of_its_own(cluster: LocalCluster
     assert values == "[b'child', b'open', b'parent', b'parent again']"
 
 
-@pytest.mark.parametrize("interval", [0, 60_000])
+@pytest.mark.parametrize("interval", [pytest.param(0, marks=pytest.mark.long), 60_000])
 @pytest.mark.parametrize(
-    "end", ["", "raise ValueError", "producer.close()", "producer.flush()", "producer.abort()"]
+    "end",
+    [
+        "raise ValueError",
+        "producer.close()",
+        *(pytest.param(end, marks=pytest.mark.long) for end in ("", "producer.flush()", "producer.abort()")),
+    ],
 )
 def test_what_a_process_leaves_uncommitted_is_said(cluster: LocalCluster, end: str, interval: int) -> None:
     topic = create(cluster, unique_name("left"), 1)

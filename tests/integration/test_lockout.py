@@ -30,6 +30,7 @@ class Proxy:
         return int(self._http.get("/v1/topics", auth=(user, password)).status_code)
 
 
+@pytest.mark.long
 def test_whoever_guesses_behind_a_proxy_locks_nobody_out(
     secure_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,7 @@ def test_a_cancel_leaves_replicas_where_they_are_and_restores_throttles(
     assert [judge.where(topic, 0, broker) for broker in (1, 2)] == [(path, None) for path in here]
 
 
+@pytest.mark.long
 def test_one_replica_goes_back_and_the_others_of_its_request_continue(mover: Mover, judge: Judge) -> None:
     topic = judge.create([1, 2], size=SIZE)
     here, there = judge.where(topic, 0, 1)[0], judge.other(topic, 0, 1)
@@ -300,6 +301,7 @@ def test_what_another_tool_reassigns_is_refused(mover: Mover, judge: Judge, admi
     assert mover.ended(taken(mover, row)).state == "done"
 
 
+@pytest.mark.long
 def test_what_waits_for_others_is_answered_in_time_and_done_in_the_end(mover: Mover, judge: Judge) -> None:
     topics = [judge.create([3], size=SIZE) for _ in range(3)]
     rows = [replica(topic, 3, judge.other(topic, 0, 3)) for topic in topics]

@@ -74,13 +74,10 @@ def test_a_second_write_under_a_name_is_refused(
     assert query.written(topic_name) == once(range(20)) + once(range(20))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "groups",
-    [
-        (None, "mine"),
-        pytest.param(("mine", "mine"), marks=pytest.mark.long),
-        pytest.param((f"{UUID(int=1)}", f"{UUID(int=2)}"), marks=pytest.mark.long),
-    ],
+    [(None, "mine"), ("mine", "mine"), (f"{UUID(int=1)}", f"{UUID(int=2)}")],
     ids=["one write", "both writes", "ids"],
 )
 def test_a_second_write_is_refused_in_a_job_group_of_its_own(

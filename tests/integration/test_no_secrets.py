@@ -199,6 +199,7 @@ def arguments(directory: Path) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.long
 def test_a_controller_at_debug_tells_no_secret(
     secure_cluster: LocalCluster, canaries: Canaries, tmp_path: Path
 ) -> None:

@@ -161,6 +161,7 @@ def test_a_topic_in_the_middle_of_a_change_holds_no_other(kafka_cluster: LocalCl
             assert sorted(found) == [b"%d" % number for number in range(count)]
 
 
+@pytest.mark.long
 def test_a_controller_that_is_away(kafka_cluster: LocalCluster) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"

@@ -157,6 +157,7 @@ def test_a_directory_that_a_broker_has_not_keeps_its_row(controller: InProcess) 
     assert rows("/nowhere", paths[1], "/nowhere") == [(paths[1], True, "NONE"), unknown]
 
 
+@pytest.mark.long
 def test_log_dir_requests_wait_as_long_as_they_say(three_brokers: LocalCluster, on_three: InProcess) -> None:
     """A broker that hangs has an error of its own; the others are shown."""
     topic = placed(on_three, [[1, 3]])

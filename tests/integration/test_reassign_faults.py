@@ -83,6 +83,7 @@ def test_a_cancelled_move_between_log_directories_leaves_no_copy(mover: Mover, j
 # -- interfered with ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_somebody_else_cancels_or_deletes_fails_and_the_rest_goes_on(mover: Mover, judge: Judge) -> None:
     stopped, deleted, other = (
         judge.create([1], size=SIZE),

@@ -167,6 +167,7 @@ def test_a_request_that_comes_again(moving: InProcess, mover: Mover, judge: Judg
     assert named(post(moving, body)) == [(0, "INVALID_REQUEST")]
 
 
+@pytest.mark.long
 def test_one_that_goes_on(moving: InProcess, mover: Mover, judge: Judge) -> None:
     """It holds up others, its throttle can be changed, it cannot be undone; then it is cancelled."""
     topic = judge.create([1], [1], size=SIZE)

@@ -247,6 +247,7 @@ def slow_request(tools: Tools) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         watching.wait(TIMEOUT)
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_watching_and_cancel_the_request(
     tools: Tools, slow_request: tuple[str, subprocess.Popen[str]]
 ) -> None:

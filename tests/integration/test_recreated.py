@@ -78,7 +78,7 @@ def listed(controller: InProcess) -> list[str]:
     return [row["topic"] for row in controller.http.get("/v1/topics").json()["topics"]]
 
 
-@pytest.mark.parametrize("operations", [1000, 3])
+@pytest.mark.parametrize("operations", [pytest.param(1000, marks=pytest.mark.long), 3])
 def test_adoption_replaces_what_is_left_of_a_recreated_topic(
     controller: InProcess,
     kafka_cluster: LocalCluster,
@@ -158,7 +158,7 @@ def test_creation_in_the_place_of_a_deleted_topic_is_ended_when_it_was_cut_off(
     "kind",
     [
         pytest.param(p.ListTransactions, marks=pytest.mark.long),
-        p.ReadBoundaries,
+        pytest.param(p.ReadBoundaries, marks=pytest.mark.long),
         pytest.param(p.CommitLayout, marks=pytest.mark.long),
         p.RollBack,
     ],
@@ -308,6 +308,7 @@ def test_one_of_two_creations_at_once_takes_the_place_of_a_deleted_topic(
     assert_new(controller, changed, old, min(answers, key=lambda partitions: answers[partitions]))
 
 
+@pytest.mark.long
 def test_a_writer_whose_topic_another_tool_deletes_is_told_so(
     cluster: LocalCluster,
     topic_name: str,

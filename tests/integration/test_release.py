@@ -240,13 +240,8 @@ def test_a_release_that_is_cut_off_is_ended_by_the_next_controller(
         assert second.http.post(f"/v1/topics/{topic}/adopt", json={}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        name if name == "release:fence" else pytest.param(name, marks=pytest.mark.long)
-        for name in RELEASE_STEPS
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("step", RELEASE_STEPS)
 def test_a_controller_that_is_killed_at_any_step_releases_all_or_nothing(
     kafka_cluster: LocalCluster, tmp_path: Path, step: str
 ) -> None:

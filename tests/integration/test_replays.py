@@ -64,7 +64,8 @@ def test_a_replay_with_fewer_tasks_and_a_column_for_the_topic(
         query.run(2, "n % 2")
 
 
-@pytest.mark.parametrize("tasks", [7, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("tasks", [7, 12])
 def test_a_replay_with_other_tasks_writes_nothing_when_all_had_committed(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path, tasks: int
 ) -> None:

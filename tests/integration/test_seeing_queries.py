@@ -259,6 +259,7 @@ def test_a_wrong_port_is_refused(listener: OrderedKafkaListener) -> None:
     assert list(registry.collect()) == []
 
 
+@pytest.mark.long
 def test_a_query_that_is_started_again_is_shown_once(spark: SparkSession) -> None:
     """Spark tells of a start at once, of the end before it when listeners have taken all that came before."""
     told, registry, name = threading.Event(), CollectorRegistry(), unique_name("again")

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -146,13 +147,10 @@ def test_another_topic_later(
     assert query.written(new) == once(range(20 if stopped == "in mid-batch" else 40, 60))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("names", "batches"),
-    [
-        (("v", "w"), 2),
-        *(pytest.param(names, 1, marks=pytest.mark.long) for names in ((None, "w"), ("w", None), ("v", "w"))),
-        *(pytest.param(names, 2, marks=pytest.mark.long) for names in ((None, "w"), ("w", None))),
-    ],
+    list(product(((None, "w"), ("w", None), ("v", "w")), (1, 2))),
     ids=str,
 )
 def test_another_writer_later(

@@ -113,6 +113,7 @@ def test_a_column_names_the_topic(cluster: LocalCluster, spark: SparkSession, to
         assert values == set(range(i, 100, 2))
 
 
+@pytest.mark.long
 def test_rows_that_come_for_longer_than_a_transaction_lives(
     cluster: LocalCluster, spark: SparkSession, topic_name: str
 ) -> None:
@@ -183,7 +184,7 @@ def with_timeout(cluster: LocalCluster, milliseconds: int) -> WriterContext:
     ("first", "second", "buffer_bytes"),
     [
         pytest.param(2, 5, 1, id="expansion, spilled"),
-        pytest.param(5, 2, 10_000_000, id="shrink, in memory"),
+        pytest.param(5, 2, 10_000_000, id="shrink, in memory", marks=pytest.mark.long),
         pytest.param(2, 5, 10_000_000, id="expansion, in memory", marks=pytest.mark.long),
         pytest.param(5, 2, 1, id="shrink, spilled", marks=pytest.mark.long),
     ],

@@ -42,6 +42,7 @@ def test_the_first_micro_batch_says_that_no_controller_answers(
         assert query.written(topic_name) == once(range(10))
 
 
+@pytest.mark.long
 def test_a_batch_write_says_so_when_it_is_planned(
     cluster: LocalCluster, spark: SparkSession, topic_name: str
 ) -> None:

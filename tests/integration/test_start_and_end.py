@@ -42,6 +42,7 @@ from tests.streams import (
 # -- in the middle of a history -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_starting_at_latest_amid_changes_under_load(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 1)
     writer = NumberedWriter(cluster, topic_name)

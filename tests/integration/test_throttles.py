@@ -274,6 +274,7 @@ def test_long_lists(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
         eventually(lambda: operator.configs(topic) == before)
 
 
+@pytest.mark.long
 def test_a_throttled_reassignment_is_slow(operator: Operator, admin: KafkaAdmin, tree: str) -> None:
     rate, seconds = 1_000_000, 4.0
     topic = operator.create([1])

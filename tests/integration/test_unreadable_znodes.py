@@ -54,7 +54,7 @@ def test_an_intent_that_cannot_be_read_keeps_no_controller_from_leading(kafka_cl
         assert znodes_of(second.service).releases() == {}
 
 
-@pytest.mark.parametrize("child", ["", "/moves"])
+@pytest.mark.parametrize("child", ["", pytest.param("/moves", marks=pytest.mark.long)])
 def test_a_reassignment_that_cannot_be_read_holds_up_no_other(
     three_brokers: LocalCluster, child: str
 ) -> None:
@@ -80,7 +80,7 @@ def test_a_reassignment_that_cannot_be_read_holds_up_no_other(
         assert second.alter(topic, 2).error == "NONE"
 
 
-@pytest.mark.parametrize("child", ["", "/moves"])
+@pytest.mark.parametrize("child", ["", pytest.param("/moves", marks=pytest.mark.long)])
 def test_throttles_of_a_request_that_cannot_be_read_stay_until_its_moves_have_ended(
     three_brokers: LocalCluster, child: str
 ) -> None:
@@ -111,7 +111,7 @@ def test_throttles_of_a_request_that_cannot_be_read_stay_until_its_moves_have_en
         judge.close()
 
 
-@pytest.mark.parametrize("child", ["", "/moves"])
+@pytest.mark.parametrize("child", ["", pytest.param("/moves", marks=pytest.mark.long)])
 def test_a_request_that_is_repaired_in_mid_move_goes_on(three_brokers: LocalCluster, child: str) -> None:
     judge = Judge(three_brokers)
     try:

@@ -66,7 +66,9 @@ def server() -> Iterator[Deaf]:
         yield server
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "consumer" else pytest.param(kind, marks=pytest.mark.long) for kind in CLIENTS]
+)
 def test_a_client_that_nobody_polls_asks_less_and_less_often(server: Deaf, kind: str) -> None:
     client = CLIENTS[kind](server.address)
     server.await_attempts(8)

@@ -17,7 +17,7 @@ from tests.programs.search import search
 from tests.queries import Rows
 from tests.seeds import examples
 
-MANY = int(os.environ.get("PROGRAMS", examples(36)))
+MANY = int(os.environ.get("PROGRAMS", examples(24)))
 _WRITE = Write((0, 1, 2), 6)
 
 

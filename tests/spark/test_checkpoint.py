@@ -230,6 +230,7 @@ def test_spark_refuses_what_is_cut_off(old: Path, tmp_path: Path, spark: SparkSe
         rows.writeStream.format("noop").option("checkpointLocation", str(new)).start().awaitTermination(60)
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_the_default_does_not_keep_its_files_away(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text("spark.master yarn\nspark.submit.deployMode cluster\n")
     program = f"""

@@ -19,6 +19,7 @@ from tests.web.browsing import Browsing, Server
 ADMIN, VIEWER = "a" * 40, "v" * 40
 
 
+@pytest.mark.long
 def test_a_server_that_ends_and_comes_back(browsing: Browsing, controller: InProcess) -> None:
     topic = controller.create(1, prefix="before")
     server = Server(controller.service)

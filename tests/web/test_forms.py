@@ -215,6 +215,7 @@ def test_the_limit_of_a_broker_is_as_old_as_its_form(
         assert controller.http.put(path, json={"max_partitions": None}).status_code == 200
 
 
+@pytest.mark.long
 def test_of_two_operators_the_second_does_not_undo_the_first(
     browsing: Browsing, controller: InProcess, url: str
 ) -> None:

@@ -369,6 +369,7 @@ def test_ten_thousand_partitions_are_few_elements(
     assert starts_with_number(last.locator(".number").inner_text()) < MANY
 
 
+@pytest.mark.long
 def test_the_pictures_are_those_of_linear_hashing(browsing: Browsing, url: str) -> None:
     visit = browsing.visit(url)
     counts = [(initial, total) for initial in (1, 2, 3, 5, 12) for total in range(initial, 6 * initial + 3)]

@@ -10,6 +10,7 @@ from spark_ordered_kafka.local import LocalCluster
 from tests.web.browsing import Browsing
 
 
+@pytest.mark.long
 def test_a_user_and_password_are_sent_as_http_basic(browsing: Browsing, secure_cluster: LocalCluster) -> None:
     url = secure_cluster.controller_url
     visit = browsing.visit(url, live=False)
