@@ -36,7 +36,9 @@ def test_a_tiered_topic_changes_is_read_moves_and_expires(
 
         # Another leader has fetched no more than what was on disks, and knows older leader epochs from remote storage.
         moved = [
-            schemas.PartitionReassignment(topic=topic_name, partition=p, replicas=[(p + 1) % 3 + 1, p % 3 + 1])
+            schemas.PartitionReassignment(
+                topic=topic_name, partition=p, replicas=[(p + 1) % 3 + 1, p % 3 + 1]
+            )
             for p in range(6)
         ]
         controller.reassign(schemas.ReassignmentRequest(partitions=moved, throttle=1_000_000))
