@@ -84,7 +84,7 @@ test: kernel chromium
 	$(MAKE) --no-print-directory -j 2 test-most test-openapi
 
 test-most: venv
-	ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 3 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
+	ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" -n 4 --no-loadscope-reorder --ignore=tests/integration/test_openapi.py
 
 test-twin: venv
 	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -m "not long" $(TWIN)

@@ -70,6 +70,7 @@ def test_no_old_value_is_left_after_growing_and_shrinking(
     check_all(rows, spark)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(kernel() is None, reason="without the kernel no producer is used again")
 def test_once_per_key_and_producer(cleaning: LocalCluster, topic_name: str) -> None:
     rows = table(cleaning, topic_name, 1)
