@@ -277,6 +277,7 @@ def served(app: FastAPI, listener: socket.socket) -> Iterator[None]:
         thread.join(TIMEOUT)
 
 
+@pytest.mark.long
 def test_leadership_moves(kafka_cluster: LocalCluster) -> None:
     chroot = unique_name("moving")
     with ExitStack() as ends, ExitStack() as first_ends:

@@ -104,6 +104,7 @@ def is_followed(servers: LocalCluster, topic: str, member: Member) -> bool:
     return [one.members for one in groups] == [1] and sum(groups[0].read_per_second) > 0
 
 
+@pytest.mark.long
 def test_a_topic_follows_its_load_and_every_key_stays_in_order(
     kafka_cluster: LocalCluster, tmp_path: Path
 ) -> None:

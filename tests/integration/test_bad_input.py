@@ -85,6 +85,7 @@ def filled(node: Any, topic: str) -> Any:
     return json.loads(json.dumps(node).replace("{t}", topic))
 
 
+@pytest.mark.long
 def test_wrong_fields_of_every_route_are_named(
     controller: InProcess, topic: str, untouched: Callable[[], Any]
 ) -> None:

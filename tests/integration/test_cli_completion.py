@@ -58,7 +58,8 @@ def await_completed(
     await_true(is_completed, f"{line} is completed", 4 * TIMEOUT)
 
 
-@pytest.mark.parametrize("shell", ["bash", pytest.param("fish", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_names_of_topics_groups_and_brokers(cluster: LocalCluster, topic_name: str, shell: str) -> None:
     create(cluster, topic_name, 1)
     consumer = Consumer(

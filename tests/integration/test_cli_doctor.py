@@ -119,6 +119,7 @@ def test_it_fits_80_columns(doctor: Doctor) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+@pytest.mark.long
 def test_foreign_writers_strays_and_groups_that_hold_up_are_found(
     doctor: Doctor, cluster: LocalCluster, topic_name: str
 ) -> None:

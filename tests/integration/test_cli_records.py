@@ -114,6 +114,7 @@ def test_as_processes_with_pipes_and_a_file(cluster: LocalCluster, topic_name: s
     assert b"Traceback" not in read.stderr
 
 
+@pytest.mark.long
 def test_what_ctrl_c_comes_upon_is_printed_or_comes_again(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 1)
     given = ["--bootstrap-server", cluster.bootstrap_servers, "--controller", cluster.controller_url]

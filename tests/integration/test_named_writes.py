@@ -174,6 +174,7 @@ def test_writes_of_a_batch_in_threads_of_their_own(
     assert [query.written(topic) for topic in topics] == [once(range(20))] * 2
 
 
+@pytest.mark.long
 def test_after_a_deleted_checkpoint_a_writer_needs_a_new_name(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

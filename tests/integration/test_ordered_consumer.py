@@ -57,7 +57,9 @@ def test_a_wait_for_more_than_may_be_delivered_yet_ends(
     exact(member.messages, writer.written)
 
 
-@pytest.mark.parametrize("commits", ["automatically", "never", "by hand"])
+@pytest.mark.parametrize(
+    "commits", ["automatically", *(pytest.param(one, marks=pytest.mark.long) for one in ("never", "by hand"))]
+)
 def test_one_consumer_behind_several_changes(room: Room, topic_name: str, commits: str) -> None:
     create(room.cluster, topic_name, 2)
     writer = NumberedWriter(room.cluster, topic_name)

@@ -200,6 +200,7 @@ def test_execute_prints_what_kafkas_tool_does_and_is_undone(tools: Tools) -> Non
     assert tools.kafkas("--verify", *plan) == tools.ours("verify", *plan)[1]
 
 
+@pytest.mark.long
 def test_reassignments_of_kafkas_tool_are_seen_and_refuse_others(tools: Tools) -> None:
     topic = created(tools, [1, 2], [1, 2])
     written(tools, topic, 0)

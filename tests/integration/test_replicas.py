@@ -60,6 +60,7 @@ def refused(controller: InProcess, path: str, item: dict[str, Any], error: str, 
         assert words in message
 
 
+@pytest.mark.long
 def test_added_partitions_get_the_replicas_that_are_given(controller: InProcess) -> None:
     topic, other = placed(controller, 3, 1), placed(controller, 3, 1)
     item = {"topic": topic, "partition_count": 3, "assignments": {"1": [2, 3], "2": [1, 2]}}

@@ -283,21 +283,37 @@ def test_a_stream_writes_while_its_target_changes(
             {"kafka.acks": "1", "kafka.retries": "0", "writer": "a:b"},
             "option kafka.acks.*option writer|option writer.*option kafka.acks",
         ),
-        ("'v' AS value", {"kafka.max.in.flight.requests.per.connection": "9"}, "option kafka.max.in.flight"),
-        ("'v' AS value", {"kafka.retries": "0"}, "option kafka.retries has the value '0': librdkafka says"),
-        ("'v' AS value", {"kafka.receive.message.max.bytes": "1000"}, "must be >= `fetch.max.bytes`"),
-        ("'v' AS value", {"kafka.linger.ms": "900000"}, "option kafka.linger.ms has the value '900000'"),
         ("1.5D AS key, 'v' AS value", {}, "column key has the value 'double'.*binary or string"),
-        ("'k' AS key", {}, "column value is missing"),
-        ("'v' AS value", {"topic": None}, "option topic is missing"),
         ("'v' AS value", {"topic": "no-such-topic"}, "no-such-topic.*does not exist"),
-        ("'v' AS value", {"subscribe": "x"}, "it is not an option of the sink"),
         ("'v' AS value", {"controller.url": "http://127.0.0.1:1"}, "no controller answered"),
-        pytest.param(
-            "'v' AS value",
-            {"kafka.bootstrap.servers": "127.0.0.1:1"},
-            "asking 127.0.0.1:1 for the cluster id",
-            marks=pytest.mark.long,
+        *(
+            pytest.param(*row, marks=pytest.mark.long)
+            for row in [
+                (
+                    "'v' AS value",
+                    {"kafka.max.in.flight.requests.per.connection": "9"},
+                    "option kafka.max.in.flight",
+                ),
+                (
+                    "'v' AS value",
+                    {"kafka.retries": "0"},
+                    "option kafka.retries has the value '0': librdkafka says",
+                ),
+                ("'v' AS value", {"kafka.receive.message.max.bytes": "1000"}, "must be >= `fetch.max.bytes`"),
+                (
+                    "'v' AS value",
+                    {"kafka.linger.ms": "900000"},
+                    "option kafka.linger.ms has the value '900000'",
+                ),
+                ("'k' AS key", {}, "column value is missing"),
+                ("'v' AS value", {"topic": None}, "option topic is missing"),
+                ("'v' AS value", {"subscribe": "x"}, "it is not an option of the sink"),
+                (
+                    "'v' AS value",
+                    {"kafka.bootstrap.servers": "127.0.0.1:1"},
+                    "asking 127.0.0.1:1 for the cluster id",
+                ),
+            ]
         ),
     ],
 )

@@ -252,25 +252,33 @@ def bad(**changes: str | None) -> dict[str, str | None]:
     ("changes", "message"),
     [
         (bad(subscribee="x"), "unknown option subscribee"),
-        (bad(subscribe=None), "option subscribe is missing"),
-        ({"controller.url": None}, "option controller.url is missing"),
-        ({"kafka.bootstrap.servers": None}, "option kafka.bootstrap.servers is missing"),
         (bad(subscribe="no-such-topic"), "no-such-topic.*does not exist"),
         ({"controller.url": "http://127.0.0.1:1"}, "no controller answered.*127.0.0.1:1"),
-        pytest.param({"kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1", marks=pytest.mark.long),
-        ({"kafka.no.such.property": "1"}, "no.such.property"),
-        (
-            bad(startingOffsets="latest"),
-            "option startingOffsets has the value 'latest': a batch read starts at",
-        ),
         (bad(startingOffsets='{"TOPIC":{"0":3}}'), "TOPIC-0: 3.*the log holds the offsets 0 to 0"),
-        (
-            bad(subscribe=None, subscribePattern="no-such-.*"),
-            "option subscribePattern has the value 'no-such-.*': the whole name of at least one topic",
+        *(
+            pytest.param(*row, marks=pytest.mark.long)
+            for row in [
+                (bad(subscribe=None), "option subscribe is missing"),
+                ({"controller.url": None}, "option controller.url is missing"),
+                ({"kafka.bootstrap.servers": None}, "option kafka.bootstrap.servers is missing"),
+                ({"kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1"),
+                ({"kafka.no.such.property": "1"}, "no.such.property"),
+                (
+                    bad(startingOffsets="latest"),
+                    "option startingOffsets has the value 'latest': a batch read starts at",
+                ),
+                (
+                    bad(subscribe=None, subscribePattern="no-such-.*"),
+                    "option subscribePattern has the value 'no-such-.*': the whole name of at least one topic",
+                ),
+                (bad(subscribePattern="a"), "only one of subscribe, subscribePattern, assign"),
+                (
+                    bad(minPartitions="5"),
+                    "option minPartitions has the value '5': splitting a partition breaks",
+                ),
+                (bad(endingTimestamp="-5"), "option endingTimestamp has the value '-5'"),
+            ]
         ),
-        (bad(subscribePattern="a"), "only one of subscribe, subscribePattern, assign"),
-        (bad(minPartitions="5"), "option minPartitions has the value '5': splitting a partition breaks"),
-        (bad(endingTimestamp="-5"), "option endingTimestamp has the value '-5'"),
     ],
 )
 def test_bad_input_is_refused_when_a_batch_is_planned(
@@ -289,12 +297,15 @@ def test_bad_input_is_refused_when_a_batch_is_planned(
     [
         ({"subscribe": "no-such-topic"}, "no-such-topic.*does not exist"),
         ({"controller.url": "http://127.0.0.1:1"}, "no controller answered.*127.0.0.1:1"),
-        ({"startingOffsets": '{"TOPIC":{"0":7}}'}, "TOPIC-0: 7.*the log holds the offsets 0 to 0"),
-        ({"endingOffsets": "latest", "kafka.group.id": ""}, "only a batch read has an end"),
-        ({"kafka.group.id": ""}, "option kafka.group.id has the value '': the name of a consumer group"),
         *(
-            pytest.param(changes, message, marks=pytest.mark.long)
-            for changes, message in [
+            pytest.param(*row, marks=pytest.mark.long)
+            for row in [
+                ({"startingOffsets": '{"TOPIC":{"0":7}}'}, "TOPIC-0: 7.*the log holds the offsets 0 to 0"),
+                ({"endingOffsets": "latest", "kafka.group.id": ""}, "only a batch read has an end"),
+                (
+                    {"kafka.group.id": ""},
+                    "option kafka.group.id has the value '': the name of a consumer group",
+                ),
                 (
                     {"endingTimestamp": "5"},
                     "option endingTimestamp has the value '5': only a batch read has an end",

@@ -32,6 +32,7 @@ def in_sql(given: Mapping[str, str]) -> str:
     return ", ".join(f"'{name}' '{value}'" for name, value in given.items())
 
 
+@pytest.mark.long
 def test_the_statements_of_the_page(spark: SparkSession, cluster: LocalCluster) -> None:
     """Views read and write."""
     source, target = unique_name("sql"), create(cluster, unique_name("sql"), 2)

@@ -32,6 +32,7 @@ def test_programs_of_plain_clients_keep_every_promise(cluster: LocalCluster) -> 
     find(cluster, MANY)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_once_is_not_found_again(cluster: LocalCluster, name: str) -> None:
     check(cluster, FOUND[name])

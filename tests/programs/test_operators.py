@@ -29,6 +29,7 @@ def test_every_answer_is_allowed_and_nothing_is_lost_or_left_half_done(three_bro
     search(programs(most=8), lambda program: check_operators(three_brokers, program), MANY)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FOUND_OPERATORS)
 def test_what_was_found_once_is_not_found_again(three_brokers: LocalCluster, name: str) -> None:
     check_operators(three_brokers, numbered([_CREATE, *FOUND_OPERATORS[name]]))

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from spark_ordered_kafka.controller.state.reassignment_records import Move, RequestRecord
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -29,6 +31,7 @@ from tests.servers import await_true
 from tests.streams import raw_records
 
 
+@pytest.mark.long
 def test_a_leader_and_a_follower_move_under_a_writer(
     three_brokers: LocalCluster, controller: InProcess, admin: KafkaAdmin, cli: Cli, tmp_path: Path
 ) -> None:
