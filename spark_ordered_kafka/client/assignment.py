@@ -30,6 +30,7 @@ from spark_ordered_kafka.kafka.clients import (
     translate,
     translate_of_member,
 )
+from spark_ordered_kafka.kafka.known_brokers import note_brokers
 from spark_ordered_kafka.kafka.segments import offset_of
 from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.native.messages import fetch, runs
@@ -238,6 +239,10 @@ class Assignment:
         self._is_stalled = False
         return True
 
+    def _refresh(self, name: str) -> None:
+        servers = self._options.connection.bootstrap_servers
+        note_brokers(servers, refresh_metadata(self._consumer, name, TIMEOUT))
+
     def _settle(self) -> None:
         if self.commits.transactions.are_under_way():
             # Before it is known how that ends, the group's offsets may be those of before it: records would come twice.
@@ -246,7 +251,7 @@ class Assignment:
         joined: dict[str, TopicProgress] = {}
         for name, partitions in self._unsettled.items():
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
-            refresh_metadata(self._consumer, name, TIMEOUT)
+            self._refresh(name)
             joined[name] = topic = self._joining.join(name, partitions)
             for p, progress in topic.own.items():
                 progress.is_let_go = (name, p) in self._let_go
@@ -308,7 +313,7 @@ class Assignment:
                 self._losses.out_of_range.add((cast(str, message.topic()), cast(int, message.partition())))
         elif error.code() in STALE_METADATA and message.topic() is not None:
             name = message.topic()
-            self._patiently(lambda: refresh_metadata(self._consumer, cast(str, name), TIMEOUT))
+            self._patiently(lambda: self._refresh(cast(str, name)))
         else:
             translated = translate_of_member(error, "fetching")
             if not translated.retriable:

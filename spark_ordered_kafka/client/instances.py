@@ -53,6 +53,7 @@ class Instances:
             if (idle := self._idle.pop(self._number, None)) is not None:
                 if idle.is_clean():
                     return idle
+                idle.learn_brokers()
                 idle.discard()
         return self._fresh(self._number, in_doubt, await_others)
 
@@ -69,6 +70,7 @@ class Instances:
         """Serve the events of idle instances: without the kernel, many statistics."""
         for number, producer in list(self._idle.items()):
             if retriable_failure(producer.serve) is not None:
+                producer.learn_brokers()
                 self._idle.pop(number).discard()
 
     def discard(self) -> None:

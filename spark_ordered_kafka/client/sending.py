@@ -169,6 +169,7 @@ class OpenTransaction:
         if (producer := self._writer.producer) is not None:
             self.in_doubt = producer.in_doubt
             self._was_slow = time.monotonic() - self._begun_at > self._settings.transaction_timeout / 2
+            producer.learn_brokers()
             self._writer.discard()
         self._fenced = isinstance(failure, FencedError)
         if self._fenced:

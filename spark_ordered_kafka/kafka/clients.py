@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import ClusterMetadata
 
 from spark_ordered_kafka.errors import (
     DataLossError,
@@ -109,10 +110,11 @@ def _code(error: KafkaError, kind: Kind) -> ErrorCode:
         return _CODES_OF_KINDS.get(kind, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def refresh_metadata(consumer: Consumer, topic: str, timeout: float) -> None:
+def refresh_metadata(consumer: Consumer, topic: str, timeout: float) -> ClusterMetadata:
     """Let a consumer learn who leads the topic's partitions, and of new ones. Raises what :func:`translate` makes of errors."""
     with translating(f"asking for topic {topic!r}"):
-        consumer.list_topics(topic, timeout)
+        found: ClusterMetadata = consumer.list_topics(topic, timeout)
+        return found
 
 
 def log_range(consumer: Consumer, topic: str, partition: int, timeout: float) -> tuple[int, int]:

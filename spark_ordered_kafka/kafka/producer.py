@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import FencedError, OrderedKafkaError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.attempts import failure_of, retriable_failure, without_frames
+from spark_ordered_kafka.kafka.known_brokers import note_brokers
 from spark_ordered_kafka.kafka.ledger import LedgerEntry, ledger_consumer, read_entry
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.missing_topic import is_missing, missing
@@ -37,6 +38,8 @@ _LITTLE_ROOM = 0.125
 _ROOM_PAUSE = 0.01
 # Seconds without an answer after which the topic is looked for.
 _LOOK_AFTER = 3.0
+# Seconds for an instance that is given up to say which brokers there are.
+_LEARNING_PATIENCE = 1.0
 # Seconds that an abort waits for the answer to offsets that were sent.
 _ABORT_PATIENCE = 1.0
 
@@ -130,6 +133,7 @@ class TransactionalProducer:
         self._sending: SentOffsets | None = None
         self._topic = topic
         self._timeout = timeout
+        self._servers = connection.bootstrap_servers
         self._watch = watch()
         self._undelivered_bytes = 0
         self._largest = 0
@@ -180,9 +184,14 @@ class TransactionalProducer:
         """Learn of partitions that the topic has got: librdkafka asks by itself every five minutes only."""
         self._ask_metadata(self._timeout)
 
+    def learn_brokers(self) -> None:
+        """Let a successor find the cluster by the brokers of today, which only a client that was there before may know."""
+        failure_of(partial(self._ask_metadata, _LEARNING_PATIENCE))
+
     def _ask_metadata(self, timeout: float) -> bool:
         """Whether the broker that answers knows the topic."""
         found = self._run("asking for metadata", self._producer.list_topics, self._topic, timeout)
+        note_brokers(self._servers, found)
         error = found.topics[self._topic].error
         return error is None or error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
 

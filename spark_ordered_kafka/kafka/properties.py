@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_ordered_kafka.kafka.client_log import LOG
+from spark_ordered_kafka.kafka.known_brokers import with_known_brokers
 
 _DEFAULTS = {
     # The first of growing pauses, 100 by default: a new client waits half of it before its second connection (D-066).
@@ -67,12 +68,18 @@ def client_properties(kafka: Mapping[str, Any], **own: str | int | bool) -> dict
         **_DEFAULTS,
         **kafka,
         **_max_age(kafka),
+        **_servers(kafka),
         **{name.replace("_", "."): value for name, value in own.items()},
         # librdkafka lets brokers create what a producer or an admin client asks for, also a topic that another tool has just
         # deleted, as far as Kafka's own setting goes (D-460).
         "allow.auto.create.topics": "false",
         "logger": kafka.get("logger", LOG),
     }
+
+
+def _servers(kafka: Mapping[str, Any]) -> dict[str, str]:
+    given = kafka.get("bootstrap.servers")
+    return {} if given is None else {"bootstrap.servers": with_known_brokers(given)}
 
 
 def _whole_number(kafka: Mapping[str, Any], name: str) -> int | None:

@@ -258,10 +258,16 @@ class LogRanges:
                 return False
             with self._asking:
                 self._reader().list_topics(topic, self._timeout)
+            return True
         except KafkaException as error:
-            _raise_unless_retriable(translate(error.args[0], f"asking {self._servers} for topic {topic!r}"))
+            failure = translate(error.args[0], f"asking {self._servers} for topic {topic!r}")
         except OrderedKafkaError as error:
             _raise_unless_retriable(error)
+            return True
+        # Outside of the handler, because confluent-kafka is called (D-120).
+        _raise_unless_retriable(failure)
+        # It may know only brokers that are gone.
+        self._end_consumer()
         return True
 
 

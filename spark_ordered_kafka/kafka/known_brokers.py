@@ -1,0 +1,26 @@
+"""Brokers by which clients that are made later find a cluster, too, after those of ``bootstrap.servers`` were replaced (D-468)."""
+
+from __future__ import annotations
+
+from confluent_kafka.admin import ClusterMetadata
+
+# Of a large cluster a few will do.
+_MOST = 16
+# By bootstrap.servers: the addresses that a client of this process was told last.
+_known: dict[str, list[str]] = {}
+
+
+def note_brokers(servers: str, metadata: ClusterMetadata) -> None:
+    """Note what a client with these ``bootstrap.servers`` was told of the cluster. An answer without a broker says nothing."""
+    found = [_address(str(one.host), one.port) for one in metadata.brokers.values()]
+    if found:
+        _known[servers] = found[:_MOST]
+
+
+def with_known_brokers(servers: str) -> str:
+    """The ``bootstrap.servers`` of a new client: those given, and the brokers that were noted for them."""
+    return ",".join(dict.fromkeys([*servers.split(","), *_known.get(servers, ())]))
+
+
+def _address(host: str, port: int | None) -> str:
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
