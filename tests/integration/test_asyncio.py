@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import Future
 from pathlib import Path
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from spark_ordered_kafka.client.consumer import OrderedConsumer
@@ -86,6 +87,7 @@ def test_an_asyncio_service_writes_and_reads_through_a_change(cluster: LocalClus
     assert by_key == {f"k{key}".encode(): list(range(2 * NUMBERS)) for key in range(KEYS)}
 
 
+@pytest.mark.long
 def test_the_service_of_the_page_ends_cleanly_when_it_is_cancelled(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:

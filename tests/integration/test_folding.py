@@ -263,6 +263,7 @@ def test_only_what_settled_pays_and_stands_still_is_folded(
         assert len(in_order(query.all_rows())) == 60
 
 
+@pytest.mark.long
 def test_another_controller_goes_on_with_a_folded_history(kafka_cluster: LocalCluster) -> None:
     chroot, port = unique_name("folded"), free_port()
     front = cast(LocalCluster, Front(kafka_cluster.bootstrap_servers, f"http://127.0.0.1:{port}"))

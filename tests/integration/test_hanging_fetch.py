@@ -91,6 +91,7 @@ def test_a_broker_that_hangs_for_too_long_ends_the_task_with_the_reason(
     assert sum(batch.num_rows for batch in again) == RECORDS
 
 
+@pytest.mark.long
 def test_spark_kills_a_task_in_mid_fetch(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

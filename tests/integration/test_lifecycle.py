@@ -190,6 +190,7 @@ def test_status_is_not_written_to_a_topic_that_was_changed_meanwhile(
     assert nodes.partition_statuses(topic) == before
 
 
+@pytest.mark.long
 def test_wrong_deletions_are_refused(controller: InProcess, two_brokers: LocalCluster) -> None:
     topic = shrunk(controller, two_brokers, {1: 2, 2: 1})
     wrong: list[tuple[dict[str, Any], int, str, str]] = [

@@ -135,7 +135,7 @@ def test_fenced_instances_are_gone_before_the_garbage_collector_comes(
             writing = threading.Thread(target=write, name="writer")
             writing.start()
             try:
-                for count in (2, 1) * 8:
+                for count in (2, 1) * 4:
                     change(cluster, topic_name, count)
             finally:
                 changed.set()

@@ -104,6 +104,7 @@ def test_a_second_write_is_refused_in_a_job_group_of_its_own(
     assert query.written(topic_name) == once(range(60))
 
 
+@pytest.mark.long
 def test_a_second_write_by_other_tasks_writes_nothing(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

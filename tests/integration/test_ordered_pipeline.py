@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import RebalancedError
 from spark_ordered_kafka.local import LocalCluster
@@ -55,6 +57,7 @@ class Copier(Background):
             time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_a_group_copies_exactly_once_while_both_topics_change(cluster: LocalCluster, topic_name: str) -> None:
     source, target = (create(cluster, f"{topic_name}-{name}", 2) for name in ("in", "out"))
     first, second = (Copier(cluster, source, target) for _ in range(2))

@@ -32,6 +32,7 @@ def test_changes_under_load(cluster: LocalCluster, topic_name: str) -> None:
     check_numbered(cluster, topic_name, load.produced)
 
 
+@pytest.mark.long
 def test_full_speed_through_a_change(cluster: LocalCluster, topic_name: str) -> None:
     create(cluster, topic_name, 3)
     producer = OrderedProducer(conf(cluster, commit_interval_ms=50))

@@ -85,6 +85,7 @@ def test_save_modes_that_are_refused_say_what_to_write(
     assert len(list(raw_records(cluster, topic_name, 1))) == 3
 
 
+@pytest.mark.long
 def test_triggers(cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path) -> None:
     create(cluster, topic_name, 1)
     target = create(cluster, f"{topic_name}-copy", 1)

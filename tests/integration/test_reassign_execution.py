@@ -126,6 +126,7 @@ def test_a_move_with_a_log_directory_of_a_replica_that_stays(mover: Mover, judge
     assert judge.where(topic, 0, 3) == (arriving, None)
 
 
+@pytest.mark.long
 def test_more_partitions_than_may_move_at_once_follow_each_other(
     three_brokers: LocalCluster, judge: Judge
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_cancel_takes_back_what_moves_and_what_waits_and_leaves_what_is_done(
     await_true(lambda: judge.throttles(topic) == {}, "no throttle is left of what was cancelled")
 
 
+@pytest.mark.long
 def test_a_cancelled_increase_of_the_replication_factor_leaves_the_replicas_of_before(
     mover: Mover, judge: Judge
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_controller_dies_at_every_step_and_the_next_one_goes_on(
     await_true(lambda: judge.throttles(topic) == {}, "no throttle is left")
 
 
+@pytest.mark.long
 def test_a_deposed_controller_asks_kafka_for_nothing(three_brokers: LocalCluster, judge: Judge) -> None:
     topic = judge.create([1, 2], size=SIZE)
     steps: list[str] = []

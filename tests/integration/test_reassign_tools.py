@@ -293,6 +293,7 @@ def test_ctrl_c_ends_the_watching_and_cancel_the_request(
     assert told.splitlines()[1].split()[:2] == [request, "cancelled"]
 
 
+@pytest.mark.long
 def test_a_plan_that_is_wrong_is_refused_with_each_reason(tools: Tools) -> None:
     topic = created(tools, [1, 2], [1, 2])
     rows = [row(topic, 0, [1, 9]), row(topic, 1, [1, 1]), row(topic, 7, [1, 2]), row("no such", 0, [1, 2])]

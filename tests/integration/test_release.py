@@ -117,6 +117,7 @@ def test_nothing_is_left_and_the_topic_may_be_adopted_again(
     assert controller.http.delete(f"/v1/topics/{topic}").status_code == 200
 
 
+@pytest.mark.long
 def test_what_a_follower_knows_of_a_released_topic_ends_with_it(kafka_cluster: LocalCluster) -> None:
     """Adopted again the topic has the same id, and layout epochs from 0 on: neither tells the two times apart."""
     chroot = unique_name("known")
@@ -138,6 +139,7 @@ def test_what_a_follower_knows_of_a_released_topic_ends_with_it(kafka_cluster: L
             assert follower.topic(topic).layout_epoch == 0
 
 
+@pytest.mark.long
 def test_writers_of_a_compacted_topic_hear_of_no_layout_before_its_release(
     controller: InProcess, kafka_cluster: LocalCluster
 ) -> None:

@@ -127,6 +127,7 @@ def test_a_task_looks_at_the_topics_it_has_no_rows_for_now(
     assert [query.written(topic, 1) for topic in topics] == [once(range(20)), once(range(20, 40))]
 
 
+@pytest.mark.long
 def test_a_batch_whose_input_shrank_passes_once_the_operator_says_so(
     cluster: LocalCluster,
     spark: SparkSession,

@@ -284,6 +284,7 @@ def test_replicas_that_have_moved_since_are_not_what_was_looked_at(reviewed: InP
     is_outdated(reviewed, asked, "its partitions or replicas were changed")
 
 
+@pytest.mark.long
 def test_a_rollback_of_replicas_that_have_moved_since_is_not_what_was_looked_at(
     three_brokers: LocalCluster, judge: Judge, tmp_path: Path
 ) -> None:

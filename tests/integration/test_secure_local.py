@@ -181,6 +181,7 @@ def test_tls_to_a_listener_without_it_is_named(
             KafkaAdmin(properties | {"bootstrap.servers": servers}, timeout=TIMEOUT)
 
 
+@pytest.mark.long
 def test_the_command_says_at_once_what_kafka_refuses(secure_cluster: LocalCluster, tmp_path: Path) -> None:
     config = (secure_cluster.directory / "controller-1" / "controller.toml").read_text()
     wrong = tmp_path / "controller.toml"

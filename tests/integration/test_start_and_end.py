@@ -163,6 +163,7 @@ def test_the_first_micro_batch_is_replayed_where_its_start_is_refused_by_then(
             again.plan()
 
 
+@pytest.mark.long
 def test_a_query_that_is_triggered_once_reads_from_where_it_starts(
     cluster: LocalCluster, spark: SparkSession, topic_name: str, tmp_path: Path
 ) -> None:

@@ -53,7 +53,8 @@ def test_topics_that_match_a_pattern_join_a_running_stream(cluster: LocalCluster
     assert len(batch(options(cluster, subscribePattern=f"{topic_name}-[12]")).keys) == 30 + 60 + 30
 
 
-@pytest.mark.parametrize("strategy", ["subscribe", pytest.param("subscribePattern", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["subscribe", "subscribePattern"])
 def test_a_topic_that_vanishes(
     cluster: LocalCluster, topic_name: str, strategy: str, caplog: pytest.LogCaptureFixture
 ) -> None:

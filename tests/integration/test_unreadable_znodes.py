@@ -80,7 +80,8 @@ def test_a_reassignment_that_cannot_be_read_holds_up_no_other(
         assert second.alter(topic, 2).error == "NONE"
 
 
-@pytest.mark.parametrize("child", ["", pytest.param("/moves", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("child", ["", "/moves"])
 def test_throttles_of_a_request_that_cannot_be_read_stay_until_its_moves_have_ended(
     three_brokers: LocalCluster, child: str
 ) -> None:

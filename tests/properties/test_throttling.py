@@ -293,7 +293,7 @@ def crashes(world: World) -> Iterator[World]:
             return
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(needs_, needs_, st.lists(st.sampled_from(KEYS), unique=True))
 def test_the_next_controller_comes_to_the_same_end_wherever_the_last_one_died(
     first: Need, second: Need, owned: list[Key]

@@ -105,6 +105,7 @@ def test_a_topic_is_adopted_with_the_hash_that_fits(
     assert controller.topic(topic).hash == "murmur2"
 
 
+@pytest.mark.long
 def test_topics_are_deleted_and_released_after_their_name_is_typed(
     browsing: Browsing, controller: InProcess, kafka_cluster: LocalCluster, url: str
 ) -> None:

@@ -47,6 +47,7 @@ def drain(visit: Visit, topic: str, broker: int) -> None:
     visit.preview()
 
 
+@pytest.mark.long
 def test_a_broker_is_drained_and_that_is_rolled_back(
     browsing: Browsing, three_brokers: LocalCluster, client: ControllerClient, topic: str
 ) -> None:

@@ -345,6 +345,7 @@ def many_partitions(visit: Visit, controller: InProcess, topic: str) -> None:
     visit.page.route(f"**/v1/topics/{topic}/layout*", answer)
 
 
+@pytest.mark.long
 def test_ten_thousand_partitions_are_few_elements(
     browsing: Browsing, controller: InProcess, url: str, topic: str
 ) -> None:
