@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,21 @@ def test_every_test_that_is_named_exists() -> None:
     missing = [test for fault in FAULTS.values() for test in fault.tests if not exists(test)]
     assert missing == []
     assert all(fault.tests for fault in FAULTS.values())
+
+
+def test_none_is_found_by_long_tests_alone() -> None:
+    """What `make test` leaves to `make test-all` is to take time from it, and nothing that it finds."""
+    named = sorted({test for fault in FAULTS.values() for test in fault.tests})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not long", *named]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    found = {line for line in done.stdout.splitlines() if "::" in line}
+    assert found, done.stdout + done.stderr
+    left = [
+        name
+        for name, fault in FAULTS.items()
+        if not any(line == test or line.startswith(f"{test}[") for test in fault.tests for line in found)
+    ]
+    assert left == []
 
 
 @pytest.mark.parametrize("text", OF_ANY_FAILURE)

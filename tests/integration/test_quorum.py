@@ -43,8 +43,10 @@ def elected(ensemble: LocalCluster) -> tuple[str, list[str]]:
     return addresses[modes.index("leader")], others
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("path", ["layout?writer=true", "layout", "change"])
+@pytest.mark.parametrize(
+    "path",
+    ["layout?writer=true", *(pytest.param(path, marks=pytest.mark.long) for path in ("layout", "change"))],
+)
 def test_a_leader_without_followers_answers_no_layout(ensemble: LocalCluster, path: str) -> None:
     # On a busy machine the leader may learn that it is alone before it is asked.
     assert any(was_asked_unaware(ensemble, path) for _ in range(5)), "it knew each time that it was alone"

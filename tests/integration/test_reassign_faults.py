@@ -198,7 +198,6 @@ def test_a_controller_dies_at_every_step_and_the_next_one_goes_on(
     await_true(lambda: judge.throttles(topic) == {}, "no throttle is left")
 
 
-@pytest.mark.long
 def test_a_deposed_controller_asks_kafka_for_nothing(three_brokers: LocalCluster, judge: Judge) -> None:
     topic = judge.create([1, 2], size=SIZE)
     steps: list[str] = []

@@ -33,7 +33,7 @@ def transact(
     await_stable(cluster, topic)
 
 
-@pytest.mark.parametrize("committed_at_the_end", [pytest.param(True, marks=pytest.mark.long), False])
+@pytest.mark.parametrize("committed_at_the_end", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_control_and_aborted_records_at_the_end(
     cluster: LocalCluster, topic_name: str, committed_at_the_end: bool
 ) -> None:
