@@ -19,15 +19,23 @@ TOPIC = {"remote.storage.enable": "true", "local.retention.ms": "100", "segment.
 
 _MANAGER = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 _MODULES = ("kafka-storage", "kafka-clients")
-_IVY_FILE = """\
-<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
-  <info organisation="spark-ordered-kafka" module="tiered"/>
+# Ivy reads Maven's files, too, in which a classifier needs no namespace.
+_POM = """\
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>spark-ordered-kafka</groupId>
+  <artifactId>tiered</artifactId>
+  <version>1</version>
   <dependencies>{}</dependencies>
-</ivy-module>
+</project>
 """
 _DEPENDENCY = """
-    <dependency org="org.apache.kafka" name="{0}" rev="{1}" conf="default->master" transitive="false">
-      <artifact name="{0}" type="jar" ext="jar" m:classifier="test"/>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>{}</artifactId>
+      <version>{}</version>
+      <classifier>test</classifier>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
     </dependency>"""
 
 
@@ -71,12 +79,12 @@ def first_local_offsets(cluster: LocalCluster, topic: str) -> dict[int, int]:
 
 
 def _download(java: str, version: str, target: Path, scratch: Path) -> None:
-    ivy_file = scratch / "ivy.xml"
-    ivy_file.write_text(_IVY_FILE.format("".join(_DEPENDENCY.format(name, version) for name in _MODULES)))
+    pom = scratch / "tiered.pom"
+    pom.write_text(_POM.format("".join(_DEPENDENCY.format(name, version) for name in _MODULES)))
     ivy = [java, "-cp", classpath(pyspark_jars("ivy-*.jar", "commons-cli-*.jar")), "org.apache.ivy.Main"]
     subprocess.run(
         [
-            *(*ivy, "-warn", "-ivy", str(ivy_file), "-cache", str(scratch / "ivy"), "-confs", "default"),
+            *(*ivy, "-warn", "-ivy", str(pom), "-cache", str(scratch / "ivy"), "-confs", "compile"),
             *("-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"),
         ],
         env=os.environ | file_names(),

@@ -53,8 +53,7 @@ class Instances:
             if (idle := self._idle.pop(self._number, None)) is not None:
                 if idle.is_clean():
                     return idle
-                idle.learn_brokers()
-                idle.discard()
+                _give_up(idle)
         return self._fresh(self._number, in_doubt, await_others)
 
     def give_back(self, producer: TransactionalProducer) -> None:
@@ -70,8 +69,7 @@ class Instances:
         """Serve the events of idle instances: without the kernel, many statistics."""
         for number, producer in list(self._idle.items()):
             if retriable_failure(producer.serve) is not None:
-                producer.learn_brokers()
-                self._idle.pop(number).discard()
+                _give_up(self._idle.pop(number))
 
     def discard(self) -> None:
         """Give up all idle instances: a change that fenced one has fenced the other."""
@@ -96,3 +94,8 @@ class Instances:
         )
         self._groups[number] = producer.group
         return producer
+
+
+def _give_up(producer: TransactionalProducer) -> None:
+    producer.learn_brokers()
+    producer.discard()

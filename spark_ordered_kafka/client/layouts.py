@@ -71,8 +71,9 @@ class LayoutCalls:
             except OrderedKafkaError as error:
                 if not error.retriable or time.monotonic() >= deadline:
                     raise
-                # What asks again keeps it, in a cycle with its frames, and behind these is the instance that waits.
+                # tenacity keeps the error in a cycle with its frames, which lead to the producer instance that waits (D-120).
                 without_frames(error)
+                # The controller answers at once while a change is closing: there is nothing to wait for.
                 time.sleep(min(_LAYOUT_RETRY, max(0.0, deadline - time.monotonic())))
 
     def layout(self, topic: str, from_epoch: int = 0) -> LayoutHistoryView:

@@ -6,12 +6,15 @@ from confluent_kafka.admin import ClusterMetadata
 
 # Of a large cluster a few will do.
 _MOST = 16
-# By bootstrap.servers: the addresses that a client of this process was told last.
+# By bootstrap.servers: addresses in the newest metadata that a client of this process has received.
 _known: dict[str, list[str]] = {}
 
 
 def note_brokers(servers: str, metadata: ClusterMetadata) -> None:
-    """Note what a client with these ``bootstrap.servers`` was told of the cluster. An answer without a broker says nothing."""
+    """Remember the brokers in metadata that a client with these ``bootstrap.servers`` has received.
+
+    Metadata without a broker, as from one that is fenced, changes nothing.
+    """
     found = [_address(str(one.host), one.port) for one in metadata.brokers.values()]
     if found:
         _known[servers] = found[:_MOST]

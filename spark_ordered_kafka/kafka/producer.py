@@ -185,7 +185,10 @@ class TransactionalProducer:
         self._ask_metadata(self._timeout)
 
     def learn_brokers(self) -> None:
-        """Let a successor find the cluster by the brokers of today, which only a client that was there before may know."""
+        """Let a successor find the cluster by today's brokers, which only an older client may know (D-468).
+
+        Where no broker answers, those that were known before remain.
+        """
         failure_of(partial(self._ask_metadata, _LEARNING_PATIENCE))
 
     def _ask_metadata(self, timeout: float) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from confluent_kafka import (
@@ -21,6 +22,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.kafka.attempts import retriable_failure
 from spark_ordered_kafka.kafka.clients import translate, translating, unknown_topic
 from spark_ordered_kafka.kafka.descriptions import Descriptions
 from spark_ordered_kafka.kafka.logins import BrokerErrors
@@ -256,25 +258,19 @@ class LogRanges:
             # Asked for a topic that was deleted, a broker with auto.create.topics.enable would create it again.
             if not self._is_known(topic):
                 return False
-            with self._asking:
-                self._reader().list_topics(topic, self._timeout)
-            return True
-        except KafkaException as error:
-            failure = translate(error.args[0], f"asking {self._servers} for topic {topic!r}")
         except OrderedKafkaError as error:
-            _raise_unless_retriable(error)
+            # The caller is about to ask again, and sees the failure then.
+            if not error.retriable:
+                raise
             return True
-        # Outside of the handler, because confluent-kafka is called (D-120).
-        _raise_unless_retriable(failure)
-        # It may know only brokers that are gone.
-        self._end_consumer()
+        if retriable_failure(partial(self._find_leaders, topic)) is not None:
+            # The consumer may know only brokers that are gone.
+            self._end_consumer()
         return True
 
-
-def _raise_unless_retriable(error: OrderedKafkaError) -> None:
-    # The caller is about to ask again, and sees the failure then.
-    if not error.retriable:
-        raise error
+    def _find_leaders(self, topic: str) -> None:
+        with self._asking, translating(f"asking {self._servers} for topic {topic!r}"):
+            self._reader().list_topics(topic, self._timeout)
 
 
 def _check_reached(topic: str, log: TopicLog, reached: Mapping[int, Reached]) -> None:

@@ -113,7 +113,7 @@ def pause(process: psutil.Process, name: str) -> None:
     while not is_paused(process):
         if time.monotonic() >= deadline:
             raise LocalClusterError(f"{name} did not stop within {_PAUSE_TIMEOUT:g} s")
-        time.sleep(_POLL_INTERVAL)
+        time.sleep(_POLL_INTERVAL)  # the kernel reports a stop to the parent alone
 
 
 def marked(directory: Path, *, besides: Collection[psutil.Process] = ()) -> list[psutil.Process]:

@@ -196,7 +196,7 @@ class _Run:
                 cluster.ensure_controllers()
             else:
                 with paused(controller.pause, controller.resume):
-                    time.sleep(action.seconds)
+                    time.sleep(action.seconds)  # how long the fault lasts
         elif action.fault == "kill broker" and cluster.is_single_broker:
             self._await_change()
             self._await_writers()
@@ -209,7 +209,7 @@ class _Run:
             cluster.start(name)
         else:
             with paused(lambda: cluster.pause(name), lambda: cluster.resume(name)):
-                time.sleep(action.seconds)
+                time.sleep(action.seconds)  # as above
         self._note(f"{server} is back")
 
     # -- changes ------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.schemas import CreateTopicRequest
 from spark_ordered_kafka.local import LocalCluster
+from tests import streams
 from tests.integration.members import Member, conf, read_until
 from tests.servers import TIMEOUT
-from tests.streams import change, judged
 
 
 @pytest.fixture
@@ -30,10 +30,9 @@ def test_they_find_their_cluster_by_the_brokers_that_they_have_met(
     """Of a change they learn by clients of librdkafka that they make then."""
     with ControllerClient(brokers.controller_url) as controller:
         controller.create_topic(CreateTopicRequest(topic=topic_name, assignments={0: [2, 3], 1: [3, 4]}))
-    everywhere = {"bootstrap.servers": brokers.bootstrap_servers, "controller.url": brokers.controller_url}
-    first = everywhere | {"bootstrap.servers": brokers.bootstrap_servers.split(",")[0]}
-    of_producer = everywhere if outdated == "consumer" else first
-    of_consumer = conf(brokers, topic_name) | (everywhere if outdated == "producer" else first)
+    first = {"bootstrap.servers": brokers.bootstrap_servers.split(",")[0]}
+    of_producer = streams.conf(brokers) | ({} if outdated == "consumer" else first)
+    of_consumer = conf(brokers, topic_name) | ({} if outdated == "producer" else first)
     written = 0
 
     def write() -> None:
@@ -55,8 +54,8 @@ def test_they_find_their_cluster_by_the_brokers_that_they_have_met(
         read()
         brokers.kill("broker-1")
         for count in (4, 2, 5):
-            change(brokers, topic_name, count)
+            streams.change(brokers, topic_name, count)
             write()
             read()
-    report = judged(member.messages, 4 * written)
+    report = streams.judged(member.messages, 4 * written)
     assert report.violations == 0, report

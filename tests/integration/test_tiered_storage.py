@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.members import Room, exact, read_until
 from tests.servers import TIMEOUT, await_true
-from tests.streams import Collector, NumberedWriter, change, delivered
+from tests.streams import FORMAT, Collector, NumberedWriter, change, delivered, options
 from tests.tiered import TOPIC, first_local_offsets, tiered_cluster
 
 
@@ -62,14 +61,14 @@ def test_a_tiered_topic_changes_is_read_moves_and_expires(
 def write_and_move(cluster: LocalCluster, writer: NumberedWriter, count: int) -> None:
     """Write until all brokers have moved the older part of the first ``count`` partitions, and more than before."""
     before = first_local_offsets(cluster, writer.topic)
-    deadline = time.monotonic() + TIMEOUT
-    while True:
+
+    def is_moved() -> bool:
+        # A segment is closed by a record that comes later.
         writer.write()
         now = first_local_offsets(cluster, writer.topic)
-        if all(now.get(partition, 0) > before.get(partition, 0) for partition in range(count)):
-            return
-        assert time.monotonic() < deadline, f"brokers have on their disks what lies behind {now}"
-        time.sleep(0.2)  # a segment is closed by a record that comes later than that
+        return all(now.get(partition, 0) > before.get(partition, 0) for partition in range(count))
+
+    await_true(is_moved, f"brokers have no more on their disks what lies behind {before}")
 
 
 def assert_read(cluster: LocalCluster, spark: SparkSession, writer: NumberedWriter, directory: Path) -> None:
@@ -78,14 +77,9 @@ def assert_read(cluster: LocalCluster, spark: SparkSession, writer: NumberedWrit
         member = Room(cluster, stack).member(writer.topic)
         read_until([member], lambda: len(member.messages) >= writer.written, "a member reads all")
         exact(member.messages, writer.written)
-    source = {
-        "kafka.bootstrap.servers": cluster.bootstrap_servers,
-        "controller.url": cluster.controller_url,
-        "subscribe": writer.topic,
-        "startingOffsets": "earliest",
-    }
+    source = options(cluster, subscribe=writer.topic, startingOffsets="earliest")
     batch = Collector()
-    batch.add(spark.read.format("ordered-kafka").options(**source).load())
+    batch.add(spark.read.format(FORMAT).options(**source).load())
     stream = delivered(spark, source, str(directory / f"checkpoint-{writer.written}"))
     for found in (batch, stream):
         assert found.report(writer.written).violations == 0
