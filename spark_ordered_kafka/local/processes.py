@@ -179,7 +179,13 @@ def _outlive(processes: Collection[psutil.Process], seconds: float) -> list[psut
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    return _status(process) in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    try:
+        # Linux shows a process as a zombie when its main thread has ended. While others still end it keeps its ports.
+        return process.status() == psutil.STATUS_DEAD or (
+            process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+        )
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _status(process: psutil.Process) -> str:

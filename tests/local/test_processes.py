@@ -21,6 +21,12 @@ DEAF = [
     "-c",
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
 ]
+WITHOUT_MAIN_THREAD = [
+    sys.executable,
+    "-c",
+    "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); print('up', flush=True);"
+    " ctypes.CDLL(None).pthread_exit(None)",
+]
 PARENT = [
     sys.executable,
     "-c",
@@ -96,6 +102,16 @@ def test_a_process_whose_living_starter_has_not_collected_it_has_ended(home: Pat
     finally:
         starter.kill()
         starter.wait()
+
+
+def test_a_process_whose_main_thread_alone_has_ended_has_not(home: Path) -> None:
+    """As a JVM that was killed and is still giving its memory back: its ports are in use until all threads are gone."""
+    identity = spawn(WITHOUT_MAIN_THREAD, home)
+    child = psutil.Process(identity.pid)
+    await_true(lambda: child.status() == psutil.STATUS_ZOMBIE, "the main thread has ended")
+    assert processes.find(identity) == child
+    processes.kill([child])
+    assert processes.find(identity) is None
 
 
 def test_a_paused_process_is_found_and_ends_by_sigterm(home: Path) -> None:
