@@ -74,17 +74,12 @@ class Bench:
     @cached_property
     def cluster(self) -> LocalCluster:
         """One ZooKeeper, one broker, one controller."""
-        return self._started(LocalCluster(self.directory / "cluster", progress=self.say))
+        return self._stack.enter_context(LocalCluster(self.directory / "cluster", progress=self.say))
 
     @cached_property
     def three_brokers(self) -> LocalCluster:
         """Three brokers with a ZooKeeper and a controller of their own, for what moves between brokers."""
-        directory = self.directory / "three-brokers"
-        return self._started(LocalCluster(directory, brokers=3, progress=self.say))
-
-    def _started(self, cluster: LocalCluster) -> LocalCluster:
-        # Brokers have both of Java's compilers, as they have in production.
-        os.environ.setdefault("KAFKA_JVM_PERFORMANCE_OPTS", "-XX:+UseG1GC")
+        cluster = LocalCluster(self.directory / "three-brokers", brokers=3, progress=self.say)
         return self._stack.enter_context(cluster)
 
     @cached_property

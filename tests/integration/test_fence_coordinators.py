@@ -112,9 +112,9 @@ def test_ids_that_may_not_be_seen_are_an_error(
     with KafkaAdminClient(bootstrap_servers=three_brokers.bootstrap_servers.split(",")) as client:
         assert client.create_acls([denied])["failed"] == []
         try:
-            with pytest.raises(RequestError, match=f"{prefix}.*TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+            with pytest.raises(RequestError, match=f"^TRANSACTIONAL_ID_AUTHORIZATION_FAILED: .*{prefix}"):
                 until_refused(lambda: transaction_states(fencer, prefix, soon()))
-            with pytest.raises(RequestError, match=f"{prefix}0.*TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+            with pytest.raises(RequestError, match=f"^TRANSACTIONAL_ID_AUTHORIZATION_FAILED: .*{prefix}0"):
                 until_refused(lambda: fencer.fence([f"{prefix}0"], soon(), unheard))
             assert transaction_states(fencer, "ordered:another:", soon()) == {}
         finally:

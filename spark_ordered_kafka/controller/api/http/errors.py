@@ -36,8 +36,9 @@ _STATUS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
-    # The controller's own error at Kafka: callers' wrong credentials fail earlier.
+    # The controller's own errors at Kafka: callers' wrong credentials fail earlier, and callers have no transactional ids.
     ErrorCode.SASL_AUTHENTICATION_FAILED: HTTPStatus.INTERNAL_SERVER_ERROR,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: HTTPStatus.INTERNAL_SERVER_ERROR,
     ErrorCode.UNKNOWN_SERVER_ERROR: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 ERRORS: dict[int | str, dict[str, Any]] = {
