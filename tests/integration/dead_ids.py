@@ -1,4 +1,4 @@
-"""Transactional ids that nobody uses any more, made by the thousand."""
+"""Transactional ids that nobody uses any more, made by the thousand, and which of them changes fence."""
 
 from __future__ import annotations
 
@@ -10,10 +10,25 @@ from typing import BinaryIO
 
 from confluent_kafka import Producer
 
+from spark_ordered_kafka.controller.change import protocol
+from spark_ordered_kafka.controller.change.protocol import Instruction
+from tests.integration.controllers import InProcess
 from tests.servers import TIMEOUT
 
 _INIT_PRODUCER_ID, _VERSION = 22, 1
 _IN_FLIGHT = 200
+
+
+class Fences:
+    """The ids of each fence for which writers waited."""
+
+    def __init__(self, controller: InProcess) -> None:
+        self.ids: list[tuple[str, ...]] = []
+        controller.before = self._note
+
+    def _note(self, instruction: Instruction) -> None:
+        if isinstance(instruction, protocol.Fence):
+            self.ids.append(instruction.transactional_ids)
 
 
 def make_dead_ids(bootstrap_servers: str, topic: str, count: int, *, writer: str = "dead") -> list[str]:

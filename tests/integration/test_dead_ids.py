@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import pytest
@@ -11,26 +10,13 @@ from kafka import KafkaAdminClient
 
 from spark_ordered_kafka.client import schemas
 from spark_ordered_kafka.controller.change import protocol
-from spark_ordered_kafka.controller.change.protocol import Instruction
 from spark_ordered_kafka.controller.topics.idle_writers import FENCED_WHILE_CLOSED
 from spark_ordered_kafka.local import LocalCluster
 from tests import servers
 from tests.integration.controllers import Hold, InProcess
-from tests.integration.dead_ids import make_dead_ids
+from tests.integration.dead_ids import Fences, make_dead_ids
 
 DEAD = FENCED_WHILE_CLOSED + 300
-
-
-class Fences:
-    """The ids of each fence for which writers waited."""
-
-    def __init__(self, controller: InProcess) -> None:
-        self.ids: list[tuple[str, ...]] = []
-        controller.before = self._note
-
-    def _note(self, instruction: Instruction) -> None:
-        if isinstance(instruction, protocol.Fence):
-            self.ids.append(instruction.transactional_ids)
 
 
 @pytest.fixture
@@ -147,24 +133,3 @@ def test_other_topics_have_ids_of_their_own(
     make_dead_ids(kafka_cluster.bootstrap_servers, other, 2)
     assert controller.alter(topic, 2).error == "NONE"
     assert fences.ids == [tuple(sorted(dead))]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("count", [2_000, 20_000, 200_000])
-def test_many_dead_ids(
-    kafka_cluster: LocalCluster, controller: InProcess, fences: Fences, count: int
-) -> None:
-    """``pytest -rP`` shows for how long writers were held: without dead ids, with them, and with them again."""
-    topic = controller.create(1)
-    pauses = []
-    for partitions in (2, 3, 4):
-        if partitions == 3:
-            make_dead_ids(kafka_cluster.bootstrap_servers, topic, count)
-        controller.alter(topic, partitions, wait=False)
-        servers.await_true(lambda: controller.change(topic).change is None, "the change ends", 600.0)
-        finished = controller.change(topic).last_change
-        assert finished is not None
-        assert finished.outcome == "done", finished
-        pauses.append(finished.writer_pause_seconds)
-    assert [len(ids) for ids in fences.ids] == [0, FENCED_WHILE_CLOSED, 0]
-    sys.stdout.write(f"{count} dead ids: writers held for {', '.join(f'{p:.3f}' for p in pauses)} s\n")
