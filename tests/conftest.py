@@ -7,7 +7,7 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -62,11 +62,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         faulthandler.dump_traceback_later(_EXIT_TIMEOUT, exit=True)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Processes that share the tests know them by name: of two with the same name, one would never run."""
-    repeated = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
-    if repeated and hasattr(config, "workerinput"):
-        raise pytest.UsageError(f"tests with the same name, of which one would run: {', '.join(repeated)}")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that another Kafka cannot have are left out."""
     for item in items:
         if reason := other_kafka.left_out(os.environ.get("TEST_KAFKA", ""), item.name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason))
@@ -74,6 +71,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 class SharedServersScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist is not typed
     """Gives all tests that share servers to one process, and the others file by file."""
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        """What a process has found. Of two tests with the same name, by which processes know them, one would never run."""
+        repeated = [name for name, count in Counter(collection).items() if count > 1]
+        if repeated:
+            raise pytest.UsageError(f"not with -n, for tests have the same name: {', '.join(repeated)}")
+        super().add_node_collection(node, collection)
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
