@@ -231,7 +231,7 @@ class Assignment:
             if not error.retriable:
                 raise
             if not self._is_stalled:
-                _LOG.warning("no progress until this is known: %s", error)
+                _LOG.warning("no progress until this is known: %s", str(error))
             self._is_stalled = True
             self._group_at = self._settle_at = self._clock() + _RETRY_INTERVAL
             self._looks.put_off(self._group_at)

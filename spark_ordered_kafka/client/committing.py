@@ -298,4 +298,4 @@ class AutoCommit:
             if not error.retriable:
                 raise
             # It is tried again at the next interval, or the records are delivered again.
-            _LOG.warning("%s", error)
+            _LOG.warning("%s", str(error))

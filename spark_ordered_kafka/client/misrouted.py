@@ -62,5 +62,5 @@ def report_misrouted(connection: Connection, found: Sequence[MisroutedRecords]) 
                 controller.report_misrouted(topic, count)
             except OrderedKafkaError as error:
                 _LOG.warning(
-                    "%s: %d misrouted records are not counted in the metrics: %s", topic, count, error
+                    "%s: %d misrouted records are not counted in the metrics: %s", topic, count, str(error)
                 )

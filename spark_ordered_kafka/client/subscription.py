@@ -71,7 +71,7 @@ class Subscription:
         except OrderedKafkaError as error:
             if not error.retriable:
                 raise
-            _LOG.warning("topics that match the subscription are looked up later: %s", error)
+            _LOG.warning("topics that match the subscription are looked up later: %s", str(error))
             return None
         return None if found == self.topics else found
 

@@ -314,7 +314,7 @@ class TopicSender:
             waited = self._clock() - (self._oldest if self._taken else began)
             if waited >= self._settings.message_timeout:
                 raise UnavailableError(self._timed_out(failure)) from failure
-            _LOG.info("%s starts over with %d records: %s", self.topic, self._taken, failure)
+            _LOG.info("%s starts over with %d records: %s", self.topic, self._taken, str(failure))
             with self._backlog.lock:
                 self._work.wait_for(self._may_drop, pause_before(restarts))
                 if self._may_drop():

@@ -45,7 +45,7 @@ def lease_name(controller: ControllerClient, topic: str | None) -> LeasedName:
     try:
         given = controller.take_writer_name(topic)
     except OrderedKafkaError as error:
-        _LOG.info("a new name for a writer to %s, since the controller gave none: %s", topic, error)
+        _LOG.info("a new name for a writer to %s, since the controller gave none: %s", topic, str(error))
         return LeasedName(topic, ledger, None, ledger)
     return LeasedName(topic, given.writer, given.nonce, ledger)
 
@@ -57,4 +57,4 @@ def return_name(controller: ControllerClient, name: LeasedName) -> None:
     try:
         controller.release_writer_name(name.topic, name.writer, name.nonce)
     except OrderedKafkaError as error:
-        _LOG.info("the writer's name %s is not used again: %s", name.writer, error)
+        _LOG.info("the writer's name %s is not used again: %s", name.writer, str(error))

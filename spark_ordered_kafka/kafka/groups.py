@@ -288,5 +288,5 @@ def assigned_partitions(assignment: bytes) -> list[tuple[str, int]]:
         topics = ConsumerProtocolAssignment.decode(assignment).assigned_partitions
         return [(str(topic.topic), int(number)) for topic in topics for number in topic.partitions]
     except (ValueError, TypeError, IndexError, struct.error) as error:
-        _LOG.warning("a member's assignment of %d bytes cannot be read: %s", len(assignment), error)
+        _LOG.warning("a member's assignment of %d bytes cannot be read: %s", len(assignment), str(error))
         return []

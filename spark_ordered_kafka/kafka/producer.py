@@ -338,7 +338,7 @@ class TransactionalProducer:
             try:
                 self._run("aborting", self._producer.abort_transaction, self._timeout)
             except OrderedKafkaError as error:
-                _LOG.warning("aborting %s: %s", self.transactional_id, error)
+                _LOG.warning("aborting %s: %s", self.transactional_id, str(error))
         self.discard()
 
     def discard(self) -> None:

@@ -213,7 +213,7 @@ class TaskTransaction:
                 f"gave up writing {self.rows} rows to {self._topic!r} as {self._transactional_id!r} after"
                 f" {self._restarts} attempts under one layout; last error: {error}"
             ) from error
-        _LOG.info("%s starts over with %d rows: %s", self._transactional_id, self.rows, error)
+        _LOG.info("%s starts over with %d rows: %s", self._transactional_id, self.rows, str(error))
         self._context.sleep(pause_before(self._restarts))
 
     def _open(self) -> None:

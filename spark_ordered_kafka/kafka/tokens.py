@@ -92,7 +92,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc] # kafka-py
             except OrderedKafkaError as error:
                 if self._token is None or now >= self._token.end:
                     raise
-                _LOG.warning("no new token for Kafka yet: %s", error)
+                _LOG.warning("no new token for Kafka yet: %s", str(error))
                 self._token = _Token(self._token.text, now + _PAUSE, self._token.end)
 
     def _fetch(self) -> _Token:

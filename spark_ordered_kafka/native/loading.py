@@ -46,7 +46,7 @@ def kernel() -> Any:
         _LOG.warning(
             "the native kernel does not load (%s): records are read and written in Python, at a third of its rate or less;"
             " %s=off makes this quiet",
-            error,
+            str(error),
             VARIABLE,
         )
         return None

@@ -233,7 +233,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
 
     def _warn_stalled(self, error: OrderedKafkaError) -> None:
         if self._stalled is None:
-            _LOG.warning("no progress until this is known: %s", error)
+            _LOG.warning("no progress until this is known: %s", str(error))
         self._stalled = str(error)
 
     def _log_layouts(self, layouts: TopicLayouts, begin: TopicOffset | None) -> None:

@@ -103,7 +103,7 @@ class Subscriber:
                 raise error
             if topic not in self._reported:
                 # Deleted in Kafka and still managed; it was never read, so nothing is lost (D-058).
-                _LOG.warning("left out of subscribePattern: %s", error)
+                _LOG.warning("left out of subscribePattern: %s", str(error))
                 self._reported.add(topic)
 
     def _assigned(self, snapshot: TopicSnapshot, *, is_new: bool) -> TopicSnapshot:

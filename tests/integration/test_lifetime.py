@@ -6,16 +6,18 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
 from spark_ordered_kafka.local import LocalCluster
 from tests.queries import await_stable
-from tests.servers import TIMEOUT, unique_name
-from tests.streams import change, conf, create, raw_records
+from tests.servers import TIMEOUT, await_true, unique_name
+from tests.streams import NumberedWriter, change, conf, create, raw_records
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,3 +147,32 @@ def test_fenced_instances_are_gone_before_the_garbage_collector_comes(
             assert sum(topic_name in one.transactional_id for one in instances) <= 2
     finally:
         gc.enable()
+
+
+def test_whoever_keeps_log_records_keeps_no_consumer(
+    cluster: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The commit of a member that its group has given up fails, and is logged; pytest keeps the record (D-469)."""
+    create(cluster, topic_name, 1)
+    NumberedWriter(cluster, topic_name).write(3)
+    await_stable(cluster, topic_name)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def members() -> int:
+        (found,) = admin.describe_consumer_groups([topic_name]).values()
+        return len(found.result(TIMEOUT).members)
+
+    def use_consumer() -> weakref.ref[OrderedConsumer]:
+        times = {"max_poll_interval_ms": 3000, "session_timeout_ms": 3000, "auto_commit_interval_ms": 100}
+        consumer_conf = conf(cluster, group_id=topic_name, auto_offset_reset="earliest", **times)
+        with OrderedConsumer(consumer_conf) as consumer:
+            consumer.subscribe([topic_name])
+            await_true(lambda: consumer.consume(1, 0.5) != [], "a record")
+            await_true(lambda: members() == 0, "the group has given the consumer up")
+            consumer.consume(1, 0.2)
+            assert "committing offsets" in caplog.text
+        return weakref.ref(consumer)
+
+    closed = use_consumer()
+    gc.collect()
+    assert closed() is None
