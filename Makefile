@@ -50,7 +50,7 @@ venv: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml setup.py spark_ordered_kafka/version.py $(KERNEL_SOURCES) | prerequisites
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear --upgrade-deps $(VENV)
 	@mkdir -p build && printf '[bdist_wheel]\ncompression = stored\n' > build/wheels.cfg
-	DIST_EXTRA_CONFIG=$(CURDIR)/build/wheels.cfg $(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
+	DIST_EXTRA_CONFIG="$(CURDIR)/build/wheels.cfg" $(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	@touch $@
 
 demo: venv

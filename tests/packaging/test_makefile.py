@@ -40,18 +40,20 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 @pytest.mark.long
 def test_an_environment_that_was_cut_off_is_made_again(tmp_path: Path) -> None:
-    """`python -m venv` was interrupted before it had installed pip."""
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    (tmp_path / "pyproject.toml").write_text(PROJECT)
-    (tmp_path / "backend.py").write_text(BACKEND)
-    (tmp_path / "setup.py").touch()
-    (tmp_path / "spark_ordered_kafka").mkdir()
-    (tmp_path / "spark_ordered_kafka" / "version.py").touch()
-    venv.create(tmp_path / ".venv", symlinks=True, with_pip=False)
+    """`python -m venv` was interrupted before it had installed pip. The path of the project has a space."""
+    home = tmp_path / "a directory"
+    home.mkdir()
+    shutil.copy(ROOT / "Makefile", home)
+    (home / "pyproject.toml").write_text(PROJECT)
+    (home / "backend.py").write_text(BACKEND)
+    (home / "setup.py").touch()
+    (home / "spark_ordered_kafka").mkdir()
+    (home / "spark_ordered_kafka" / "version.py").touch()
+    venv.create(home / ".venv", symlinks=True, with_pip=False)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = subprocess.run(
         ["make", "venv", f"PYTHON={sys.executable}"],
-        cwd=tmp_path,
+        cwd=home,
         env=environment | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INDEX": "1"},
         capture_output=True,
         text=True,
@@ -59,5 +61,5 @@ def test_an_environment_that_was_cut_off_is_made_again(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / ".venv" / ".installed").exists()
-    assert (tmp_path / ".venv" / "bin" / "pip").exists()
+    assert (home / ".venv" / ".installed").exists()
+    assert (home / ".venv" / "bin" / "pip").exists()
