@@ -73,7 +73,7 @@ class SharedServersScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdis
     """Gives all tests that share servers to one process, and the others file by file."""
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        """What a process has found. Of two tests with the same name, by which processes know them, one would never run."""
+        """Raises UsageError where tests have the same name: xdist tells tests by their names, and would run one of them."""
         repeated = [name for name, count in Counter(collection).items() if count > 1]
         if repeated:
             raise pytest.UsageError(f"not with -n, for tests have the same name: {', '.join(repeated)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,22 +13,32 @@ from tests.packaging.requirements import ROOT
 
 _PACKAGE = ROOT / "spark_ordered_kafka"
 _LEVELS = {"debug", "info", "warning", "error", "critical", "exception", "log"}
+_ERROR = re.compile(r"(Error|Exception)\b")
 MODULES = sorted(
     path for name in ("client", "kafka", "native", "spark") for path in (_PACKAGE / name).rglob("*.py")
 )
 
 
 def logged_errors(source: str) -> Iterator[str]:
-    """Where a logger is given what an ``except`` has caught."""
-    for handler in ast.walk(ast.parse(source)):
-        if not isinstance(handler, ast.ExceptHandler) or handler.name is None:
-            continue
-        for call in ast.walk(handler):
+    """Where a logger is given what an ``except`` has caught, or a parameter that is an error."""
+    for scope in ast.walk(ast.parse(source)):
+        errors = errors_of(scope)
+        for call in ast.walk(scope) if errors else ():
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
                 continue
             given = {one.id for one in call.args if isinstance(one, ast.Name)}
-            if call.func.attr in _LEVELS and handler.name in given:
+            if call.func.attr in _LEVELS and errors & given:
                 yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
+def errors_of(scope: ast.AST) -> set[str]:
+    """The names that errors have in a handler or a function."""
+    if isinstance(scope, ast.ExceptHandler):
+        return {scope.name} if scope.name is not None else set()
+    if isinstance(scope, ast.FunctionDef):
+        annotated = [(one.arg, one.annotation) for one in scope.args.args + scope.args.kwonlyargs]
+        return {name for name, kind in annotated if kind is not None and _ERROR.search(ast.unparse(kind))}
+    return set()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(_PACKAGE)))
@@ -39,3 +50,6 @@ def test_an_error_in_a_log_record_is_found() -> None:
     source = "try:\n    f()\nexcept OSError as error:\n    _LOG.{}\n"
     assert list(logged_errors(source.format("info('%s', str(error))"))) == []
     assert list(logged_errors(source.format("info('%s', error)"))) == ["line 4: _LOG.info('%s', error)"]
+    source = "def f(self, failure: OrderedKafkaError | None) -> None:\n    _LOG.info({})\n"
+    assert list(logged_errors(source.format("str(failure)"))) == []
+    assert list(logged_errors(source.format("'%s', failure"))) == ["line 2: _LOG.info('%s', failure)"]

@@ -179,18 +179,15 @@ def _outlive(processes: Collection[psutil.Process], seconds: float) -> list[psut
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    try:
-        # Linux shows a process as a zombie when its main thread has ended. While others still end it keeps its ports.
-        return process.status() == psutil.STATUS_DEAD or (
-            process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
-        )
-    except psutil.NoSuchProcess:
-        return True
+    return _status(process) in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def _status(process: psutil.Process) -> str:
     try:
-        return str(process.status())
+        status = str(process.status())
+        # Linux shows a process as a zombie when its main thread has ended. While others still end it keeps its ports.
+        is_ending = status == psutil.STATUS_ZOMBIE and process.num_threads() > 1
+        return str(psutil.STATUS_RUNNING) if is_ending else status
     except psutil.NoSuchProcess:
         return str(psutil.STATUS_DEAD)
 

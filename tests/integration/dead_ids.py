@@ -1,4 +1,4 @@
-"""Transactional ids that nobody uses any more, made by the thousand, and which of them changes fence."""
+"""Unused transactional ids, made by the thousand, and a record of those that changes fence."""
 
 from __future__ import annotations
 

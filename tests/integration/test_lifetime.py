@@ -149,10 +149,10 @@ def test_fenced_instances_are_gone_before_the_garbage_collector_comes(
         gc.enable()
 
 
-def test_whoever_keeps_log_records_keeps_no_consumer(
+def test_kept_log_records_keep_no_consumer(
     cluster: LocalCluster, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The commit of a member that its group has given up fails, and is logged; pytest keeps the record (D-469)."""
+    """The commit of a consumer that its group has removed fails and is logged; pytest keeps the record (D-469)."""
     create(cluster, topic_name, 1)
     NumberedWriter(cluster, topic_name).write(3)
     await_stable(cluster, topic_name)
@@ -168,7 +168,7 @@ def test_whoever_keeps_log_records_keeps_no_consumer(
         with OrderedConsumer(consumer_conf) as consumer:
             consumer.subscribe([topic_name])
             await_true(lambda: consumer.consume(1, 0.5) != [], "a record")
-            await_true(lambda: members() == 0, "the group has given the consumer up")
+            await_true(lambda: members() == 0, "the group has removed the consumer")
             consumer.consume(1, 0.2)
             assert "committing offsets" in caplog.text
         return weakref.ref(consumer)

@@ -1,4 +1,4 @@
-"""A hundred thousand dead transactional ids: on servers of their own, whose broker has much to remember ever after."""
+"""Up to 200,000 dead transactional ids, on servers of their own: the broker keeps them for a week."""
 
 from __future__ import annotations
 
