@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Processes keep what they have compiled: without that each of hundreds takes seconds to start. Some containers set this to 1.
+export PYTHONDONTWRITEBYTECODE :=
 # How long `make chaos`, `make quiet`, `make soak`, `make programs` and `make fuzz` go on.
 MINUTES ?= 10
 # Whose programs `make programs` runs: clients, spark, operators, reads, or all.
@@ -92,6 +94,8 @@ test-most: venv
 
 test-twin: venv
 	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -m "not long" $(TWIN)
+	@echo "compiling the tests, which each process of test-most would do"
+	@ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" --collect-only -q > /dev/null
 
 # schemathesis gives all operations one name, and of that two processes would run one.
 test-openapi: venv
