@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT = 10.0
 """Seconds after which a broker that has not answered a request is taken for hung and its connection is closed."""
 
+ASK_ANOTHER = 2.0
+"""Seconds after which another broker is asked what any of them knows."""
+
 # A broker handles the requests of one connection one after another, so a long queue does no harm, while kafka-python
 # refuses a request beyond the limit instead of queueing it.
 _MAX_IN_FLIGHT = 1000
 
 _FIRST_PATIENCE = 1.0
-# Seconds after which a broker that owes an answer is passed over where any broker will do: less than BrokerRequests waits
-# before it asks again.
-_LONG = 1.0
+# Seconds after which a broker that owes an answer is not the one to be asked: it would be asked again.
+_LONG = ASK_ANOTHER / 2
 _NO_MECHANISM = "NONE"
 
 

@@ -19,7 +19,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
-from spark_ordered_kafka.kafka.bootstrap import REQUEST_TIMEOUT, connect
+from spark_ordered_kafka.kafka.bootstrap import ASK_ANOTHER, REQUEST_TIMEOUT, connect
 from spark_ordered_kafka.kafka.security import checked, uses_tokens
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BOOTSTRAP_TIMEOUT = 10.0
-# Seconds after which another broker is asked for metadata, which any of them has.
-_SLOW = 2.0
 
 # How kafka-python ends the message of a connection that the other side refused.
 _REFUSED = errno.errorcode[errno.ECONNREFUSED]
@@ -211,7 +209,7 @@ class BrokerRequests:
         if node is None:
             asked = self.start(self.send(request, None, deadline))
             try:
-                return await self._manager.wait_for(asked, 1000 * _SLOW)
+                return await self._manager.wait_for(asked, 1000 * ASK_ANOTHER)
             except kafka_errors.KafkaTimeoutError:
                 if asked.is_done:
                     raise
