@@ -63,3 +63,18 @@ def test_an_environment_that_was_cut_off_is_made_again(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (home / ".venv" / ".installed").exists()
     assert (home / ".venv" / "bin" / "pip").exists()
+
+
+def test_processes_keep_what_they_compile() -> None:
+    """Where a container sets this, each process of a test would compile hundreds of modules anew."""
+    unwanted = "PYTHONDONTWRITEBYTECODE"
+    shown = subprocess.run(
+        ["make", "--silent", "--eval", f"shown: ; @printenv {unwanted}", "shown"],
+        cwd=ROOT,
+        env=os.environ | {unwanted: "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert shown.stdout == "\n"
