@@ -1,4 +1,4 @@
-"""Clients and tasks log the text of an error, not the error (D-469)."""
+"""Clients and tasks log the text of an error, not the error (D-469), and raise none with the frames of an earlier time (D-470)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,28 @@ def errors_of(scope: ast.AST) -> set[str]:
         annotated = [(one.arg, one.annotation) for one in scope.args.args + scope.args.kwonlyargs]
         return {name for name, kind in annotated if kind is not None and _ERROR.search(ast.unparse(kind))}
     return set()
+
+
+def kept_errors(source: str) -> Iterator[str]:
+    """Where an attribute, which may be raised again, is raised with the frames that it has."""
+    for one in ast.walk(ast.parse(source)):
+        if isinstance(one, ast.Raise) and isinstance(one.exc, ast.Attribute) and _is_name(one.exc.value):
+            yield f"line {one.lineno}: {ast.unparse(one)}"
+
+
+def _is_name(value: ast.expr) -> bool:
+    return _is_name(value.value) if isinstance(value, ast.Attribute) else isinstance(value, ast.Name)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(_PACKAGE)))
+def test_no_error_gathers_frames(path: Path) -> None:
+    assert list(kept_errors(path.read_text(encoding="utf-8"))) == []
+
+
+def test_an_error_that_gathers_frames_is_found() -> None:
+    assert list(kept_errors("raise self.error.with_traceback(None)")) == []
+    assert list(kept_errors("raise made()[0].error")) == []
+    assert list(kept_errors("raise self.error")) == ["line 1: raise self.error"]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(_PACKAGE)))

@@ -165,7 +165,7 @@ def raise_first(requests: Iterable[CommitRequest]) -> None:
     """Raise the first error of a commit, if one has failed."""
     for request in requests:
         if request.error is not None:
-            raise request.error
+            raise request.error.with_traceback(None)
 
 
 @dataclass

@@ -131,7 +131,7 @@ class ConfluentCalls(OpenClient):
         for sender in self._senders.values():
             if sender.has_lost and sender.error is not None:
                 sender.reported = True
-                raise sender.error
+                raise sender.error.with_traceback(None)
 
     # -- records ------------------------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class EndingConsumer(OpenClient):
     def _check_usable(self) -> None:
         self._check_open()
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)
 
     def _check_stays(self) -> None:
         """As :meth:`_check_usable`, of what librdkafka aborts the process for in callbacks of ``close()`` (D-401)."""

@@ -141,8 +141,8 @@ class OrderedProducer(ConfluentCalls):
     def flush(self, timeout: float = _FOREVER) -> int:
         """Commit all records produced so far, with the offsets given so far, and serve their reports; how many are left.
 
-        Waits up to ``timeout`` seconds (-1: until done). Raises the error that ended a topic's transactions. With
-        ``commit.interval.ms`` 0, what no :meth:`send_offsets` has followed waits for its :meth:`commit` once a consumer
+        Waits up to ``timeout`` seconds (-1: until done). Raises the error that ended a topic with records, until
+        :meth:`abort`. With ``commit.interval.ms`` 0, what no :meth:`send_offsets` has followed waits for its :meth:`commit` once a consumer
         was given to :meth:`send_offsets`, and while an exception is on its way: see :meth:`close`. Between
         :meth:`begin_transaction` and :meth:`commit_transaction` nothing is committed.
         """
@@ -159,8 +159,8 @@ class OrderedProducer(ConfluentCalls):
         Waits up to ``timeout`` seconds (-1: until done), raises UnavailableError then: the commit continues, and a
         further call waits for it. Raises RebalancedError when the group of the offsets has given what was read to
         others, or another commit of the same consumer's offsets, by another producer or topic, has failed or takes longer:
-        as after :meth:`abort`, it is delivered again (D-087, D-436). Raises the error that ended a topic's
-        transactions.
+        as after :meth:`abort`, it is delivered again (D-087, D-436). Raises the error that ended a topic with
+        records, until :meth:`abort`.
         """
         self._check_open()
         if not self._commit(timeout):
@@ -319,7 +319,7 @@ class OrderedProducer(ConfluentCalls):
             requests = [
                 self._request(sender, with_offsets=sender is with_read)
                 for sender in senders
-                if sender is with_read or sender.pending or sender.error is not None
+                if sender is with_read or sender.pending or sender.has_lost
             ]
         requests += [request for request in self._reads.requests() if request not in requests]
         try:

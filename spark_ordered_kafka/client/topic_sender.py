@@ -112,7 +112,7 @@ class TopicSender:
     def _check(self) -> None:
         if self.error is not None:
             self.reported = True
-            raise self.error
+            raise self.error.with_traceback(None)
 
     def _grant(self) -> bool:
         """Let callers add records without the lock (D-091); whether the queue is to be offered first."""

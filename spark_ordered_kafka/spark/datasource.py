@@ -137,7 +137,7 @@ class RefusedStreamReader(DataSourceStreamReader):
         self._error = error
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise self._error
+        raise self._error.with_traceback(None)
 
     initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815 -- PySpark's names
 

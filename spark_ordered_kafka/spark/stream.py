@@ -161,7 +161,7 @@ class OrderedStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAva
             seen = self._subscriber().observe() if self._target is None else self._target
             snapshots = self._subscriber().select(seen, begin.topics, self._losses().report)
             if self._refusal is not None and start == self._initial:
-                raise self._refusal
+                raise self._refusal.with_traceback(None)
             end = self._end(begin, snapshots, limit, is_first=start == self._initial)
         except OrderedKafkaError as error:
             # A query fails at its start; a run to a fixed end would take "no progress" for that end. Any other waits.
