@@ -15,6 +15,7 @@ from spark_ordered_kafka.client.backlog import Backlog, CommitRequest, Extra, ra
 from spark_ordered_kafka.client.confluent_calls import ConfluentCalls
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.counts import WriterCounts
+from spark_ordered_kafka.client.open_instances import OPEN_INSTANCES
 from spark_ordered_kafka.client.options import merged, producer_options
 from spark_ordered_kafka.client.records import DeliveryCallback, check_partition, content, extras, too_large
 from spark_ordered_kafka.client.reports import Outbox
@@ -267,7 +268,9 @@ class OrderedProducer(ConfluentCalls):
             managed = self._controller.topic(topic).cluster_id
             if self._cluster_id is None:
                 with LogRanges(connection) as ranges:
-                    self._cluster_id = ranges.cluster_id()
+                    cluster = ranges.cluster()
+                OPEN_INSTANCES.brokers = max(OPEN_INSTANCES.brokers, len(cluster.nodes))
+                self._cluster_id = str(cluster.cluster_id)
             check_cluster(connection, managed, self._cluster_id)
             self._check_open()
             name = lease_name(self._controller, topic)

@@ -18,6 +18,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
+from confluent_kafka.admin import DescribeClusterResult
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from spark_ordered_kafka.config import Connection
@@ -88,16 +89,20 @@ class LogRanges:
         # Retries leave cycles with this object: until Python looks for such, the client's threads and sockets would stay (D-386).
         vars(self).pop("_descriptions", None)
 
-    def cluster_id(self) -> str:
-        """The cluster's id; raises UnavailableError when no broker answers."""
+    def cluster(self) -> DescribeClusterResult:
+        """The cluster's id and brokers; raises UnavailableError when none of them answers."""
         doing = f"asking {self._servers} for the cluster id"
 
-        def ask() -> str:
+        def ask() -> DescribeClusterResult:
             described = self._descriptions.cluster(self._describing)
-            result: str = self._answer(described, doing).cluster_id
+            result: DescribeClusterResult = self._answer(described, doing)
             return result
 
         return self._retrying(self._timeout)(ask)
+
+    def cluster_id(self) -> str:
+        """The cluster's id, as :meth:`cluster`."""
+        return str(self.cluster().cluster_id)
 
     def exists(self, topic: str) -> bool:
         """Whether the brokers know the topic. Other than a metadata request of librdkafka's it never creates one."""

@@ -6,9 +6,9 @@ import traceback
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
-from spark_ordered_kafka import OrderedProducer
+from spark_ordered_kafka import OrderedConsumer, OrderedProducer
 from spark_ordered_kafka.errors import RequestError
 from tests.integration.members import Room
 from tests.integration.producing import values
@@ -63,7 +63,7 @@ def test_an_error_of_a_producer_is_raised_again_without_its_earlier_frames(
 def test_an_error_of_a_consumer_is_raised_again_without_its_earlier_frames(
     room: Room, topic_name: str
 ) -> None:
-    def refuse(_: Consumer, partitions: list[TopicPartition]) -> None:
+    def refuse(_: OrderedConsumer, partitions: list[TopicPartition]) -> None:
         raise ZeroDivisionError(str(partitions))
 
     create(room.cluster, topic_name, 1)

@@ -1,0 +1,76 @@
+"""How many producer instances a process has at once: each has threads, connections and open files of its own."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable
+
+# The rest is the application's, and for the clients with which instances begin.
+_SHARE = 0.5
+_LEAST = 4
+# Files of an instance: its own, and those for each broker of the cluster.
+_OWN_FILES, _BROKER_FILES = 5, 3
+
+
+def _file_limit() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+class OpenInstances:
+    """Places for the instances of all OrderedProducers of a process, which share its limit of open files (D-471).
+
+    A producer that needs one while all are taken waits for those that give up idle ones, see :attr:`is_short`.
+    ``brokers``: of the largest cluster. ``file_limit``: open files that the process may have, which it may change.
+    """
+
+    def __init__(self, file_limit: Callable[[], int] = _file_limit) -> None:
+        self.file_limit = file_limit
+        self.brokers = 1
+        self.reset()
+
+    def reset(self) -> None:
+        """All places are free: those of a process that has forked this one are not this one's."""
+        self._changed = threading.Condition()
+        self._taken = self._waiting = 0
+
+    @property
+    def most(self) -> int:
+        """How many there are."""
+        files = int(self.file_limit() * _SHARE)
+        return max(_LEAST, files // (_OWN_FILES + _BROKER_FILES * self.brokers))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a producer waits for one."""
+        return self._waiting > 0
+
+    def take(self) -> bool:
+        """Take a place, if there is one."""
+        with self._changed:
+            found = self._taken < self.most
+            self._taken += found
+            return found
+
+    def await_one(self, timeout: float) -> bool:
+        """Take a place, if there is one within ``timeout`` seconds."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: self._taken < self.most, timeout)
+            finally:
+                self._waiting -= 1
+            return self.take()
+
+    def give_back(self) -> None:
+        """Give up a place."""
+        with self._changed:
+            self._taken -= 1
+            self._changed.notify()
+
+
+OPEN_INSTANCES = OpenInstances()
+os.register_at_fork(after_in_child=OPEN_INSTANCES.reset)
