@@ -7,16 +7,19 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from spark_ordered_kafka.config import Connection, Misrouted
 from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError, UnavailableError
+from spark_ordered_kafka.kafka.attempts import failure_of
 from spark_ordered_kafka.kafka.clients import (
     NO_COORDINATOR,
     OUT_OF_RANGE,
@@ -46,6 +49,8 @@ _AGAIN = 0.25
 _ANSWER = 10.0
 # The same where a broker has refused the client, which tries the others again every second.
 _ANSWER_OF_OTHERS = 5.0
+# Seconds for an answer of any broker before a topic is read without it, and in which librdkafka keeps one (at least, by default).
+_LEADERS, _KEPT = 1.0, 600.0
 
 
 class _Client:
@@ -54,6 +59,18 @@ class _Client:
     def __init__(self, connection: Connection) -> None:
         self.errors = BrokerErrors(connection.kafka)
         self.consumer = Consumer({**consumer_properties(connection.kafka), "error_cb": self.errors})
+        # When the leaders of each topic were asked for.
+        self._asked: dict[str, float] = {}
+
+    def find_leaders(self, topic: str) -> None:
+        """Ask for the leaders of a topic before it is assigned: librdkafka asks for those of another topic than its first one
+        after up to a second (D-472). Where that fails, it asks all the same."""
+        now = time.monotonic()
+        if not self._asked or (
+            now >= self._asked.get(topic, -math.inf) + _KEPT
+            and failure_of(partial(refresh_metadata, self.consumer, topic, _LEADERS)) is None
+        ):
+            self._asked[topic] = now
 
     def close(self) -> None:
         """Close its connections."""
@@ -233,6 +250,7 @@ class _Reading:
             self._segment.partition,
             headers=self._settings.include_headers,
         )
+        self.client.find_leaders(self._segment.topic)
         self._consumer.assign([TopicPartition(self._segment.topic, self._segment.partition, self.position)])
         return drain
 

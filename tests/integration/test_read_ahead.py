@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import ClusterMetadata
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.kafka import reader
+from spark_ordered_kafka.kafka.clients import refresh_metadata
 from spark_ordered_kafka.kafka.idle import IdlePool
 from spark_ordered_kafka.kafka.reader import ReadSettings, read_segments
 from spark_ordered_kafka.kafka.segments import Segment
@@ -88,3 +90,28 @@ def test_a_long_poll_of_the_last_task_delays_no_later_one(
     for partition in range(PARTITIONS):
         segments = [Segment(topic, partition, 0, 0, RECORDS, None)]
         assert sum(batch.num_rows for batch in read_segments(settings, segments, SCHEMA)) == RECORDS
+
+
+def test_the_leaders_of_another_topic_are_asked_for_before_it_is_read(
+    kafka_cluster: LocalCluster, topic: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise librdkafka asks up to a second later: a task for each of a hundred topics would take minutes (D-472)."""
+    asked: list[str] = []
+
+    def asking(consumer: Consumer, topic: str, timeout: float) -> ClusterMetadata:
+        asked.append(topic)
+        return refresh_metadata(consumer, topic, timeout)
+
+    monkeypatch.setattr(reader, "refresh_metadata", asking)
+    others = [make_topic(1, prefix="other") for _ in range(3)]
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    for other in others:
+        producer.produce(other, "x", partition=0)
+    assert producer.flush(TIMEOUT) == 0
+    servers = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    settings = ReadSettings(Connection(servers, "http://nobody:1"), False, True, "ignore", TIMEOUT)
+    for _ in range(2):
+        for name in (topic, *others):
+            segments = [Segment(name, 0, 0, 0, 1, None)]
+            assert sum(batch.num_rows for batch in read_segments(settings, segments, SCHEMA)) == 1
+    assert asked == others
