@@ -11,7 +11,7 @@ from spark_ordered_kafka.client.joining import report_lost
 from spark_ordered_kafka.client.options import Reset
 from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.progress import TopicProgress
-from spark_ordered_kafka.client.topics import TopicDirectory, require_same
+from spark_ordered_kafka.client.topics import AT_ONCE, TopicDirectory, require_same
 
 # Seconds between two questions for layouts: at least this, and this many times what one takes (D-097).
 _LEAST_INTERVAL, _SHARE = 0.05, 20
@@ -91,13 +91,16 @@ class LayoutLooks:
 
     def _look(self, names: Iterable[str], interval: float) -> float:
         """When to look again."""
-        begun = self._clock()
-        for name in names:
+        begun, asked = self._clock(), list(names)
+        # Before any is asked for.
+        ends = {
+            name: {p: self.seen_end(name, p, progress) for p, progress in self._topics[name].own.items()}
+            for name in asked
+        }
+        for name, layouts in zip(asked, self._directory.refresh_all(asked), strict=True):
             topic = self._topics[name]
-            ends = {p: self.seen_end(name, p, progress) for p, progress in topic.own.items()}
-            layouts = self._directory.refresh(name)
             require_same(topic.layouts, layouts)
-            for p, end in ends.items():
+            for p, end in ends[name].items():
                 topic.own[p].validated = max(topic.own[p].validated, end)
             is_newer = layouts is not topic.layouts
             if is_newer:
@@ -105,7 +108,7 @@ class LayoutLooks:
                 self.skip_folded(name)
             self._on_looked(name, is_newer)
         now = self._clock()
-        return now + max(interval, _SHARE * (now - begun))
+        return now + max(interval, _SHARE * (now - begun) / max(1, min(AT_ONCE, len(asked))))
 
     def skip_folded(self, name: str) -> None:
         """Move positions before the first known layout to its start: what lay there was deleted (D-008)."""
