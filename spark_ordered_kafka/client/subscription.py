@@ -46,8 +46,8 @@ class Subscription:
         management, UnavailableError when no controller answers; then the subscription stays as it was.
         """
         names, patterns = _parsed(topics)
-        for name in names:
-            self._directory.refresh(name)
+        for _ in self._directory.refresh_all(names):
+            pass
         found = self._found(names, patterns)
         self._names, self._patterns = names, patterns
         self.topics[:] = found
