@@ -95,7 +95,7 @@ test-most: venv
 test-twin: venv
 	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -m "not long" $(TWIN)
 	@echo "compiling the tests, which each process of test-most would do"
-	@ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" --collect-only -q > /dev/null
+	-@ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" --collect-only -q > /dev/null
 
 # schemathesis gives all operations one name, and of that two processes would run one.
 test-openapi: venv

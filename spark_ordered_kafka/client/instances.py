@@ -65,11 +65,6 @@ class Instances:
                 _give_up(idle)
         return self._fresh(self._number, in_doubt, await_others)
 
-    @property
-    def has_idle(self) -> bool:
-        """Whether there is something to :meth:`serve`."""
-        return bool(self._idle)
-
     def give_back(self, producer: TransactionalProducer) -> None:
         """Keep the instance of a transaction that was committed."""
         self._last, self._used_until = self._number or 0, time.monotonic()

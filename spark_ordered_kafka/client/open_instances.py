@@ -8,11 +8,11 @@ import sys
 import threading
 from collections.abc import Callable
 
-# The rest is the application's, and for the clients with which instances begin.
-_SHARE = 0.5
+# The rest is the application's.
+_SHARE = 0.75
 _LEAST = 4
-# Files of an instance: its own, and those for each broker of the cluster.
-_OWN_FILES, _BROKER_FILES = 5, 3
+# Files of an instance and of the consumer that it begins with: their own, and those for each broker of the cluster.
+_OWN_FILES, _BROKER_FILES = 10, 6
 
 
 def _file_limit() -> int:

@@ -143,9 +143,9 @@ class OrderedProducer(ConfluentCalls):
         """Commit all records produced so far, with the offsets given so far, and serve their reports; how many are left.
 
         Waits up to ``timeout`` seconds (-1: until done). Raises the error that ended a topic with records, until
-        :meth:`abort`. With ``commit.interval.ms`` 0, what no :meth:`send_offsets` has followed waits for its :meth:`commit` once a consumer
-        was given to :meth:`send_offsets`, and while an exception is on its way: see :meth:`close`. Between
-        :meth:`begin_transaction` and :meth:`commit_transaction` nothing is committed.
+        :meth:`abort`. With ``commit.interval.ms`` 0, what no :meth:`send_offsets` has followed waits for its
+        :meth:`commit` once a consumer was given to :meth:`send_offsets`, and while an exception is on its way: see
+        :meth:`close`. Between :meth:`begin_transaction` and :meth:`commit_transaction` nothing is committed.
         """
         self._check_open()
         if self._is_unfinished():

@@ -31,8 +31,6 @@ from spark_ordered_kafka.native.contents import Records
 # Of rows with callbacks, headers and the like, which go to librdkafka one by one.
 _PART_ROWS = 2_000
 _REQUEST_TIMEOUT = 30.0
-# Seconds between looks at what librdkafka reports: while a transaction is open, while none is, and without an instance.
-_SERVING, _IDLING, _RESTING = 0.05, 1.0, 3600.0
 _RETRY_INTERVAL = 0.5
 _OURS = frozenset(
     {
@@ -120,13 +118,6 @@ class OpenTransaction:
     def is_open(self) -> bool:
         """Whether a transaction has begun."""
         return self._writer.producer is not None
-
-    @property
-    def longest_rest(self) -> float:
-        """Seconds in which :meth:`serve` is to be called again."""
-        if self.is_open:
-            return _SERVING
-        return _IDLING if self._instances.has_idle else _RESTING
 
     @property
     def uncommitted(self) -> list[Chunk]:

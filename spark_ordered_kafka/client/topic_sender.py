@@ -30,6 +30,9 @@ from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 
 _LOG = logging.getLogger(__name__)
 _NEVER = 2**63
+_SERVING, _IDLING = 0.05, 1.0
+"""Seconds between looks at what librdkafka reports and at the queue, while a transaction is open and while none is. A record
+that was queued just before the limit was lowered does not wake the sender."""
 _PATIENCE = 0.02
 """Seconds that a long queue is left to the callers when a commit is due."""
 
@@ -257,7 +260,8 @@ class TopicSender:
                     return Task.END
                 self._wake_at = self._schedule.worth_waking(self.pending, self._taken)
                 self.queue.limit = min(self.queue.limit, 2 * self._wake_at)
-                woken = self._work.wait(min(self._transaction.longest_rest, due - now))
+                longest = _SERVING if self._transaction.is_open else _IDLING
+                woken = self._work.wait(min(longest, due - now))
                 self._wake_at = _NEVER
                 if not woken and self._clock() < due:
                     return Task.REST

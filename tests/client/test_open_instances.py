@@ -28,7 +28,7 @@ def test_there_are_as_many_as_the_files_allow(files: int, steps: list[bool]) -> 
 
 
 @pytest.mark.parametrize(
-    ("files", "brokers", "most"), [(0, 1, 4), (1024, 1, 64), (1024, 3, 36), (1024, 50, 4)]
+    ("files", "brokers", "most"), [(0, 1, 4), (1024, 1, 48), (1024, 3, 27), (1024, 50, 4)]
 )
 def test_more_brokers_need_more_files(files: int, brokers: int, most: int) -> None:
     places = OpenInstances(lambda: files)
