@@ -33,7 +33,7 @@ LOWEST := build/lowest
 LOWEST_TESTS := $(addprefix tests/, cli client controller kafka local native/test_loading.py native/test_draining.py ordering spark \
   integration/test_source.py integration/test_sink.py integration/test_sink_replays.py integration/test_ordered_consumer.py)
 
-.PHONY: chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-kafka test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites has-lowest clean planted audit fuzz histories
+.PHONY: compiled-tests chromium prometheus lint-deploy site demo test test-most test-twin test-openapi test-kafka test-lowest test-all sanitize bench chaos quiet soak programs lint kernel venv prerequisites has-lowest clean planted audit fuzz histories
 .DEFAULT_GOAL := test
 
 prerequisites:
@@ -83,10 +83,10 @@ prometheus:
 	  { mkdir -p build/prometheus && cd build/prometheus && apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb . ; } || \
 	  { echo "error: tests of the alert rules need prometheus and promtool; install them (Debian: apt-get install prometheus)" >&2; exit 1; }
 
-# Two at a time: each of the shorter ones keeps one core busy, or waits.
+# Each of the shorter ones keeps one core busy, or waits.
 test:
 	$(MAKE) --no-print-directory -j 2 kernel chromium
-	$(MAKE) --no-print-directory -j 2 --output-sync=target lint test-twin
+	$(MAKE) --no-print-directory -j 3 --output-sync=target lint test-twin compiled-tests
 	$(MAKE) --no-print-directory -j 2 test-most test-openapi
 
 test-most: venv
@@ -94,7 +94,9 @@ test-most: venv
 
 test-twin: venv
 	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -m "not long" $(TWIN)
-	@echo "compiling the tests, which each process of test-most would do"
+
+# What each process of test-most would compile; it says, too, what cannot be collected.
+compiled-tests: venv
 	-@ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" --collect-only -q > /dev/null
 
 # schemathesis gives all operations one name, and of that two processes would run one.
