@@ -250,7 +250,11 @@ class TopicDirectory:
         known = [self._views.get(topic) for topic in topics]
         asking = ThreadPoolExecutor(min(AT_ONCE, len(topics)), "layouts")
         try:
-            answers = asking.map(self._ask, topics, known)
+            try:
+                answers = asking.map(self._ask, topics, known)
+            except RuntimeError:
+                # Python begins no thread any more: the main one has ended, and this one goes on until exit handlers are done.
+                answers = map(self._ask, topics, known)
             for topic, before, (answer, is_newer) in zip(topics, known, answers, strict=True):
                 yield self._keep(topic, before, answer, is_newer)
         finally:

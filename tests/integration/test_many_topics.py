@@ -26,6 +26,31 @@ from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, conf, create
 
 TOPICS, FILES = 20, 100
+# A service whose exit handler waits for what its reading thread still gets.
+READER = """
+import atexit, json, sys, threading
+from spark_ordered_kafka import OrderedConsumer, OrderedProducer
+conf, topics = map(json.loads, sys.argv[1:])
+producer = OrderedProducer(conf)
+consumer = OrderedConsumer(conf | {"group.id": topics[0], "auto.offset.reset": "earliest"})
+consumer.subscribe(topics)
+came = threading.Semaphore(0)
+
+def read():
+    while True:
+        for message in consumer.consume(100, 0.1):
+            came.release()
+
+def write_and_await():
+    for topic in topics:
+        producer.produce(topic, "x", "k")
+    producer.flush()
+    return all(came.acquire(timeout=30) for _ in topics)
+
+atexit.register(lambda: print("at exit", write_and_await()))
+threading.Thread(target=read, daemon=True).start()
+print("before", write_and_await())
+"""
 # Without the places each topic's instance has eight files, and this many topics more than twice as many as there may be.
 WRITER = f"""
 import json, resource, sys
@@ -128,3 +153,15 @@ def test_a_consumer_of_many_topics_reads_each_in_order(room: Room, topic_name: s
         found = [one for one in member.messages if one.topic() == topic]
         assert len(found) == writer.written
         in_order(found)
+
+
+def test_a_consumer_reads_on_while_its_process_ends(cluster: LocalCluster, topic_name: str) -> None:
+    topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(4)]
+    done = subprocess.run(
+        [sys.executable, "-c", READER, json.dumps(conf(cluster)), json.dumps(topics)],
+        capture_output=True,
+        text=True,
+        timeout=4 * TIMEOUT,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("before True\nat exit True\n", "")
