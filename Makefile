@@ -95,7 +95,7 @@ test-most: venv
 test-twin: venv
 	ORDERED_KAFKA_NATIVE=off $(BIN)/python -m pytest -m "not long" $(TWIN)
 
-# What each process of test-most would compile; it says, too, what cannot be collected.
+# Once, not in each process of test-most, which reports what cannot be collected.
 compiled-tests: venv
 	-@ORDERED_KAFKA_NATIVE=require $(BIN)/python -m pytest -m "not long" --collect-only -q > /dev/null
 

@@ -100,15 +100,16 @@ class Instances:
         number = self._last if time.monotonic() >= self._used_until + _REST else 1 - self._last
         if number in self._placed:
             return number
-        if OPEN_INSTANCES.take() if self._placed else OPEN_INSTANCES.await_one(_PATIENCE):
-            self._placed.add(number)
-            return number
         if self._placed:
-            return 1 - number
-        raise UnavailableError(
-            f"all {OPEN_INSTANCES.most} producer instances that this process may have are in use, since it may open"
-            f" {OPEN_INSTANCES.file_limit()} files: raise that limit (ulimit -n)"
-        )
+            if not OPEN_INSTANCES.take():
+                return 1 - number
+        elif not OPEN_INSTANCES.await_one(_PATIENCE):
+            raise UnavailableError(
+                f"all {OPEN_INSTANCES.most} producer instances that this process may have are in use, since it may open"
+                f" {OPEN_INSTANCES.file_limit()} files: raise that limit (ulimit -n)"
+            )
+        self._placed.add(number)
+        return number
 
     def _vacate(self, number: int) -> None:
         self._placed.discard(number)

@@ -253,7 +253,7 @@ class TopicDirectory:
             try:
                 answers = asking.map(self._ask, topics, known)
             except RuntimeError:
-                # Python begins no thread any more: the main one has ended, and this one goes on until exit handlers are done.
+                # Python starts no threads once the main thread has ended; other threads run until the exit handlers are done.
                 answers = map(self._ask, topics, known)
             for topic, before, (answer, is_newer) in zip(topics, known, answers, strict=True):
                 yield self._keep(topic, before, answer, is_newer)

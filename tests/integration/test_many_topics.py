@@ -66,16 +66,22 @@ print("all committed")
 """
 
 
-def test_more_topics_than_files(cluster: LocalCluster, topic_name: str) -> None:
-    topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(TOPICS)]
+def output_of(program: str, cluster: LocalCluster, topics: list[str]) -> tuple[str, str]:
+    """What a process of its own prints, to stdout and to stderr."""
+    arguments = [json.dumps(conf(cluster)), json.dumps(topics)]
     done = subprocess.run(
-        [sys.executable, "-c", WRITER, json.dumps(conf(cluster)), json.dumps(topics)],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         timeout=4 * TIMEOUT,
         check=False,
     )
-    assert (done.stdout, done.stderr) == ("all committed\n", "")
+    return done.stdout, done.stderr
+
+
+def test_more_topics_than_files(cluster: LocalCluster, topic_name: str) -> None:
+    topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(TOPICS)]
+    assert output_of(WRITER, cluster, topics) == ("all committed\n", "")
     for topic in topics:
         assert values(cluster, topic) == [b"0", b"1", b"2"]
 
@@ -157,11 +163,4 @@ def test_a_consumer_of_many_topics_reads_each_in_order(room: Room, topic_name: s
 
 def test_a_consumer_reads_on_while_its_process_ends(cluster: LocalCluster, topic_name: str) -> None:
     topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(4)]
-    done = subprocess.run(
-        [sys.executable, "-c", READER, json.dumps(conf(cluster)), json.dumps(topics)],
-        capture_output=True,
-        text=True,
-        timeout=4 * TIMEOUT,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("before True\nat exit True\n", "")
+    assert output_of(READER, cluster, topics) == ("before True\nat exit True\n", "")
