@@ -31,6 +31,7 @@ from spark_ordered_kafka.kafka.clients import translate, unknown_topic, wait_for
 from spark_ordered_kafka.kafka.descriptions import Descriptions
 from spark_ordered_kafka.kafka.ids import WriterTask
 from spark_ordered_kafka.kafka.properties import admin_properties, client_properties
+from spark_ordered_kafka.kafka.ranges import LogQuestion
 from spark_ordered_kafka.ordering.handover import Release
 from spark_ordered_kafka.ordering.resetting import furthest
 
@@ -218,7 +219,7 @@ class OffsetReset:
             raise unknown_topic(topic)
         known = self.admin.partitions(topic)
         scope = _scope(topic, known, partitions)
-        log = self._directory.ranges.log(topic, scope)
+        log = self._directory.ranges.log(topic, LogQuestion(scope))
         current = {p: release.offset for p, release in self._offsets.read(topic, None, scope).items()}
         asked = self._asked(topic, scope, target, current, log.starts, log.ends)
         return [NewOffset(topic, p, current.get(p), asked[p], asked[p]) for p in scope]

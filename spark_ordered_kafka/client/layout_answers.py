@@ -75,6 +75,27 @@ class LayoutHistoryView:
 
 
 @dataclass(frozen=True)
+class LayoutHistoryResult:
+    """The layouts of one topic, or why there are none; ``error_code`` 0 (``NONE``) means that they are there."""
+
+    topic: str
+    error_code: int = 0
+    error: str = "NONE"
+    error_message: str | None = None
+    history: LayoutHistoryView | None = None
+
+
+@dataclass(frozen=True)
+class LayoutHistories:
+    """``POST /v1/layouts``: a result for each of the first topics of the request, in its order.
+
+    At least one is answered. Further ones are left out where the answer would have many megabytes: ask for those again.
+    """
+
+    topics: list[LayoutHistoryResult]
+
+
+@dataclass(frozen=True)
 class PositionCheck:
     """A position, and the leader epoch (KIP-320) that the log was read under up to there."""
 

@@ -6,6 +6,7 @@ query (D-214).
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
@@ -13,6 +14,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from spark_ordered_kafka.client.layout_answers import (
+    LayoutHistories,
     LayoutHistoryView,
     PositionCheck,
     Truncations,
@@ -21,11 +23,14 @@ from spark_ordered_kafka.client.layout_answers import (
 from spark_ordered_kafka.client.paths import topic_path
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import OrderedKafkaError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, refusal
 from spark_ordered_kafka.kafka.attempts import without_frames
 
 _LAYOUT_RETRY = 0.05
 """Seconds between two questions for a layout. ``Retry-After`` counts whole seconds, but most closings take less."""
+
+_MOST_TOPICS = 500
+"""Of a request for layouts, so that it takes a controller a fraction of a second."""
 
 _AnswerT = TypeVar("_AnswerT")
 
@@ -83,6 +88,34 @@ class LayoutCalls:
             reader(LayoutHistoryView), "GET", topic_path(topic, "layout"), params=params
         )
 
+    def layouts(self, asked: Sequence[tuple[str, int]]) -> list[LayoutHistoryView | RequestError]:
+        """As :meth:`layout` of each topic and ``from_epoch``, or what it raises: all in one request, if they are not many."""
+        found: list[LayoutHistoryView | RequestError] = []
+        try:
+            while len(asked) > 1 and len(found) < len(asked):
+                found += self._some_layouts(asked[len(found) : len(found) + _MOST_TOPICS])
+        except RequestError as error:
+            # Controllers of earlier versions have no such route.
+            if error.code is not ErrorCode.INVALID_REQUEST:
+                raise
+        return found + [self._layout_or_error(topic, from_epoch) for topic, from_epoch in asked[len(found) :]]
+
+    def _some_layouts(self, asked: Sequence[tuple[str, int]]) -> list[LayoutHistoryView | RequestError]:
+        """Of the first ones, of one at least."""
+        question = {"topics": [{"topic": topic, "from_epoch": from_epoch} for topic, from_epoch in asked]}
+        body = json.dumps(question).encode()
+        answer = self._transport.send(_read_histories, "POST", "/v1/layouts", body=body, repeatable=True)
+        return [
+            refusal(row.error_code, row.error, row.error_message) if row.history is None else row.history
+            for row in answer.topics
+        ]
+
+    def _layout_or_error(self, topic: str, from_epoch: int) -> LayoutHistoryView | RequestError:
+        try:
+            return self.layout(topic, from_epoch)
+        except RequestError as error:
+            return error
+
     def truncations(
         self, topic: str, positions: Sequence[PositionCheck] = (), partitions: Sequence[int] | None = None
     ) -> Truncations:
@@ -121,3 +154,10 @@ def reader(answer: type[_AnswerT]) -> Callable[[bytes], _AnswerT]:
             raise ValueError(f"a {answer.__name__}: {error}") from error
 
     return read
+
+
+def _read_histories(content: bytes) -> LayoutHistories:
+    answer = reader(LayoutHistories)(content)
+    if not answer.topics:
+        raise ValueError("a LayoutHistories with a topic")
+    return answer

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -16,6 +16,8 @@ from spark_ordered_kafka.kafka.properties import admin_properties
 
 # Seconds for questions to end, each of which runs out of time by itself.
 _LONGEST = 60.0
+
+_AnswerT = TypeVar("_AnswerT")
 
 
 class Descriptions:
@@ -53,21 +55,32 @@ class Descriptions:
 
     def topic(self, topic: str, timeout: float) -> Future[Any]:
         """confluent-kafka's TopicDescription of a topic, within ``timeout`` seconds. Never creates it."""
-        wanted = TopicCollection([topic])
-        return self._ask(lambda: self._admin.describe_topics(wanted, request_timeout=timeout)[topic])
+        return self.topics([topic], timeout)[topic]
+
+    def topics(self, topics: list[str], timeout: float) -> dict[str, Future[Any]]:
+        """As :meth:`topic` of each, by one request."""
+        wanted = TopicCollection(topics)
+        futures = _interruptible(lambda: self._admin.describe_topics(wanted, request_timeout=timeout))
+        for future in futures.values():
+            self._note(future)
+        return futures
 
     def cluster(self, timeout: float) -> Future[Any]:
         """confluent-kafka's DescribeClusterResult, within ``timeout`` seconds."""
-        return self._ask(lambda: self._admin.describe_cluster(request_timeout=timeout))
+        future = _interruptible(lambda: self._admin.describe_cluster(request_timeout=timeout))
+        self._note(future)
+        return future
 
-    def _ask(self, ask: Callable[[], Future[Any]]) -> Future[Any]:
-        try:
-            future = ask()
-        except SystemError as error:
-            raise interrupt_of(error) from None
+    def _note(self, future: Future[Any]) -> None:
         self._asked.add(future)
         future.add_done_callback(self._asked.discard)
-        return future
+
+
+def _interruptible(ask: Callable[[], _AnswerT]) -> _AnswerT:
+    try:
+        return ask()
+    except SystemError as error:
+        raise interrupt_of(error) from None
 
 
 def _release(admin: AdminClient, asked: Collection[Future[Any]]) -> None:

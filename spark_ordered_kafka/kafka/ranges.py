@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -28,11 +29,14 @@ from spark_ordered_kafka.kafka.clients import translate, translating, unknown_to
 from spark_ordered_kafka.kafka.descriptions import Descriptions
 from spark_ordered_kafka.kafka.logins import BrokerErrors
 from spark_ordered_kafka.kafka.properties import consumer_properties
+from spark_ordered_kafka.listed import listed
 
 # Seconds that leaders may be away, as by Kafka's default.api.timeout.ms: brokers that are busy elect late.
 _PATIENCE = 60.0
 # Look-ups without a result after which a topic counts as gone: brokers hear late of one that was just made.
 _LOOKS = 5
+# Topics in an error.
+_SHOWN = 3
 _AnswerT = TypeVar("_AnswerT")
 _URL_SAFE = str.maketrans("+/", "-_", "=")
 
@@ -43,6 +47,22 @@ class Reached:
 
     offset: int
     leader_epoch: int
+
+
+@dataclass(frozen=True)
+class LogQuestion:
+    """Which partitions of a topic are asked about.
+
+    Args:
+        spare: those of them that are left out while they have no leader; for any other one that is an error.
+        reached: what is known of the logs. A broker that no longer leads a partition may still answer for it, with an
+            earlier leader epoch and an end that lies before that: then it is asked again. An end of the same or a later
+            epoch is believed: there the log has been truncated.
+    """
+
+    partitions: Collection[int]
+    spare: Collection[int] = ()
+    reached: Mapping[int, Reached] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,21 +128,8 @@ class LogRanges:
         """Whether the brokers know the topic. Other than a metadata request of librdkafka's it never creates one."""
         return self._retrying(self._timeout)(self._is_known, topic)
 
-    def log(
-        self,
-        topic: str,
-        partitions: Collection[int],
-        *,
-        spare: Collection[int] = (),
-        reached: Mapping[int, Reached] | None = None,
-    ) -> TopicLog:
-        """Log start and last stable offset (the high watermark under ``read_uncommitted``) of ``partitions``.
-
-        Args:
-            spare: those of them that are left out while they have no leader; for any other one that is an error.
-            reached: what is known of the logs. A broker that no longer leads a partition may still answer for it, with an
-                earlier leader epoch and an end that lies before that: then it is asked again. An end of the same or a later
-                epoch is believed: there the log has been truncated.
+    def log(self, topic: str, asked: LogQuestion) -> TopicLog:
+        """Log start and last stable offset (the high watermark under ``read_uncommitted``) of partitions.
 
         Raises:
             RequestError: UNKNOWN_TOPIC_OR_PARTITION, there is no such topic.
@@ -130,11 +137,29 @@ class LogRanges:
         """
 
         def ask() -> TopicLog:
-            log = self._ask(topic, partitions, spare)
-            _check_reached(topic, log, reached or {})
-            return log
+            return self._checked({topic: asked}, self._descriptions.topics([topic], self._describing))[topic]
 
         return self._patiently(topic, ask)
+
+    def ready_logs(self, asked: Mapping[str, LogQuestion]) -> dict[str, TopicLog]:
+        """As :meth:`log` of the topics whose leaders answer at once, with as few requests as for one.
+
+        The others are missing; if any leader is not the one that it seems to be, all are. :meth:`log` waits for those, or says
+        what is wrong.
+        """
+        if not asked:
+            return {}
+        described = self._descriptions.topics(list(asked), self._describing)
+        deadline = time.monotonic() + self._timeout
+        ready = {}
+        for topic, question in asked.items():
+            left = max(0.0, deadline - time.monotonic())
+            self._errors.await_done(described[topic], left, self._descriptions.poll)
+            if _is_led(described[topic], question):
+                ready[topic] = question
+        found: dict[str, TopicLog] = {}
+        retriable_failure(lambda: found.update(self._checked(ready, described)))
+        return found
 
     def offsets_at(self, topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
         """Per partition the offset of the first record that is not older than its time (milliseconds); None without one.
@@ -144,8 +169,8 @@ class LogRanges:
         doing = f"asking {self._servers} for offsets by time of topic {topic!r}"
 
         def ask() -> dict[int, int | None]:
-            found = self._offsets(topic, times, doing)
-            return {p: one.offset if one.offset >= 0 else None for p, one in found.items()}
+            found = self._offsets({(topic, p): at for p, at in times.items()}, doing)
+            return {p: one.offset if one.offset >= 0 else None for (_, p), one in found.items()}
 
         return self._patiently(topic, ask)
 
@@ -201,33 +226,46 @@ class LogRanges:
         self._errors = BrokerErrors(self._kafka)
         return Descriptions({**self._kafka, "error_cb": self._errors})
 
-    def _ask(self, topic: str, partitions: Collection[int], spare: Collection[int]) -> TopicLog:
-        doing = f"asking {self._servers} for the offsets of topic {topic!r}"
-        described = self._describe(topic)
-        if spare:
-            # One partition without a leader would keep all others waiting.
-            found = self._answer(described, doing).partitions
-            led = {partition.id for partition in found if partition.leader is not None}
-            partitions = [p for p in partitions if p not in spare or p in led]
-        starts = self._offsets(topic, dict.fromkeys(partitions, OFFSET_BEGINNING), doing)
-        ends = self._offsets(topic, dict.fromkeys(partitions, OFFSET_END), doing)
-        return TopicLog(
-            # librdkafka prints ids in plain base64; org.apache.kafka.common.Uuid.toString is URL-safe.
-            str(self._answer(described, doing).topic_id).translate(_URL_SAFE),
-            {p: one.offset for p, one in starts.items()},
-            {p: one.offset for p, one in ends.items()},
-            {p: one.leader_epoch for p, one in ends.items() if one.leader_epoch is not None},
-        )
+    def _checked(
+        self, asked: Mapping[str, LogQuestion], described: Mapping[str, Future[Any]]
+    ) -> dict[str, TopicLog]:
+        logs = self._ask(asked, described)
+        for topic, log in logs.items():
+            _check_reached(topic, log, asked[topic].reached)
+        return logs
+
+    def _ask(
+        self, asked: Mapping[str, LogQuestion], described: Mapping[str, Future[Any]]
+    ) -> dict[str, TopicLog]:
+        doing = f"asking {self._servers} for the offsets of topic {listed(list(asked), _SHOWN, repr)}"
+        partitions = {topic: question.partitions for topic, question in asked.items()}
+        for topic, question in asked.items():
+            if question.spare:
+                # One partition without a leader would keep all others waiting.
+                found = self._answer(described[topic], doing).partitions
+                led = {partition.id for partition in found if partition.leader is not None}
+                partitions[topic] = [p for p in question.partitions if p not in question.spare or p in led]
+        wanted = [(topic, p) for topic, own in partitions.items() for p in own]
+        starts = self._offsets(dict.fromkeys(wanted, OFFSET_BEGINNING), doing)
+        ends = self._offsets(dict.fromkeys(wanted, OFFSET_END), doing)
+        logs = {}
+        for topic, own in partitions.items():
+            epochs = {p: ends[topic, p].leader_epoch for p in own}
+            logs[topic] = TopicLog(
+                # librdkafka prints ids in plain base64; org.apache.kafka.common.Uuid.toString is URL-safe.
+                str(self._answer(described[topic], doing).topic_id).translate(_URL_SAFE),
+                {p: starts[topic, p].offset for p in own},
+                {p: ends[topic, p].offset for p in own},
+                {p: epoch for p, epoch in epochs.items() if epoch is not None},
+            )
+        return logs
 
     def _answer(self, future: Future[Any], doing: str) -> Any:
         return self._errors.wait_for(future, self._timeout, doing, self._descriptions.poll)
 
-    def _describe(self, topic: str) -> Future[Any]:
-        return self._descriptions.topic(topic, self._describing)
-
     def _is_known(self, topic: str) -> bool:
         try:
-            described = self._describe(topic)
+            described = self._descriptions.topic(topic, self._describing)
             self._errors.await_done(described, self._describing + 5.0, self._descriptions.poll)
             described.result(0.0)
         except KafkaException as error:
@@ -240,17 +278,19 @@ class LogRanges:
             ) from error
         return True
 
-    def _offsets(self, topic: str, times: Mapping[int, int], doing: str) -> dict[int, TopicPartition]:
-        """By partition what ListOffsets answers for a time, ``OFFSET_BEGINNING`` or ``OFFSET_END``."""
+    def _offsets(
+        self, times: Mapping[tuple[str, int], int], doing: str
+    ) -> dict[tuple[str, int], TopicPartition]:
+        """By topic and partition what ListOffsets answers for a time, ``OFFSET_BEGINNING`` or ``OFFSET_END``."""
         if not times:
             return {}
-        asked = [TopicPartition(topic, partition, time) for partition, time in times.items()]
+        asked = [TopicPartition(topic, partition, at) for (topic, partition), at in times.items()]
         with self._asking, translating(doing):
             found = self._reader().offsets_for_times(asked, self._timeout)
         for one in found:
             if one.error is not None:
                 raise translate(one.error, f"{doing}, partition {one.partition}")
-        return {one.partition: one for one in found}
+        return {(one.topic, one.partition): one for one in found}
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
@@ -286,3 +326,11 @@ def _check_reached(topic: str, log: TopicLog, reached: Mapping[int, Reached]) ->
                 f"the log of {topic}-{partition} has reached offset {known.offset} under leader epoch"
                 f" {known.leader_epoch}, and a broker that led it before, under epoch {epoch}, says that it ends at {end}"
             )
+
+
+def _is_led(described: Future[Any], asked: LogQuestion) -> bool:
+    """Whether a description has come in which all partitions have leaders that need them."""
+    if not described.done() or described.exception() is not None:
+        return False
+    led = {one.id for one in described.result().partitions if one.leader is not None}
+    return all(p in led or p in asked.spare for p in asked.partitions)

@@ -15,7 +15,7 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.ledger import LedgerEntry
 from spark_ordered_kafka.kafka.producer import Row, TransactionalProducer, WriterLayout
-from spark_ordered_kafka.kafka.ranges import LogRanges
+from spark_ordered_kafka.kafka.ranges import LogQuestion, LogRanges
 from spark_ordered_kafka.kafka.sent_offsets import TransactionOffsets
 from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.contents import Contents, Records
@@ -117,7 +117,7 @@ class TopicWriter:
             return None
         # Log starts only grow, so that what is known here may cost needless tombstones and never saves one.
         with LogRanges(self._connection, timeout=self._timeout) as ranges:
-            log = ranges.log(self._topic, named)
+            log = ranges.log(self._topic, LogQuestion(named))
         targets = tombstone_targets(
             layout.initial_partition_count,
             layout.undeleted_partition_count,

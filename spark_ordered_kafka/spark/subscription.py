@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
-from spark_ordered_kafka.errors import ConfigError, DataLossError, ErrorCode, OrderedKafkaError, RequestError
+from spark_ordered_kafka.errors import ConfigError, ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.clients import unknown_topic
 from spark_ordered_kafka.spark.bounds import is_retired, partitions_shown
 from spark_ordered_kafka.spark.options import Assignment, SourceOptions, TopicNames, TopicPattern
@@ -34,21 +34,22 @@ class Subscriber:
 
     def observe(self) -> Observation:
         """Snapshots of all topics there are."""
+        names = self._names()
+        # A snapshot asks again and again for what it does not find; this asks once for what was not there.
+        missing: dict[str, OrderedKafkaError] = {
+            topic: unknown_topic(topic)
+            for topic in names
+            if topic in self._reported and not self._directory.ranges.exists(topic)
+        }
         snapshots: dict[str, TopicSnapshot] = {}
-        missing: dict[str, OrderedKafkaError] = {}
-        for topic in self._names():
-            try:
-                # A snapshot asks again and again for what it does not find; this asks once for what was not there.
-                if topic in self._reported and not self._directory.ranges.exists(topic):
-                    missing[topic] = unknown_topic(topic)
-                    continue
-                snapshots[topic] = self._directory.snapshot(topic)
-            except DataLossError as error:
-                missing[topic] = error
-            except RequestError as error:
-                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-                missing[topic] = error
+        wanted = [topic for topic in names if topic not in missing]
+        for topic, found in zip(wanted, self._directory.snapshots(wanted), strict=True):
+            if isinstance(found, TopicSnapshot):
+                snapshots[topic] = found
+            elif isinstance(found, RequestError) and found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise found
+            else:
+                missing[topic] = found
         return Observation(snapshots, missing)
 
     def select(

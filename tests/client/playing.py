@@ -34,6 +34,7 @@ ROUTES: dict[tuple[str, str], Callable[[ControllerClient], object]] = {
     ("GET", "/v1/topics/{topic}/leader-epochs"): lambda c: c.leader_epochs("t", [0, 1]),
     ("POST", "/v1/topics/{topic}/delete-records"): lambda c: c.delete_records("t", schemas.DeleteRecordsRequest()),
     ("POST", "/v1/topics/{topic}/truncations"): lambda c: c.truncations("t"),
+    ("POST", "/v1/layouts"): lambda c: c.layouts([("t", 0), ("u", 0)]),
     ("POST", "/v1/topics/{topic}/misrouted"): lambda c: c.report_misrouted("t", 1),
     ("POST", "/v1/writer-names"): lambda c: c.take_writer_name("t"),
     ("POST", "/v1/writer-names/release"): lambda c: c.release_writer_name("t", "w", "n"),

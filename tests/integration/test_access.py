@@ -161,8 +161,9 @@ CASES = [
 ]
 
 
-# Their rights are those of the request under review, or a list that shows what may be described: tested apart.
+# Their rights are those of the request under review, or DESCRIBE, which others imply: tested apart.
 ELSEWHERE = {
+    ("POST", "/v1/layouts"),
     ("GET", "/v1/topics"),
     ("GET", "/v1/kafka-topics"),
     ("GET", "/v1/groups"),
@@ -250,6 +251,15 @@ def test_topics_that_may_not_be_described_are_hidden(service: Service, acls: Acl
     there, absent = (service.ask(principal, "GET", f"/v1/topics/{name}") for name in (hidden, gone))
     assert there.status_code == absent.status_code == 403
     assert there.text.replace(hidden, gone) == absent.text
+    body = {"topics": [{"topic": name} for name in (hidden, shown, gone)]}
+    for who, errors in (
+        (principal, ["TOPIC_AUTHORIZATION_FAILED", "NONE", "TOPIC_AUTHORIZATION_FAILED"]),
+        (f"User:{prefix}-other", ["TOPIC_AUTHORIZATION_FAILED"] * 3),
+        ("User:admin", ["NONE", "NONE", "UNKNOWN_TOPIC_OR_PARTITION"]),
+    ):
+        rows = service.ask(who, "POST", "/v1/layouts", json=body).json()["topics"]
+        assert [row["error"] for row in rows] == errors
+        assert [row["history"] is None for row in rows] == [error != "NONE" for error in errors]
 
 
 def test_deny_wins_and_hosts_and_prefixes_count(service: Service, acls: Acls) -> None:

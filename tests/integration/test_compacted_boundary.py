@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Message
 
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.kafka.ranges import LogRanges
+from spark_ordered_kafka.kafka.ranges import LogQuestion, LogRanges
 from spark_ordered_kafka.local import LocalCluster
 from tests.inside import progress_in
 from tests.integration.compacting import CLEANED_WITHIN, compact, names, raw, roll, table
@@ -59,7 +59,7 @@ def test_a_boundary_is_met_although_the_record_behind_it_is_gone(
         ranges = LogRanges(
             Connection({"bootstrap.servers": cleaning.bootstrap_servers}, cleaning.controller_url)
         )
-        end = ranges.log(topic_name, [0]).ends[0]
+        end = ranges.log(topic_name, LogQuestion([0])).ends[0]
 
         def done() -> bool:
             for member in members:

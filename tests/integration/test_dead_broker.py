@@ -22,7 +22,7 @@ from spark_ordered_kafka.client.schemas import (
 from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
-from spark_ordered_kafka.kafka.ranges import LogRanges
+from spark_ordered_kafka.kafka.ranges import LogQuestion, LogRanges
 from spark_ordered_kafka.local import LocalCluster
 from tests.consumers import consumer_of, taken
 from tests.queries import Query, Rows, await_stable, batch_rows, everything, verdict
@@ -120,11 +120,11 @@ def test_a_broker_that_died_keeps_no_other_ones_from_being_asked(three_brokers: 
     )
     # Each takes another broker for the one to ask for descriptions.
     asking = [LogRanges(connection) for _ in range(12)]
-    assert [one.log(name, [0]).ends for one in asking] == [{0: 0}] * 12
+    assert [one.log(name, LogQuestion([0])).ends for one in asking] == [{0: 0}] * 12
     three_brokers.kill(f"broker-{DEAD}")
     try:
         with ThreadPoolExecutor(len(asking)) as pool:
-            assert list(pool.map(lambda one: one.log(name, [0]).ends, asking)) == [{0: 0}] * 12
+            assert list(pool.map(lambda one: one.log(name, LogQuestion([0])).ends, asking)) == [{0: 0}] * 12
     finally:
         three_brokers.start(f"broker-{DEAD}")
 

@@ -93,13 +93,15 @@ class FormerLeader:
         """It knows no more than these."""
         self._ends = ends
 
-    def _told(self, ranges: LogRanges, topic: str, *more: Any) -> TopicLog:
-        found = self._ask(ranges, topic, *more)
-        if topic != self._topic or self.answers == 0:
-            return found
+    def _told(self, ranges: LogRanges, *asked: Any) -> dict[str, TopicLog]:
+        logs = self._ask(ranges, *asked)
+        if self._topic not in logs or self.answers == 0:
+            return logs
         self.answers -= 1
+        found = logs[self._topic]
         epochs = {p: epoch - (p in self._ends) for p, epoch in found.leader_epochs.items()}
-        return TopicLog(found.topic_id, found.starts, {**found.ends, **self._ends}, epochs)
+        told = TopicLog(found.topic_id, found.starts, {**found.ends, **self._ends}, epochs)
+        return {**logs, self._topic: told}
 
 
 @dataclass

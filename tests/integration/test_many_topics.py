@@ -6,26 +6,31 @@ import gc
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.client import instances
-from spark_ordered_kafka.client.layout_answers import LayoutHistoryView
-from spark_ordered_kafka.client.topics import AT_ONCE, TopicDirectory
+from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
+from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import RequestError
+from spark_ordered_kafka.errors import DataLossError, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.producer import TransactionalProducer
+from spark_ordered_kafka.kafka.ranges import LogRanges
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.driven import admin_of, delete_topic
 from tests.integration.members import Room, in_order, read_until
 from tests.integration.producing import values
+from tests.queries import await_stable
 from tests.servers import TIMEOUT, await_true
 from tests.streams import NumberedWriter, change, conf, create
 
 TOPICS, FILES = 20, 100
+MANY = 16
 # A service whose exit handler waits for what its reading thread still gets.
 READER = """
 import atexit, json, sys, threading
@@ -114,21 +119,101 @@ def directory(cluster: LocalCluster) -> Iterator[TopicDirectory]:
         yield opened
 
 
-def test_layouts_of_several_topics_are_asked_for_at_once(
-    cluster: LocalCluster, topic_name: str, directory: TopicDirectory, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that this process sends requests to."""
+    paths: list[str] = []
+    send = Transport.send
+
+    def noting(self: Transport, parse: Any, method: str, path: str, **more: Any) -> Any:
+        paths.append(path)
+        return send(self, parse, method, path, **more)
+
+    monkeypatch.setattr(Transport, "send", noting)
+    return paths
+
+
+def test_layouts_of_several_topics_are_one_request(
+    cluster: LocalCluster, topic_name: str, directory: TopicDirectory, sent: list[str]
 ) -> None:
-    """Each question waits here until as many are under way as may be."""
-    topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(AT_ONCE)]
-    together, ask = threading.Barrier(AT_ONCE), directory.client.layout
-
-    def asking(topic: str, from_epoch: int = 0) -> LayoutHistoryView:
-        together.wait(TIMEOUT)
-        return ask(topic, from_epoch)
-
-    monkeypatch.setattr(directory.client, "layout", asking)
+    topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(MANY)]
+    sent.clear()
     found = list(directory.refresh_all(topics))
     assert [one.topic for one in found] == topics
     assert all(one is before for one, before in zip(directory.refresh_all(topics), found, strict=True))
+    change(cluster, topics[3], 2)
+    again = list(directory.refresh_all(topics))
+    assert [one is before for one, before in zip(again, found, strict=True)] == [n != 3 for n in range(MANY)]
+    assert again[3].history.current.count == 2
+    assert [path for path in sent if "layout" in path.rpartition("/")[2]] == ["/v1/layouts"] * 3
+
+
+def test_a_look_at_many_topics_is_one_request(
+    cluster: LocalCluster, topic_name: str, directory: TopicDirectory, sent: list[str]
+) -> None:
+    """It finds what looks at each alone find: of grown, shrunk, new, vanished and created again ones, too."""
+    topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(MANY)]
+    for topic in topics[:3]:
+        NumberedWriter(cluster, topic, keys=5).write()
+        await_stable(cluster, topic)
+    assert [type(one) for one in directory.snapshots(topics)] == [TopicSnapshot] * MANY
+    sent.clear()
+    before = list(directory.snapshots(topics))
+    assert sent == ["/v1/layouts"]
+    assert [one.ends for one in found_of(before)] == [one.ends for one in alone(directory, topics)]
+    for count in (2, 1):
+        change(cluster, topics[0], count)
+    change(cluster, topics[1], 2)
+    delete_topic(cluster, topics[4])
+    delete_topic(cluster, topics[5])
+    admin = admin_of(cluster)
+    admin.create_topics([NewTopic(topics[5], 1)])[topics[5]].result(TIMEOUT)
+    topics.append(create(cluster, f"{topic_name}-new", 1))
+    found = list(directory.snapshots(topics))
+    assert [type(one) for one in found] == [
+        *[TopicSnapshot] * 4, RequestError, DataLossError, *[TopicSnapshot] * (MANY - 5)
+    ]  # fmt: skip
+    assert "does not exist" in str(found[4])
+    assert "was deleted and created again" in str(found[5])
+    assert found_of(found) == alone(directory, topics)
+    assert [one.history.current.count for one in found_of(found)] == [1, 2, *[1] * (MANY - 3)]
+
+
+def found_of(looked: Iterable[TopicSnapshot | OrderedKafkaError]) -> list[TopicSnapshot]:
+    return [one for one in looked if isinstance(one, TopicSnapshot)]
+
+
+def alone(directory: TopicDirectory, topics: list[str]) -> list[TopicSnapshot]:
+    """Snapshots of the topics that are there, one after the other."""
+    found = []
+    for topic in topics:
+        with suppress(DataLossError, RequestError):
+            found.append(directory.snapshot(topic))
+    return found
+
+
+def test_a_change_between_the_ends_and_the_layouts_of_many_topics(
+    cluster: LocalCluster, topic_name: str, directory: TopicDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No end lies before the start of the layout that it is shown with: what was written after the change has gaps else."""
+    topics = [create(cluster, f"{topic_name}-{number}", 2) for number in range(3)]
+    for _ in directory.snapshots(topics):
+        pass
+    asked, counts = LogRanges.ready_logs, iter([3])
+
+    def changed_meanwhile(self: LogRanges, questions: Any) -> Any:
+        found = asked(self, questions)
+        for count in counts:
+            NumberedWriter(cluster, topics[1], keys=5).write()
+            change(cluster, topics[1], count)
+        return found
+
+    monkeypatch.setattr(LogRanges, "ready_logs", changed_meanwhile)
+    found = found_of(directory.snapshots(topics))
+    assert [one.history.current.epoch for one in found] == [0, 1, 0]
+    starts = found[1].history.current.starts
+    assert sum(starts) > 0
+    assert all(found[1].ends[p] >= start for p, start in enumerate(starts))
 
 
 def test_a_topic_that_is_not_there_costs_no_other_one_its_layouts(
@@ -144,7 +229,7 @@ def test_a_topic_that_is_not_there_costs_no_other_one_its_layouts(
 
 def test_a_consumer_of_many_topics_reads_each_in_order(room: Room, topic_name: str) -> None:
     """One of them changes meanwhile."""
-    topics = [create(room.cluster, f"{topic_name}-{number}", 1) for number in range(2 * AT_ONCE)]
+    topics = [create(room.cluster, f"{topic_name}-{number}", 1) for number in range(MANY)]
     writers = [NumberedWriter(room.cluster, topic, keys=3) for topic in topics]
     member = room.member(*topics)
     for partitions in (2, 3, 1):

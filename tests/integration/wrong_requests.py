@@ -48,6 +48,7 @@ PLAN = "/v1/reassignments/plan"
 ELECTIONS = "/v1/leader-elections"
 ELECTED: dict[str, Any] = {"partitions": [{"topic": "{t}", "partition": 0}]}
 EMPTYING: dict[str, Any] = {"goal": "empty_log_dirs", "brokers": [1], "log_dirs": ["/nowhere"]}
+LAYOUTS: dict[str, Any] = {"topics": [{"topic": "{t}", "from_epoch": 0}]}
 NAME: dict[str, Any] = {"topic": "{t}", "writer": "w", "nonce": "n"}
 
 WRONG: list[Case] = [
@@ -83,6 +84,9 @@ WRONG: list[Case] = [
         for field in ("topic", "writer", "nonce")
         for case in of_type("POST", "/v1/writer-names/release", NAME, field, 1, [], {}, True, "x" * 250)
     ),
+    *of_type("POST", "/v1/layouts", LAYOUTS, "topics", *NOT_LIST, [], [1], ["t"]),
+    *of_type("POST", "/v1/layouts", LAYOUTS, "topics.0.topic", *NOT_TEXT),
+    *of_type("POST", "/v1/layouts", LAYOUTS, "topics.0.from_epoch", *NOT_NUMBER, -1),
     *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "partitions", 1, "0", {}, [-1], ["0"], [2], [HUGE]),
     *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "positions", *NOT_LIST, [1]),
     *of_type("POST", "/v1/topics/{t}/truncations", CHECK, "positions.0.partition", *NOT_NUMBER, -1, 2, HUGE),
@@ -186,6 +190,10 @@ WRONG += [
 ]
 # Refused for one topic of several, in whose result the reason is.
 PER_TOPIC: list[Case] = [
+    *of_type(
+        "POST", "/v1/layouts", LAYOUTS, "topics.0.topic", "", "..", "a/b", "missing", "__consumer_offsets"
+    ),
+    *of_type("POST", "/v1/layouts", LAYOUTS, "topics.0.from_epoch", 2, INT32, HUGE),
     *of_type("POST", "/v1/topics", {"topics": [CREATION]}, "topics.0.partitions", 0, -1, INT32, HUGE),
     *of_type(
         "POST",

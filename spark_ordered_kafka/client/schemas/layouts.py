@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from spark_ordered_kafka.client.layout_answers import PositionCheck
 from spark_ordered_kafka.client.schemas.base import Answer, Many, Request
+
+
+class LayoutQuestion(Request):
+    """One topic of ``POST /v1/layouts``: its layouts from ``from_epoch`` on."""
+
+    topic: str
+    from_epoch: Annotated[int, Field(ge=0)] = 0
+
+
+class LayoutsRequest(Request):
+    """``POST /v1/layouts``: the layouts of several topics."""
+
+    topics: Many[LayoutQuestion]
 
 
 class TruncationsRequest(Request):

@@ -66,8 +66,16 @@ class Znodes:
 
     def topic(self, topic: str) -> TopicRecord | None:
         """The topic's record as this session sees it; None when it is not under management."""
-        read = self._read_topic(topic)
+        read = self._peek_topic(topic)
         return None if read is None else read[0]
+
+    def peek_topics(self, topics: Sequence[str]) -> list[TopicRecord | RequestError | None]:
+        """As :meth:`topic` of each; the error of one that cannot be read is in its place."""
+        return _topic_records(self._session.peek_each, topics)
+
+    def read_topics(self, topics: Sequence[str]) -> list[TopicRecord | RequestError | None]:
+        """As :meth:`peek_topics`, a linearizable read."""
+        return _topic_records(self._session.read_each, topics)
 
     def read_topic(self, topic: str) -> tuple[TopicRecord | None, int]:
         """Linearizable read: the record (None: not under management) and the znode's version (-1 then)."""
@@ -126,7 +134,7 @@ class Znodes:
         path = topic_path(topic)
 
         def fill(transaction: TransactionRequest) -> TopicRecord:
-            read = self._read_topic(topic)
+            read = self._peek_topic(topic)
             if read is None:
                 raise RequestError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} is not under management any more"
@@ -357,7 +365,7 @@ class Znodes:
     def _end_leaving(self, topic: str, topic_id: str, parent: str) -> None:
         path = topic_path(topic)
         transaction = self._session.transaction()
-        read = self._read_topic(topic)
+        read = self._peek_topic(topic)
         if read is not None and read[0].topic_id == topic_id:
             self._delete_topic(transaction, topic, read[1])
         if self._exists(f"{parent}/{topic}"):
@@ -368,7 +376,7 @@ class Znodes:
     def _exists(self, path: str) -> bool:
         return self._session.wait(self._session.client.exists_async(path), path) is not None
 
-    def _read_topic(self, topic: str) -> tuple[TopicRecord, int] | None:
+    def _peek_topic(self, topic: str) -> tuple[TopicRecord, int] | None:
         path = topic_path(topic)
         found = self._session.peek(path)
         return None if found is None else _topic_record(found, path)
@@ -376,6 +384,19 @@ class Znodes:
 
 def _topic_record(znode: Znode, path: str) -> tuple[TopicRecord, int]:
     return parse(TopicRecord, znode.data, path).under(znode.created), znode.version
+
+
+def _topic_records(
+    read: Callable[[Sequence[str]], Sequence[Znode | RequestError | None]], topics: Sequence[str]
+) -> list[TopicRecord | RequestError | None]:
+    paths = [topic_path(topic) for topic in topics]
+    records: list[TopicRecord | RequestError | None] = []
+    for znode, path in zip(read(paths), paths, strict=True):
+        try:
+            records.append(_topic_record(znode, path)[0] if isinstance(znode, Znode) else znode)
+        except UnreadableRecordError as error:
+            records.append(error)
+    return records
 
 
 def _put(transaction: TransactionRequest, path: str, data: bytes, exists: bool) -> None:

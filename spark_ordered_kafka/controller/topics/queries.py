@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.results import view
+from spark_ordered_kafka.controller.results import result, view
 from spark_ordered_kafka.controller.state.change import AnyChange
 from spark_ordered_kafka.controller.state.records import LayoutRecord, RemovedStatus, TopicRecord
 from spark_ordered_kafka.controller.state.topics import Znodes
@@ -15,11 +15,20 @@ from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.foreign_partitions import stray_partitions
 from spark_ordered_kafka.controller.topics.kafka_state import described
 from spark_ordered_kafka.controller.topics.views import finished_view, leader_epochs_view, topic_summary
-from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
-from spark_ordered_kafka.errors import ErrorCode, LayoutChangingError, RequestError, invalid_request
+from spark_ordered_kafka.controller.zk.session import ZooKeeperError
+from spark_ordered_kafka.errors import (
+    ErrorCode,
+    LayoutChangingError,
+    OrderedKafkaError,
+    RequestError,
+    invalid_request,
+)
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.parsing import is_topic_name
 
 _RETRY_AFTER = 1.0
+_MOST_STARTS = 200_000
+"""Of the layouts in an answer about several topics: some megabytes."""
 # Members written by a newer controller may not be meant for readers.
 _VIEW_FIELDS = set(LayoutRecord.model_fields) - {"version"}
 
@@ -67,12 +76,10 @@ class Topics:
     def summaries(self, current: Callable[[AnyChange], AnyChange]) -> schemas.TopicList:
         """All topics under management; from ZooKeeper alone. Those that cannot be read are left out: :meth:`view` says why."""
         rows = []
-        for topic in self._znodes.topics():
-            try:
-                record = self._znodes.topic(topic)
-            except UnreadableRecordError:
-                continue  # the check of all topics logs it
-            if record is not None and record.deleting_since is None:
+        topics = self._znodes.topics()
+        for topic, record in zip(topics, self._znodes.peek_topics(topics), strict=True):
+            # The check of all topics logs what cannot be read.
+            if isinstance(record, TopicRecord) and record.deleting_since is None:
                 change = None if record.change is None else current(record.change)
                 rows.append(topic_summary(topic, record, change))
         return schemas.TopicList(topics=rows)
@@ -112,6 +119,51 @@ class Topics:
     def layouts(self, topic: str, from_epoch: int) -> schemas.LayoutHistoryView:
         """The committed layouts from ``from_epoch`` on, without folded ones. Reads ZooKeeper only."""
         record, _ = self.record(topic)
+        return self._history(topic, record, from_epoch)
+
+    def histories(
+        self, asked: Sequence[schemas.LayoutQuestion], refused: Mapping[str, RequestError]
+    ) -> schemas.LayoutHistories:
+        """As :meth:`layouts` of each, with its own result; ``refused`` are topics that are not looked at.
+
+        Answers at least one, and no further ones once :data:`_MOST_STARTS` are exceeded.
+        """
+        topics = [topic for topic in dict.fromkeys(one.topic for one in asked) if topic not in refused]
+        named = [topic for topic in topics if is_topic_name(topic)]
+        records = {**dict(zip(named, self._znodes.read_topics(named), strict=True)), **refused}
+        rows: list[schemas.LayoutHistoryResult] = []
+        starts = 0
+        for one in asked:
+            rows.append(self._row(one, records.get(one.topic)))
+            if (history := rows[-1].history) is not None:
+                starts += sum(len(layout.starts) for layout in history.layouts)
+            if starts > _MOST_STARTS:
+                break
+        return schemas.LayoutHistories(rows)
+
+    def _row(
+        self, asked: schemas.LayoutQuestion, record: TopicRecord | RequestError | None
+    ) -> schemas.LayoutHistoryResult:
+        topic = asked.topic
+        try:
+            check_name(topic)
+            if record is None:
+                raise RequestError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic!r} is not under management: create it, or adopt it if Kafka has it (ordered-kafka topics"
+                    " adopt)",
+                )
+            if isinstance(record, RequestError):
+                raise record
+            refuse_leaving(topic, record)
+            return schemas.LayoutHistoryResult(topic, history=self._history(topic, record, asked.from_epoch))
+        except ZooKeeperError:
+            raise  # another controller may answer
+        except OrderedKafkaError as error:
+            failed = result(schemas.Result, error)
+            return schemas.LayoutHistoryResult(topic, failed.error_code, failed.error, failed.error_message)
+
+    def _history(self, topic: str, record: TopicRecord, from_epoch: int) -> schemas.LayoutHistoryView:
         if from_epoch > record.layout_epoch + 1:
             raise invalid_request(
                 f"from_epoch has the value {from_epoch}: topic {topic!r} is at layout epoch {record.layout_epoch}"

@@ -26,6 +26,7 @@ from spark_ordered_kafka.controller.zk import connection as zookeeper
 from spark_ordered_kafka.controller.zk.records import LeaderRecord, dump, number, parse
 from spark_ordered_kafka.controller.zk.single_flight import SingleFlight
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, UnavailableError
+from spark_ordered_kafka.listed import listed
 
 ROOT = "/ordered-kafka"
 CONTROLLER = f"{ROOT}/controller"
@@ -34,6 +35,8 @@ _POLL = 0.2
 _ANY_VERSION = -1
 _ATTEMPTS = 5
 """Attempts of a compare-and-set."""
+_SHOWN = 3
+"""Paths in an error."""
 
 _log = logging.getLogger(__name__)
 
@@ -211,23 +214,38 @@ class Session:
         writes. ``sync`` would not do: ZooKeeper's leader answers it alone, even after it was replaced without knowing
         (D-124).
         """
+        return _there(self.read_each([path]))
+
+    def read_each(self, paths: Sequence[str]) -> list[Znode | RequestError | None]:
+        """As :meth:`read` of each, with one write for all; an error that is one znode's own is in its place."""
         session = self.client.client_id
         self._single_flight.confirm()
-        found = self.peek(path)
+        found = self.peek_each(paths)
         # A new session may have begun at a server that lags.
         if self.client.client_id != session:
             raise ZooKeeperError(
-                f"the session with ZooKeeper at {self.hosts} was replaced while {path} was read"
+                f"the session with ZooKeeper at {self.hosts} was replaced while {listed(paths, _SHOWN)} was read"
             )
         return found
 
     def peek(self, path: str) -> Znode | None:
         """A znode as this session sees it, None when there is none."""
-        try:
-            data, stat = self.wait(self.client.get_async(path), path)
-        except NoNodeError:
-            return None
-        return Znode(data, int(stat.version), int(stat.czxid))
+        return _there(self.peek_each([path]))
+
+    def peek_each(self, paths: Sequence[str]) -> list[Znode | RequestError | None]:
+        """As :meth:`peek` of each; an error that is one znode's own is in its place."""
+        reads = [(path, self.client.get_async(path)) for path in paths]
+        found: list[Znode | RequestError | None] = []
+        for path, read in reads:
+            try:
+                data, stat = self.wait(read, path)
+            except NoNodeError:
+                found.append(None)
+            except RequestError as error:
+                found.append(error)
+            else:
+                found.append(Znode(data, int(stat.version), int(stat.czxid)))
+        return found
 
     def version(self, path: str) -> int:
         """Linearizable read of the version of a znode that is always there; raises RequestError UNKNOWN_SERVER_ERROR."""
@@ -362,3 +380,10 @@ def _first_failure(results: Sequence[object]) -> tuple[int, Exception] | None:
         if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
             return index, result
     return None
+
+
+def _there(found: Sequence[Znode | RequestError | None]) -> Znode | None:
+    (one,) = found
+    if isinstance(one, RequestError):
+        raise one
+    return one

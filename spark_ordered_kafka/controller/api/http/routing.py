@@ -13,6 +13,7 @@ LEADER_READS = frozenset({"/v1/writer-names", "/v1/writer-names/release"})
 _READS = frozenset(
     {
         *LEADER_READS,
+        "/v1/layouts",
         "/v1/topics/{topic}/truncations",
         "/v1/topics/{topic}/misrouted",
         "/v1/reassignments/plan",

@@ -7,11 +7,13 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 
 from spark_ordered_kafka.client import schemas
-from spark_ordered_kafka.controller.access.acls import Operation
+from spark_ordered_kafka.controller.access.acls import Operation, ResourceType
+from spark_ordered_kafka.controller.api.http.caller import CallerOf
 from spark_ordered_kafka.controller.api.http.filters import Filter, numbers
-from spark_ordered_kafka.controller.api.http.rights import on_topic
-from spark_ordered_kafka.controller.api.http.thread_pools import LAYOUTS
+from spark_ordered_kafka.controller.api.http.rights import by_item, on_topic
+from spark_ordered_kafka.controller.api.http.thread_pools import LAYOUTS, RIGHTS
 from spark_ordered_kafka.controller.service import ControllerService
+from spark_ordered_kafka.controller.topics.batches import MAX_TOPICS, check_number
 from spark_ordered_kafka.errors import invalid_request
 
 
@@ -27,6 +29,17 @@ def add_routes(app: FastAPI, service: ControllerService) -> None:
         if writer:
             return await LAYOUTS.run(service.topics.writer_layout, topic)
         return await LAYOUTS.run(service.topics.layouts, topic, from_epoch)
+
+    @app.post(
+        "/v1/layouts",
+        dependencies=[by_item(service, "DESCRIBE on each topic", (Operation.DESCRIBE, ResourceType.TOPIC))],
+    )
+    async def get_layouts(request: schemas.LayoutsRequest, caller: CallerOf) -> schemas.LayoutHistories:
+        """The layout histories of several topics by one linearizable read, each with its own result."""
+        topics = [one.topic for one in request.topics]
+        check_number("topic", topics, MAX_TOPICS)
+        refused = await RIGHTS.run(service.access.refusals, caller, Operation.DESCRIBE, topics)
+        return await LAYOUTS.run(service.topics.histories, request.topics, refused)
 
     @app.get("/v1/topics/{topic}/leader-epochs", dependencies=described)
     def get_leader_epochs(topic: str, partitions: Filter = None) -> schemas.LeaderEpochsView:
