@@ -74,6 +74,7 @@ class Assignment:
     ) -> None:
         self._consumer = consumer
         self._offsets = offsets
+        self._directory = directory
         self._subscription = subscription
         self._options = options
         self._listener = listener
@@ -249,10 +250,12 @@ class Assignment:
             self._settle_at = self._clock() + _COMMIT_INTERVAL
             return
         joined: dict[str, TopicProgress] = {}
-        for name, partitions in self._unsettled.items():
+        for name in self._unsettled:
             # New partitions are known to librdkafka from here on; it would find them minutes later, and rebalance.
             self._refresh(name)
-            joined[name] = topic = self._joining.join(name, partitions)
+        all_layouts = self._directory.refresh_all(list(self._unsettled))
+        for layouts, (name, partitions) in zip(all_layouts, self._unsettled.items(), strict=True):
+            joined[name] = topic = self._joining.join(layouts, partitions)
             for p, progress in topic.own.items():
                 progress.is_let_go = (name, p) in self._let_go
                 progress.stopped = (name, p) in self.moves.paused
@@ -337,8 +340,7 @@ class Assignment:
 
     def _look_for_losses(self) -> None:
         if self._losses.look():
-            for name in self._topics:
-                self._open(name)
+            self._open(self._topics)
 
     def _sort(self) -> None:
         closed = self.delivery.sort()
@@ -358,11 +360,12 @@ class Assignment:
 
     # -- layouts and the gate -----------------------------------------------------------------------------------
 
-    def _on_looked(self, name: str, is_newer: bool) -> None:
+    def _on_looked(self, names: Collection[str], is_newer: bool) -> None:
         if is_newer:
             self._look_at_group()
-        self._open(name)
-        self.claims.claim(name)
+        self._open(names)
+        for name in names:
+            self.claims.claim(name)
 
     def _look_at_group(self) -> None:
         self._group_at = min(self._group_at, self._clock())
@@ -374,15 +377,17 @@ class Assignment:
             awaited = topic.awaited()
             if awaited:
                 topic.learn(self._offsets.read(name, topic.layouts.topic_id, awaited))
-            self._open(name)
+        self._open(self._topics)
 
-    def _open(self, name: str) -> None:
-        topic = self._topics[name]
-        topic.gate()
-        for p, progress in topic.own.items():
-            if progress.paused and progress.limit > progress.received:
-                progress.paused = False
-                self.moves.fetch_again((name, p))
+    def _open(self, names: Collection[str]) -> None:
+        for name in names:
+            topic = self._topics[name]
+            topic.gate()
+            for p, progress in topic.own.items():
+                if progress.paused and progress.limit > progress.received:
+                    progress.paused = False
+                    self.moves.fetch_again((name, p))
+        # Once for all: it looks at every record in hand.
         self._sort()
 
     def _on_opened(self, topic: str, partition: int) -> None:

@@ -174,16 +174,16 @@ class Joining:
         self._reset = reset
         self._keeps_state = keeps_state
 
-    def join(self, topic: str, partitions: Collection[int]) -> TopicProgress:
-        """The progress of newly assigned partitions of a topic.
+    def join(self, layouts: TopicLayouts, partitions: Collection[int]) -> TopicProgress:
+        """The progress of newly assigned partitions of a topic, whose layouts were asked for since they were assigned.
 
         Raises:
             UnavailableError: a broker, the group's coordinator or the controller does not answer.
             RebalancedError: the assignment is out of date already.
             DataLossError: there is no offset to begin with, and ``auto.offset.reset`` is ``error``.
         """
+        topic = layouts.topic
         for _ in range(_ROUNDS):
-            layouts = self._directory.refresh(topic)
             everything = {*range(layouts.history.partition_count), *partitions}
             group = self._offsets.read(topic, layouts.topic_id, everything)
             since = oldest_since(group.values(), layouts.history.current.epoch)
@@ -197,7 +197,10 @@ class Joining:
                 for p, at in begun.items()
             }
             # An end that was taken under another layout than other members' ends leaves a gap inside a key (D-053).
-            if self._reset != "latest" or not log.ends or self._directory.refresh(topic) is layouts:
+            known_layouts = layouts
+            if self._reset == "latest" and log.ends:
+                layouts = self._directory.refresh(topic)
+            if layouts is known_layouts:
                 self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
                 own = {
                     p: Progress.starting(claim.offset, claim, opened_before(layouts, p, claim.offset))

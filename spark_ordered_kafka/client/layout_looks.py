@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -31,7 +31,7 @@ class LayoutLooks:
         delivery: what was fetched and not delivered.
         reset: ``auto.offset.reset``.
         fetch_from: lets librdkafka fetch from where each partition was received to.
-        on_looked: called with each topic, and whether its layouts are newer than before.
+        on_looked: called with the topics, and whether the layouts of any are newer than before.
         clock: seconds, monotonic.
     """
 
@@ -43,7 +43,7 @@ class LayoutLooks:
         delivery: Delivery,
         reset: Reset,
         fetch_from: Callable[[], None],
-        on_looked: Callable[[str, bool], None],
+        on_looked: Callable[[Collection[str], bool], None],
         clock: Callable[[], float],
     ) -> None:
         self._consumer = consumer
@@ -98,16 +98,17 @@ class LayoutLooks:
             name: {p: self.seen_end(name, p, progress) for p, progress in self._topics[name].own.items()}
             for name in asked
         }
+        has_newer = False
         for name, layouts in zip(asked, self._directory.refresh_all(asked), strict=True):
             topic = self._topics[name]
             require_same(topic.layouts, layouts)
             for p, end in ends[name].items():
                 topic.own[p].validated = max(topic.own[p].validated, end)
-            is_newer = layouts is not topic.layouts
-            if is_newer:
+            if layouts is not topic.layouts:
+                has_newer = True
                 topic.follow(layouts)
                 self.skip_folded(name)
-            self._on_looked(name, is_newer)
+        self._on_looked(asked, has_newer)
         now = self._clock()
         return now + max(interval, _SHARE * (now - begun) / max(1, min(_FEW, len(asked))))
 

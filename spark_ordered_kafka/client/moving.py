@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -32,7 +32,7 @@ class Moves:
         delivery: what was fetched and not delivered.
         commits: commits of the assignment.
         fetch_from: lets librdkafka fetch from where each partition was received to.
-        open_gates: looks how far partitions of a topic may be read.
+        open_gates: looks how far partitions of topics may be read.
 
     Attributes:
         paused: partitions that the application has paused, those of others included, which may come back.
@@ -46,7 +46,7 @@ class Moves:
         delivery: Delivery,
         commits: Commits,
         fetch_from: Callable[[], None],
-        open_gates: Callable[[str], None],
+        open_gates: Callable[[Collection[str]], None],
     ) -> None:
         self.paused: set[PartitionId] = set()
         self._consumer = consumer
@@ -151,7 +151,7 @@ class Moves:
             self._delivery.drop([(name, p)])
         topic.move(partition, offset)
         self._fetch_from()
-        self._open_gates(name)
+        self._open_gates([name])
 
     def _offset(self, topic: TopicProgress, name: str, partition: int, wanted: int) -> int:
         if wanted == OFFSET_STORED:

@@ -46,8 +46,7 @@ class Subscription:
         management, UnavailableError when no controller answers; then the subscription stays as it was.
         """
         names, patterns = _parsed(topics)
-        for _ in self._directory.refresh_all(names):
-            pass
+        self._directory.refresh_all(names)
         found = self._found(names, patterns)
         self._names, self._patterns = names, patterns
         self.topics[:] = found

@@ -212,8 +212,7 @@ class TopicDirectory:
         if len(topics) <= 1:
             return {}
         unknown = [topic for topic in topics if topic not in self._layouts]
-        for _ in self._refresh_each(unknown):
-            pass
+        self._refresh_each(unknown)
         known = {topic: self._layouts[topic] for topic in topics if topic in self._layouts}
         questions = {
             topic: _question(layouts, range(layouts.history.partition_count))
@@ -258,18 +257,21 @@ class TopicDirectory:
         (layouts,) = self.refresh_all([topic])
         return layouts
 
-    def refresh_all(self, topics: Sequence[str]) -> Iterator[TopicLayouts]:
-        """As :meth:`refresh` of each, in this order, by one request (D-474)."""
+    def refresh_all(self, topics: Sequence[str]) -> list[TopicLayouts]:
+        """As :meth:`refresh` of each, by one request (D-474)."""
+        found = []
         for one in self._refresh_each(topics):
             if isinstance(one, RequestError):
                 raise one
-            yield one
+            found.append(one)
+        return found
 
-    def _refresh_each(self, topics: Sequence[str]) -> Iterator[TopicLayouts | RequestError]:
+    def _refresh_each(self, topics: Sequence[str]) -> list[TopicLayouts | RequestError]:
+        """Layouts, or why there are none: an error of one topic costs no other one its layouts."""
         known = [self._views.get(topic) for topic in topics]
         epochs = [0 if view is None else view.layouts[-1].epoch + 1 for view in known]
         answers = self.client.layouts(list(zip(topics, epochs, strict=True)))
-        yield from map(self._refreshed, topics, known, answers)
+        return list(map(self._refreshed, topics, known, answers))
 
     def _refreshed(
         self, topic: str, known: LayoutHistoryView | None, answer: LayoutHistoryView | RequestError

@@ -43,7 +43,9 @@ READING = [
     route
     for route in ROUTES
     if route[0] in ("GET", "PUT")
-    or route[1].endswith(("/truncations", "/replication-factors", "/verify", "/plan", "/replica-log-dirs"))
+    or route[1].endswith(
+        ("/layouts", "/truncations", "/replication-factors", "/verify", "/plan", "/replica-log-dirs")
+    )
     or route == ("PATCH", "/v1/reassignments/{request_id}")
 ]
 KEYED = [

@@ -12,6 +12,7 @@ from confluent_kafka import (
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.joining import Joining
 from spark_ordered_kafka.client.progress import TopicProgress
+from spark_ordered_kafka.client.topics import TopicLayouts
 from spark_ordered_kafka.errors import UnavailableError
 from tests.inside import progress_in
 from tests.integration.members import (
@@ -104,11 +105,11 @@ def test_a_topic_is_read_once_although_another_cannot_be_taken_up_yet(
     refused: list[str] = []
     join = Joining.join
 
-    def join_one(self: Joining, topic: str, partitions: Collection[int]) -> TopicProgress:
-        if topic == other and len(refused) < 3:
-            refused.append(topic)
-            raise UnavailableError(f"{topic}-0 has no leader")
-        return join(self, topic, partitions)
+    def join_one(self: Joining, layouts: TopicLayouts, partitions: Collection[int]) -> TopicProgress:
+        if layouts.topic == other and len(refused) < 3:
+            refused.append(other)
+            raise UnavailableError(f"{other}-0 has no leader")
+        return join(self, layouts, partitions)
 
     monkeypatch.setattr(Joining, "join", join_one)
     member = room.member(topic_name, other, enable_auto_commit=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
 from spark_ordered_kafka import OrderedConsumer
 from spark_ordered_kafka.client.layout_answers import LayoutHistoryView
 from spark_ordered_kafka.client.layouts import Layouts
+from spark_ordered_kafka.errors import RequestError
 from tests.integration.members import Member, Room, all_of, conf, read_until
 from tests.servers import TIMEOUT
 from tests.streams import NumberedWriter, create
@@ -62,13 +64,13 @@ def test_a_look_at_idle_topics_holds_up_no_records(
     """However long it takes: here ten seconds of the consumer's clock for each question to the controller."""
     names = [create(room.cluster, f"{topic_name}-{number}", 1) for number in range(4)]
     asked: list[str] = []
-    ask = Layouts.layout
+    ask = Layouts.layouts
 
-    def slowly(self: Layouts, topic: str, from_epoch: int = 0) -> LayoutHistoryView:
-        asked.append(topic)
-        return ask(self, topic, from_epoch)
+    def slowly(self: Layouts, questions: Sequence[tuple[str, int]]) -> list[LayoutHistoryView | RequestError]:
+        asked.extend(topic for topic, _ in questions)
+        return ask(self, questions)
 
-    monkeypatch.setattr(Layouts, "layout", slowly)
+    monkeypatch.setattr(Layouts, "layouts", slowly)
     consumer = OrderedConsumer(
         conf(room.cluster, room.group), clock=lambda: time.monotonic() + 10 * len(asked)
     )

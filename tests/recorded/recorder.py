@@ -222,6 +222,7 @@ def _ask_about(recorder: Recorder, controller: InProcess, topic: str) -> None:
     ask(controller, "GET", "/v1/topics/nowhere")
     ask(controller, "GET", f"/v1/topics/{topic}/layout")
     ask(controller, "GET", f"/v1/topics/{topic}/layout", params={"writer": "true"}, detail="writer")
+    ask(controller, "POST", "/v1/layouts", json={"topics": [{"topic": topic}, {"topic": "missing"}]})
     ask(controller, "GET", f"/v1/topics/{topic}/leader-epochs")
     position = {"partition": 0, "offset": 5, "leader_epoch": 0}
     ask(controller, "POST", f"/v1/topics/{topic}/truncations", json={"positions": [position]})
