@@ -6,8 +6,10 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from confluent_kafka.admin import NewTopic
 
 from spark_ordered_kafka import OrderedProducer
 from spark_ordered_kafka.client import instances
+from spark_ordered_kafka.client.assignment import Assignment
+from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.topics import TopicDirectory, TopicSnapshot
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
@@ -242,6 +246,33 @@ def test_a_consumer_of_many_topics_reads_each_in_order(room: Room, topic_name: s
         found = [one for one in member.messages if one.topic() == topic]
         assert len(found) == writer.written
         in_order(found)
+
+
+def test_records_in_hand_are_looked_at_as_often_as_those_of_one_topic(
+    room: Room, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once for each topic after each look: of 300 topics that was half of a consumer's time."""
+    topics = [create(room.cluster, f"{topic_name}-{number}", 1) for number in range(MANY)]
+    calls: Counter[str] = Counter()
+    for kind, name in ((Delivery, "sort"), (Assignment, "advance")):
+        monkeypatch.setattr(kind, name, counting(getattr(kind, name), calls))
+    member = room.member(*topics)
+    for topic in topics:
+        NumberedWriter(room.cluster, topic, keys=3).write(10)
+    read_until(
+        [member], lambda: {one.topic() for one in member.messages} == set(topics), "records of all topics"
+    )
+    # After what was received, a look at layouts, one at the group and one for losses.
+    assert calls["sort"] <= 4 * calls["advance"]
+
+
+def counting(function: Callable[..., Any], calls: Counter[str]) -> Callable[..., Any]:
+    @wraps(function)
+    def counted(*arguments: Any, **named: Any) -> Any:
+        calls[function.__name__] += 1
+        return function(*arguments, **named)
+
+    return counted
 
 
 def test_a_consumer_reads_on_while_its_process_ends(cluster: LocalCluster, topic_name: str) -> None:
