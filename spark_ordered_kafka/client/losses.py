@@ -16,7 +16,8 @@ from spark_ordered_kafka.client.partition_progress import Progress
 from spark_ordered_kafka.client.progress import TopicProgress
 from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
-from spark_ordered_kafka.kafka.clients import log_range, refresh_metadata
+from spark_ordered_kafka.kafka.attempts import retriable_failure
+from spark_ordered_kafka.kafka.clients import leader_epochs, log_range, refresh_metadata
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _LOG = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ _LOG = logging.getLogger(__name__)
 INTERVAL = 10.0
 """Seconds between two looks for what was lost, and for which a log has to end too early before that is believed."""
 _RETRY_INTERVAL = 0.5
+# Seconds: the controllers know more than leaders that are slow.
+_EPOCHS_TIMEOUT = 3.0
 
 
 class Losses:
@@ -89,10 +92,13 @@ class Losses:
         read while one has no leader.
         """
         begun = self._begun()
+        doubtful: dict[str, list[int]] = defaultdict(list)
+        for name, p in self._under_other_leaders(begun):
+            doubtful[name].append(p)
         # All topics are asked about before anything is moved: where that fails, librdkafka is not given what was moved.
         found = {
             (name, p): end
-            for name, partitions in begun.items()
+            for name, partitions in doubtful.items()
             for p, end in self._truncated(name, partitions).items()
         }
         for (name, p), end in found.items():
@@ -101,17 +107,29 @@ class Losses:
             self._delivery.drop([(name, p)])
             self._report_truncated(name, p, end, progress.position)
             self._topics[name].cut(p, end, high)
-        self._unchecked -= {(name, p) for name, partitions in begun.items() for p in partitions}
+        self._unchecked -= set(begun)
         return bool(found)
 
-    def _begun(self) -> dict[str, list[int]]:
-        """The unchecked partitions of which something has come, by topic."""
-        found: dict[str, list[int]] = defaultdict(list)
-        for name, p in sorted(self._unchecked):
-            progress = self._progress((name, p))
-            if progress.pending or progress.end >= 0:
-                found[name].append(p)
-        return found
+    def _begun(self) -> list[PartitionId]:
+        """The unchecked partitions of which something has come."""
+
+        def has_begun(progress: Progress) -> bool:
+            return bool(progress.pending) or progress.end >= 0
+
+        return [place for place in sorted(self._unchecked) if has_begun(self._progress(place))]
+
+    def _under_other_leaders(self, places: Collection[PartitionId]) -> list[PartitionId]:
+        """Those without the leader epoch that their last record was written under: a log is truncated by elections only (D-475).
+
+        Where leaders do not answer, all of them.
+        """
+        epochs: dict[PartitionId, int | None] = {}
+        retriable_failure(lambda: epochs.update(leader_epochs(self._consumer, places, _EPOCHS_TIMEOUT)))
+        return [
+            place
+            for place in places
+            if (last := self._progress(place).last) is not None and epochs.get(place) != last.leader_epoch
+        ]
 
     def _progress(self, place: PartitionId) -> Progress:
         return self._topics[place[0]].own[place[1]]

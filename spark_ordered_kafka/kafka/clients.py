@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # another class before Python 3.11
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ClusterMetadata
 
 from spark_ordered_kafka.errors import (
@@ -21,6 +21,7 @@ from spark_ordered_kafka.errors import (
     UnavailableError,
 )
 from spark_ordered_kafka.kafka.codes import KINDS, Kind, kind_of
+from spark_ordered_kafka.kafka.values import PartitionId
 
 OUT_OF_RANGE = frozenset(code for code, kind in KINDS.items() if kind is Kind.LOSS)
 """What librdkafka says of a position that the log does not hold."""
@@ -121,6 +122,19 @@ def log_range(consumer: Consumer, topic: str, partition: int, timeout: float) ->
     """Where a partition's log begins and ends, from its leader. Raises as :func:`refresh_metadata`."""
     with translating(f"asking for the log range of {topic}-{partition}"):
         return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout)
+
+
+def leader_epochs(
+    consumer: Consumer, places: Collection[PartitionId], timeout: float
+) -> dict[PartitionId, int | None]:
+    """The current leader epochs of partitions, as their leaders say; without those that have none to say it.
+
+    Raises as :func:`refresh_metadata`.
+    """
+    asked = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
+    with translating("asking for leader epochs"):
+        found = consumer.offsets_for_times(asked, timeout)
+    return {(one.topic, one.partition): one.leader_epoch for one in found if one.error is None}
 
 
 def unknown_topic(topic: str) -> RequestError:

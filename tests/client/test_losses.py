@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.layout_answers import PositionCheck, Truncations, TruncationView
@@ -43,6 +43,9 @@ class Log:
         self.ends = {int(epoch.removeprefix("epoch_")): end for epoch, end in ends.items()}
         self.client = self
         self.unanswered = ""
+        self.leader_epoch = 6
+        self.has_leader = True
+        self.asked: list[str] = []
 
     def list_topics(self, _topic: str, _timeout: float) -> None:
         pass
@@ -50,7 +53,16 @@ class Log:
     def get_watermark_offsets(self, _place: TopicPartition, _timeout: float) -> tuple[int, int]:
         return self.low, self.high
 
+    def offsets_for_times(self, places: list[TopicPartition], _timeout: float) -> list[TopicPartition]:
+        if not self.has_leader:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return [
+            TopicPartition(one.topic, one.partition, self.high, leader_epoch=self.leader_epoch)
+            for one in places
+        ]
+
     def truncations(self, topic: str, checks: list[PositionCheck], _partitions: list[int]) -> Truncations:
+        self.asked.append(topic)
         if topic == self.unanswered:
             raise UnavailableError("no controller answered")
         beyond = [one for one in checks if self.ends.get(one.leader_epoch, one.offset) < one.offset]
@@ -167,6 +179,18 @@ def test_what_others_have_read_is_looked_for_once_something_comes(end: int) -> N
         strict.receive(*range(100, 130))
         with pytest.raises(DataLossError, match="offsets 60 to 99"):
             strict.losses.check_begun()
+
+
+@pytest.mark.parametrize("has_leader", [True, False])
+def test_no_controller_is_asked_while_the_leader_is_that_of_the_last_record(has_leader: bool) -> None:
+    """A log is truncated by elections only."""
+    log = Log(0, 130, epoch_5=60)
+    log.leader_epoch, log.has_leader = 5, has_leader
+    successor = Successor(log, "earliest")
+    successor.receive(*range(100, 130))
+    assert successor.losses.check_begun() != has_leader
+    assert log.asked == ([] if has_leader else ["t"])
+    assert not successor.losses.has_begun()
 
 
 def test_what_is_dropped_unchecked_is_fetched_again_wherever_the_gate_is() -> None:
