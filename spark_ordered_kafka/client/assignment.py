@@ -296,6 +296,7 @@ class Assignment:
             error_of = run[0].error()
             if error_of is None:
                 self.delivery.receive(run)
+                self._losses.received(run[0])
             else:
                 self._take_event(run[0], error_of)
 

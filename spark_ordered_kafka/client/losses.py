@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from typing import cast
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message
 
 from spark_ordered_kafka.client.delivery import Delivery
 from spark_ordered_kafka.client.joining import TIMEOUT, report_lost
@@ -18,6 +19,7 @@ from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.attempts import retriable_failure
 from spark_ordered_kafka.kafka.clients import leader_epochs, log_range, refresh_metadata
+from spark_ordered_kafka.kafka.segments import offset_of
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _LOG = logging.getLogger(__name__)
@@ -25,8 +27,9 @@ _LOG = logging.getLogger(__name__)
 INTERVAL = 10.0
 """Seconds between two looks for what was lost, and for which a log has to end too early before that is believed."""
 _RETRY_INTERVAL = 0.5
-# Seconds: the controllers know more than leaders that are slow.
-_EPOCHS_TIMEOUT = 3.0
+# Beyond so many, to ask the controllers about each takes longer than to ask all leaders, whose answers wait for those to the
+# fetches before (fetch.wait.max.ms); and for how many seconds.
+_FEW_TOPICS, _EPOCHS_TIMEOUT = 8, 3.0
 
 
 class Losses:
@@ -81,6 +84,15 @@ class Losses:
             if progress.last is not None
         }
 
+    def received(self, record: Message) -> None:
+        """A record has come, which may show that nothing was lost of what was read before: then nothing is asked (D-475)."""
+        place = cast(str, record.topic()), cast(int, record.partition())
+        if place not in self._unchecked:
+            return
+        last = self._progress(place).last
+        if last is not None and last.is_kept_by(offset_of(record), record.leader_epoch()):
+            self._unchecked.discard(place)
+
     def has_begun(self) -> bool:
         """Whether there is a partition for :meth:`check_begun`."""
         return bool(self._unchecked) and bool(self._begun())
@@ -92,8 +104,9 @@ class Losses:
         read while one has no leader.
         """
         begun = self._begun()
+        asks_leaders = len({name for name, _ in begun}) > _FEW_TOPICS
         doubtful: dict[str, list[int]] = defaultdict(list)
-        for name, p in self._under_other_leaders(begun):
+        for name, p in self._under_other_leaders(begun) if asks_leaders else begun:
             doubtful[name].append(p)
         # All topics are asked about before anything is moved: where that fails, librdkafka is not given what was moved.
         found = {
@@ -119,7 +132,7 @@ class Losses:
         return [place for place in sorted(self._unchecked) if has_begun(self._progress(place))]
 
     def _under_other_leaders(self, places: Collection[PartitionId]) -> list[PartitionId]:
-        """Those without the leader epoch that their last record was written under: a log is truncated by elections only (D-475).
+        """Those without the leader epoch that their last record was written under: a log is truncated by elections only.
 
         Where leaders do not answer, all of them.
         """

@@ -37,6 +37,13 @@ class LastRead:
         """What is known of the log before ``offset``: later leaders have kept it."""
         return LastRead(min(self.offset, offset), self.leader_epoch)
 
+    def is_kept_by(self, offset: int, leader_epoch: int | None) -> bool:
+        """Whether a log that has a record with these still has all that was read.
+
+        A log that has what one leader wrote has all that this leader had before it (KIP-101), and this leader had what was read.
+        """
+        return offset >= self.offset and leader_epoch == self.leader_epoch
+
 
 @dataclass(frozen=True)
 class Release:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -43,7 +45,7 @@ class Log:
         self.ends = {int(epoch.removeprefix("epoch_")): end for epoch, end in ends.items()}
         self.client = self
         self.unanswered = ""
-        self.leader_epoch = 6
+        self.leader_epochs: Mapping[str, int] = defaultdict(lambda: 6)
         self.has_leader = True
         self.asked: list[str] = []
 
@@ -57,7 +59,7 @@ class Log:
         if not self.has_leader:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return [
-            TopicPartition(one.topic, one.partition, self.high, leader_epoch=self.leader_epoch)
+            TopicPartition(one.topic, one.partition, self.high, leader_epoch=self.leader_epochs[one.topic])
             for one in places
         ]
 
@@ -181,15 +183,35 @@ def test_what_others_have_read_is_looked_for_once_something_comes(end: int) -> N
             strict.losses.check_begun()
 
 
-@pytest.mark.parametrize("has_leader", [True, False])
-def test_no_controller_is_asked_while_the_leader_is_that_of_the_last_record(has_leader: bool) -> None:
-    """A log is truncated by elections only."""
-    log = Log(0, 130, epoch_5=60)
-    log.leader_epoch, log.has_leader = 5, has_leader
+@pytest.mark.parametrize(("offset", "epoch", "is_kept"), [(100, 5, True), (98, 5, False), (100, 6, False)])
+def test_nothing_is_asked_where_a_record_of_the_last_leader_follows(
+    offset: int, epoch: int, is_kept: bool
+) -> None:
+    log = Log(0, 130)
     successor = Successor(log, "earliest")
     successor.receive(*range(100, 130))
-    assert successor.losses.check_begun() != has_leader
-    assert log.asked == ([] if has_leader else ["t"])
+    successor.losses.received(Message(topic="t", partition=0, offset=offset, leader_epoch=epoch))
+    assert successor.losses.has_begun() != is_kept
+    assert not successor.losses.check_begun()
+    assert log.asked == ([] if is_kept else ["t"])
+
+
+@pytest.mark.parametrize("has_leader", [True, False])
+def test_of_many_topics_leaders_are_asked_before_controllers(has_leader: bool) -> None:
+    """A log is truncated by elections only, and each has another leader epoch."""
+    log = Log(0, 130, epoch_5=60)
+    log.leader_epochs, log.has_leader = defaultdict(lambda: 5, t3=6), has_leader
+    successor = Successor(log, "earliest")
+    names = [f"t{number}" for number in range(10)]
+    for name in names:
+        own = Progress.starting(100, Release(100, 0, last=LastRead(99, 5)), 0)
+        own.end = 130
+        successor.topics[name] = TopicProgress(layouts([0], [10, 0]), {0: own}, {}, 0, keeps_state=False)
+    successor.losses.assigned()
+    assert successor.losses.check_begun()
+    assert log.asked == (["t3"] if has_leader else names)
+    assert successor.topics["t3"].own[0].received == 60
+    assert successor.topics["t4"].own[0].received == (100 if has_leader else 60)
     assert not successor.losses.has_begun()
 
 

@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 from confluent_kafka import TopicPartition
 
-from spark_ordered_kafka.client import losses
 from spark_ordered_kafka.client.layouts import Layouts
 from spark_ordered_kafka.config import Connection
+from spark_ordered_kafka.ordering.handover import LastRead
 from tests.inside import directory_of, progress_in
 from tests.integration.members import Room, begun, read_until
 from tests.servers import await_true
@@ -33,8 +33,8 @@ def test_what_is_fetched_anew_while_no_controller_answers_is_not_skipped(
     nowhere = Connection({"bootstrap.servers": room.cluster.bootstrap_servers}, "http://127.0.0.1:1")
     with Layouts(nowhere, timeout=1.0, retry_for=0.0) as nobody, monkeypatch.context() as away:
         away.setattr(directory_of(member.consumer).client, "truncations", nobody.truncations)
-        # As after an election: while leaders are the same, no controller is asked.
-        away.setattr(losses, "leader_epochs", lambda *_: {})
+        # As after an election: a record of the same leader shows that nothing was lost.
+        away.setattr(LastRead, "is_kept_by", lambda *_: False)
         # Its log does not hold the position any more, so librdkafka is given both partitions anew.
         member.consumer.resume([other])
 
