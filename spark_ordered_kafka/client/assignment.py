@@ -31,7 +31,7 @@ from spark_ordered_kafka.kafka.clients import (
     translate_of_member,
 )
 from spark_ordered_kafka.kafka.known_brokers import note_brokers
-from spark_ordered_kafka.kafka.segments import offset_of
+from spark_ordered_kafka.kafka.segments import offset_of, place_of
 from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.native.messages import fetch, runs
 
@@ -306,7 +306,7 @@ class Assignment:
             if progress is None or progress.paused or progress.stopped:
                 return
             if progress.dropped is not None:
-                self._doubtful.add((cast(str, message.topic()), cast(int, message.partition())))
+                self._doubtful.add(place_of(message))
                 return
             progress.end = offset_of(message)
             if self._options.show_ends:
@@ -314,7 +314,7 @@ class Assignment:
         elif error.code() in OUT_OF_RANGE:
             if progress is not None:
                 # Records of other partitions may follow in this batch: their positions are known after those (D-115).
-                self._losses.out_of_range.add((cast(str, message.topic()), cast(int, message.partition())))
+                self._losses.out_of_range.add(place_of(message))
         elif error.code() in STALE_METADATA and message.topic() is not None:
             name = message.topic()
             self._patiently(lambda: self._refresh(cast(str, name)))

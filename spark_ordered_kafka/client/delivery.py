@@ -6,14 +6,13 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
-from typing import cast
 
 from confluent_kafka import Message
 
 from spark_ordered_kafka.client.counts import ReaderCounts
 from spark_ordered_kafka.client.progress import TopicProgress, progress_of
 from spark_ordered_kafka.kafka.misrouted import MisroutedFilter
-from spark_ordered_kafka.kafka.segments import Segment, offset_of
+from spark_ordered_kafka.kafka.segments import Segment, offset_of, place_of
 from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.ordering.handover import LastRead
 
@@ -54,7 +53,7 @@ class Delivery:
 
     def receive(self, records: list[Message]) -> None:
         """Take records of one partition from librdkafka."""
-        place = _place(records[0])
+        place = place_of(records[0])
         progress = progress_of(self._topics, *place)
         if progress is None or progress.paused or progress.stopped:
             return
@@ -63,7 +62,7 @@ class Delivery:
 
     def event(self, message: Message) -> None:
         """Take an event to be delivered after what was received before it, such as the end of a partition."""
-        self._hold(_Run(_place(message), [message]))
+        self._hold(_Run(place_of(message), [message]))
 
     def sort(self) -> set[PartitionId]:
         """Make ready what may be delivered; the partitions whose next record is beyond a closed gate.
@@ -203,7 +202,3 @@ class Delivery:
             if other.place == run.place and not self._is_event(other):
                 return offset_of(other.messages[other.at])
         return 0
-
-
-def _place(message: Message) -> PartitionId:
-    return cast(str, message.topic()), cast(int, message.partition())

@@ -197,16 +197,15 @@ class Joining:
                 for p, at in begun.items()
             }
             # An end that was taken under another layout than other members' ends leaves a gap inside a key (D-053).
-            known_layouts = layouts
-            if self._reset == "latest" and log.ends:
-                layouts = self._directory.refresh(topic)
-            if layouts is known_layouts:
+            now = self._directory.refresh(topic) if self._reset == "latest" and log.ends else layouts
+            if now is layouts:
                 self._claim(topic, {p: claim for p, claim in claims.items() if group.get(p) != claim})
                 own = {
                     p: Progress.starting(claim.offset, claim, opened_before(layouts, p, claim.offset))
                     for p, claim in claims.items()
                 }
                 return TopicProgress(layouts, own, group, since, self._keeps_state)
+            layouts = now
         raise UnavailableError(f"the layout of {topic!r} changed {_ROUNDS} times while its ends were read")
 
     def _log(self, layouts: TopicLayouts, partitions: Collection[int], since: int) -> TopicLog:

@@ -23,7 +23,7 @@ from spark_ordered_kafka.client.layout_answers import (
 from spark_ordered_kafka.client.paths import topic_path
 from spark_ordered_kafka.client.transport import Transport
 from spark_ordered_kafka.config import Connection
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, refusal
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.kafka.attempts import without_frames
 
 _LAYOUT_RETRY = 0.05
@@ -89,7 +89,10 @@ class LayoutCalls:
         )
 
     def layouts(self, asked: Sequence[tuple[str, int]]) -> list[LayoutHistoryView | RequestError]:
-        """As :meth:`layout` of each topic and ``from_epoch``, or what it raises: all in one request, if they are not many."""
+        """As :meth:`layout` of each topic and ``from_epoch``, or what it raises: all in one request, if they are not many.
+
+        What is refused there is asked for by itself, since that route has more words for the reason.
+        """
         found: list[LayoutHistoryView | RequestError] = []
         try:
             while len(asked) > 1 and len(found) < len(asked):
@@ -106,8 +109,8 @@ class LayoutCalls:
         body = json.dumps(question).encode()
         answer = self._transport.send(_read_histories, "POST", "/v1/layouts", body=body, repeatable=True)
         return [
-            refusal(row.error_code, row.error, row.error_message) if row.history is None else row.history
-            for row in answer.topics
+            self._layout_or_error(*question) if row.history is None else row.history
+            for question, row in zip(asked, answer.topics, strict=False)
         ]
 
     def _layout_or_error(self, topic: str, from_epoch: int) -> LayoutHistoryView | RequestError:

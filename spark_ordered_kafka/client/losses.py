@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from typing import cast
 
 from confluent_kafka import Consumer, Message
 
@@ -19,7 +18,7 @@ from spark_ordered_kafka.client.topics import TopicDirectory
 from spark_ordered_kafka.errors import DataLossError
 from spark_ordered_kafka.kafka.attempts import retriable_failure
 from spark_ordered_kafka.kafka.clients import leader_epochs, log_range, refresh_metadata
-from spark_ordered_kafka.kafka.segments import offset_of
+from spark_ordered_kafka.kafka.segments import offset_of, place_of
 from spark_ordered_kafka.kafka.values import PartitionId
 
 _LOG = logging.getLogger(__name__)
@@ -86,8 +85,7 @@ class Losses:
 
     def received(self, record: Message) -> None:
         """A record has come, which may show that nothing was lost of what was read before: then nothing is asked (D-475)."""
-        place = cast(str, record.topic()), cast(int, record.partition())
-        if place not in self._unchecked:
+        if not self._unchecked or (place := place_of(record)) not in self._unchecked:
             return
         last = self._progress(place).last
         if last is not None and last.is_kept_by(offset_of(record), record.leader_epoch()):

@@ -280,7 +280,7 @@ class TopicDirectory:
         is_newer = (
             known is not None and not isinstance(answer, RequestError) and _origin(answer) == _origin(known)
         )
-        if not is_newer and (known is not None or isinstance(answer, RequestError)):
+        if known is not None and not is_newer:
             # Of a topic created or adopted again there are fewer layouts. Whatever else was refused is refused again.
             (answer,) = self.client.layouts([(topic, 0)])
         return answer if isinstance(answer, RequestError) else self._keep(topic, known, answer, is_newer)

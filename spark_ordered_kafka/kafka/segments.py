@@ -7,6 +7,7 @@ from typing import cast
 
 from confluent_kafka import Message
 
+from spark_ordered_kafka.kafka.values import PartitionId
 from spark_ordered_kafka.ordering.routing import Routing
 
 
@@ -30,3 +31,8 @@ class Segment:
 def offset_of(message: Message) -> int:
     """The offset of a fetched record or event, which always has one."""
     return cast(int, message.offset())
+
+
+def place_of(message: Message) -> PartitionId:
+    """The partition of a fetched record, or of an event that is a partition's."""
+    return cast(str, message.topic()), cast(int, message.partition())

@@ -67,11 +67,12 @@ def test_the_answer_is_that_of_each_topic_alone(controller: InProcess, kafka_clu
         assert controller.alter(topics[0], count).error == "NONE"
     port = free_port()
     with served(controller, port), ControllerClient(f"http://127.0.0.1:{port}") as client:
-        questions = [(topic, epoch) for topic in topics for epoch in (0, 1, 3)]
+        questions = [(topic, epoch) for topic in topics for epoch in (0, 1, 3)] + [("missing", 0)]
         assert [type(one) for one in client.layouts(questions)] == [
             *[schemas.LayoutHistoryView] * 5,
             RequestError,
             *[schemas.LayoutHistoryView] * 2,
+            RequestError,
             RequestError,
         ]
         alone = [one for question in questions for one in answered(client, [question])]

@@ -220,11 +220,17 @@ def test_a_change_between_the_ends_and_the_layouts_of_many_topics(
 
 
 def test_a_topic_that_is_not_there_costs_no_other_one_its_layouts(
-    cluster: LocalCluster, topic_name: str, directory: TopicDirectory
+    cluster: LocalCluster, topic_name: str, directory: TopicDirectory, sent: list[str]
 ) -> None:
     topics = [create(cluster, f"{topic_name}-{number}", 1) for number in range(2)]
-    with pytest.raises(RequestError, match="missing"):
-        directory.refresh_all([topics[0], "missing", topics[1]])
+    for asked, paths in (
+        ([topics[0], "missing", topics[1]], ["/v1/layouts", "/v1/topics/missing/layout"]),
+        (["missing"], ["/v1/topics/missing/layout"]),
+    ):
+        sent.clear()
+        with pytest.raises(RequestError, match="'missing' does not exist"):
+            directory.refresh_all(asked)
+        assert sent == paths
     assert [directory.layouts(topic).topic for topic in topics] == topics
 
 

@@ -214,7 +214,8 @@ class Session:
         writes. ``sync`` would not do: ZooKeeper's leader answers it alone, even after it was replaced without knowing
         (D-124).
         """
-        return _there(self.read_each([path]))
+        (found,) = self.read_each([path])
+        return _there(found)
 
     def read_each(self, paths: Sequence[str]) -> list[Znode | RequestError | None]:
         """As :meth:`read` of each, with one write for all; an error that is one znode's own is in its place."""
@@ -230,7 +231,8 @@ class Session:
 
     def peek(self, path: str) -> Znode | None:
         """A znode as this session sees it, None when there is none."""
-        return _there(self.peek_each([path]))
+        (found,) = self.peek_each([path])
+        return _there(found)
 
     def peek_each(self, paths: Sequence[str]) -> list[Znode | RequestError | None]:
         """As :meth:`peek` of each; an error that is one znode's own is in its place."""
@@ -260,15 +262,8 @@ class Session:
         Omits a child that was deleted between the two requests.
         """
         names = self.wait(self.client.get_children_async(path), path)
-        reads = [(name, self.client.get_async(f"{path}/{name}")) for name in names]
-        found = {}
-        for name, read in reads:
-            try:
-                data, _ = self.wait(read, f"{path}/{name}")
-            except NoNodeError:
-                continue
-            found[name] = data
-        return found
+        found = zip(names, self.peek_each([f"{path}/{name}" for name in names]), strict=True)
+        return {name: znode.data for name, one in found if (znode := _there(one)) is not None}
 
     def leader(self) -> LeaderRecord | None:
         """The current controller; a linearizable read."""
@@ -382,8 +377,7 @@ def _first_failure(results: Sequence[object]) -> tuple[int, Exception] | None:
     return None
 
 
-def _there(found: Sequence[Znode | RequestError | None]) -> Znode | None:
-    (one,) = found
-    if isinstance(one, RequestError):
-        raise one
-    return one
+def _there(found: Znode | RequestError | None) -> Znode | None:
+    if isinstance(found, RequestError):
+        raise found
+    return found
