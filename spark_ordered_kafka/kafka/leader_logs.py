@@ -1,21 +1,24 @@
-"""What leaders say about the logs of a topic's partitions, each for itself: one that is down leaves out its own alone."""
+"""What leaders say about the logs of partitions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kafka.protocol.consumer import OffsetSpec
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
-from spark_ordered_kafka.kafka.leaders import list_offsets
+from spark_ordered_kafka.kafka.leaders import list_offsets, read_once_from_leaders
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs, current_sizes
 from spark_ordered_kafka.kafka.requests import BrokerCalls, BrokerRequests
 from spark_ordered_kafka.kafka.rows import ask_each, by_topic, chunks
 from spark_ordered_kafka.kafka.values import PartitionId
+from spark_ordered_kafka.listed import listed
 
+# Topics in an error.
+_SHOWN = 3
 _WHAT = "read the logs of topic {!r}"
 
 
@@ -29,7 +32,10 @@ class LeaderLog:
 
 
 class LeaderLogs(BrokerCalls):
-    """A broker that hangs takes the timeout of a call twice."""
+    """What each leader says for itself: one that is down leaves out its own partitions alone.
+
+    A broker that hangs takes the timeout of a call twice.
+    """
 
     def __init__(self, requests: BrokerRequests, timeout: float) -> None:
         super().__init__(requests, timeout)
@@ -91,3 +97,23 @@ def _known(
     if answer.retriable or answer.code == ErrorCode.BROKER_NOT_AVAILABLE:
         return {}
     raise answer
+
+
+def ready_ranges(
+    requests: BrokerRequests, partitions: Mapping[str, Collection[int]], deadline: float
+) -> dict[PartitionId, tuple[int, int]]:
+    """Log start and last stable offset of partitions of several topics, read in this order with as few requests as of one.
+
+    They are read once: raises as :func:`~spark_ordered_kafka.kafka.leaders.read_once_from_leaders`, also for a leader that is
+    elected at this moment. ``deadline`` is in ``time.monotonic()`` seconds.
+    """
+    what = f"read the logs of topics {listed(list(partitions), _SHOWN, repr)}"
+
+    def offsets(spec: OffsetSpec) -> dict[PartitionId, int]:
+        # Of log starts, Kafka looks at no isolation level.
+        build = partial(list_offsets, spec=spec, isolation=IsolationLevel.READ_COMMITTED)
+        rows = read_once_from_leaders(requests, partitions, build, deadline, what)
+        return {place: row.offset for place, row in rows.items()}
+
+    starts, ends = offsets(OffsetSpec.EARLIEST), offsets(OffsetSpec.LATEST)
+    return {place: (start, ends[place]) for place, start in starts.items()}

@@ -13,7 +13,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
 
 from spark_ordered_kafka.kafka.requests import BrokerRequests, broker_error, is_transient
-from spark_ordered_kafka.kafka.values import PROPAGATION
+from spark_ordered_kafka.kafka.values import PROPAGATION, PartitionId
 
 NO_LEADER = -1
 CONSUMER = -1
@@ -99,60 +99,86 @@ def read_from_leaders(
             not isinstance(error, _NotInMetadataError) or time.monotonic() < propagated
         )
 
-    attempt = partial(_ask, requests, topic, partitions, build, chunk)
-    return requests.retry(attempt, deadline, what, transient=transient)
+    attempt = partial(_ask, requests, {topic: partitions}, lambda rows: build(rows[topic]), chunk)
+    found = requests.retry(attempt, deadline, what, transient=transient)
+    return {partition: row for (_, partition), row in found.items()}
+
+
+def read_once_from_leaders(
+    requests: BrokerRequests,
+    partitions: Mapping[str, Collection[int]],
+    build: Callable[[Mapping[str, Sequence[tuple[int, int]]]], Any],
+    deadline: float,
+    what: str,
+) -> dict[PartitionId, Any]:
+    """As :func:`read_from_leaders`, of several topics with as few requests as of one, and without a second attempt.
+
+    Raises:
+        RequestError: any topic is not known to the brokers, or Kafka refused.
+        UnavailableError: any partition has no leader, or its leader does not answer, or leads no more.
+    """
+    attempt = partial(_ask, requests, partitions, build, CHUNK)
+    return requests.retry(attempt, deadline, what, transient=lambda _: False)
 
 
 async def _ask(
     requests: BrokerRequests,
-    topic: str,
-    partitions: Collection[int],
-    build: Callable[[Sequence[tuple[int, int]]], Any],
+    partitions: Mapping[str, Collection[int]],
+    build: Callable[[Mapping[str, Sequence[tuple[int, int]]]], Any],
     chunk: int,
     deadline: float,
-) -> dict[int, Any]:
-    by_leader: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    leaders = await _leaders(requests, topic, deadline)
-    for partition in dict.fromkeys(partitions):
-        if partition not in leaders:
+) -> dict[PartitionId, Any]:
+    by_leader: dict[int, list[tuple[str, tuple[int, int]]]] = defaultdict(list)
+    leaders = await _leaders(requests, list(partitions), deadline)
+    for topic, partition in dict.fromkeys((topic, p) for topic, own in partitions.items() for p in own):
+        if (topic, partition) not in leaders:
             raise _NotInMetadataError(f"topic {topic!r} has no partition {partition}")
-        leader_epoch, leader = leaders[partition]
+        leader_epoch, leader = leaders[topic, partition]
         if leader == NO_LEADER:
             raise kafka_errors.LeaderNotAvailableError(f"partition {partition} has no leader")
-        by_leader[leader].append((partition, leader_epoch))
+        by_leader[leader].append((topic, (partition, leader_epoch)))
 
     def sent() -> Iterator[Any]:
-        for leader, rows in by_leader.items():
-            for start in range(0, len(rows), chunk):
-                yield requests.send(build(rows[start : start + chunk]), leader, deadline)
+        for leader, places in by_leader.items():
+            for start in range(0, len(places), chunk):
+                rows: dict[str, list[tuple[int, int]]] = defaultdict(list)
+                for topic, row in places[start : start + chunk]:
+                    rows[topic].append(row)
+                yield requests.send(build(rows), leader, deadline)
 
     found = {}
     for response in await requests.gather(sent()):
-        # Fetch is the only request here whose response does not call them topics.
-        topics = response.topics if hasattr(response, "topics") else response.responses
-        for row in (row for answered in topics for row in answered.partitions):
-            # OffsetForLeaderEpoch is the only request here that does not call it partition_index.
-            partition = row.partition if hasattr(row, "partition") else row.partition_index
+        for topic, partition, row in _rows(response):
             if row.error_code != 0:
                 raise broker_error(row.error_code, f"partition {partition}")
-            found[partition] = row
+            found[topic, partition] = row
     return found
 
 
-async def _leaders(requests: BrokerRequests, topic: str, deadline: float) -> dict[int, tuple[int, int]]:
+def _rows(response: Any) -> Iterator[tuple[str, int, Any]]:
+    """Topic, partition and row of everything in a response; Kafka's responses call them by different names."""
+    for answered in response.topics if hasattr(response, "topics") else response.responses:
+        topic = answered.name if hasattr(answered, "name") else answered.topic
+        for row in answered.partitions:
+            yield topic, row.partition if hasattr(row, "partition") else row.partition_index, row
+
+
+async def _leaders(
+    requests: BrokerRequests, topics: Sequence[str], deadline: float
+) -> dict[PartitionId, tuple[int, int]]:
     """Leader epoch and leader of each partition, the newest that some brokers know."""
     brokers = await requests.broker_ids(deadline)
     views = await requests.gather(
-        requests.metadata([topic], broker, deadline)
+        requests.metadata(topics, broker, deadline)
         for broker in random.sample(brokers, min(_WITNESSES, len(brokers)))
     )
-    leaders: dict[int, tuple[int, int]] = {}
+    leaders: dict[PartitionId, tuple[int, int]] = {}
     for view in views:
         for found in existing_topics(view):
             for row in found.partitions:
-                known = (row.leader_epoch, row.leader_id)
-                leaders[row.partition_index] = max(known, leaders.get(row.partition_index, known))
-    if not leaders:
+                place, known = (found.name, row.partition_index), (row.leader_epoch, row.leader_id)
+                leaders[place] = max(known, leaders.get(place, known))
+    for topic in set(topics) - {topic for topic, _ in leaders}:
         raise _NotInMetadataError(f"there is no topic {topic!r}")
     return leaders
 

@@ -13,7 +13,7 @@ from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.compaction import EarlierLayouts
 from spark_ordered_kafka.controller.topics.creation import check_name
 from spark_ordered_kafka.controller.topics.foreign_partitions import stray_partitions
-from spark_ordered_kafka.controller.topics.kafka_state import described
+from spark_ordered_kafka.controller.topics.kafka_state import described, newest
 from spark_ordered_kafka.controller.topics.views import finished_view, leader_epochs_view, topic_summary
 from spark_ordered_kafka.controller.zk.session import ZooKeeperError
 from spark_ordered_kafka.errors import (
@@ -24,6 +24,7 @@ from spark_ordered_kafka.errors import (
     invalid_request,
 )
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
+from spark_ordered_kafka.kafka.values import USUAL_PROPAGATION, TopicDescription
 from spark_ordered_kafka.parsing import is_topic_name
 
 _RETRY_AFTER = 1.0
@@ -71,7 +72,7 @@ class Topics:
 
     def covered(self, topic: str, record: TopicRecord) -> int:
         """How many Kafka partitions the newest layout covers: no reader can have read the others."""
-        return len(self._znodes.layouts(topic, record, record.layout_epoch)[0].starts)
+        return _covered(self._znodes.layouts(topic, record, record.layout_epoch))
 
     def summaries(self, current: Callable[[AnyChange], AnyChange]) -> schemas.TopicList:
         """All topics under management; from ZooKeeper alone. Those that cannot be read are left out: :meth:`view` says why."""
@@ -88,22 +89,9 @@ class Topics:
         """A topic and the ETag of its record: ``<layout epoch>-<znode version>``."""
         record, version = self.record(topic)
         layouts = self._znodes.layouts(topic, record)
-        description = described(self._admin, topic, record.topic_id, len(layouts[-1].starts))
-        statuses = self._znodes.partition_statuses(topic)
-        count = record.undeleted_partition_count
-
-        def unmarked(partition: int) -> RemovedStatus:
-            # Partitions outside every layout have not been checked, and may hold records.
-            return "deleted" if partition < len(layouts[-1].starts) else "marked"
-
-        partitions = [
-            view(
-                schemas.PartitionView,
-                p,
-                status="live" if p.partition < count else statuses.get(p.partition, unmarked(p.partition)),
-            )
-            for p in description.partitions
-        ]
+        partitions = self._partitions(
+            record, described(self._admin, topic, record.topic_id, _covered(layouts)), layouts
+        )
         finished = None if record.last_change is None else finished_view(record.last_change)
         change = None if record.change is None else current(record.change)
         answer = view(
@@ -115,6 +103,50 @@ class Topics:
             partitions=partitions,
         )
         return answer, f'"{record.layout_epoch}-{version}"'
+
+    def partitions(self, topic: str, *, timeout: float = USUAL_PROPAGATION) -> list[schemas.PartitionView]:
+        """The partitions of a topic, as in :meth:`view`. One that no broker shows for ``timeout`` seconds is gone."""
+        record, _ = self.record(topic)
+        layouts = self._znodes.layouts(topic, record)
+        shown = described(self._admin, topic, record.topic_id, _covered(layouts), timeout=timeout)
+        return self._partitions(record, shown, layouts)
+
+    def ready_partitions(self, topics: Sequence[str]) -> dict[str, list[schemas.PartitionView]]:
+        """As :meth:`partitions` of each with as few requests to Kafka as of one, without those that the broker asked does not
+        show, or not whole: :meth:`partitions` of such a topic waits for it, or says what is wrong.
+
+        Raises RequestError when Kafka does not show some topic to the controller.
+        """
+        records = zip(topics, self._znodes.read_topics(topics), strict=True)
+        stay = {t: one for t, one in records if isinstance(one, TopicRecord) and one.deleting_since is None}
+        found = self._admin.describe_topics(list(stay))
+        ready = {}
+        for topic, record in stay.items():
+            layouts = self._znodes.layouts(topic, record)
+            shown = newest([found.get(topic)], record.topic_id)
+            if shown is not None and len(shown.partitions) >= _covered(layouts):
+                ready[topic] = self._partitions(record, shown, layouts)
+        return ready
+
+    def _partitions(
+        self, record: TopicRecord, description: TopicDescription, layouts: Sequence[LayoutRecord]
+    ) -> list[schemas.PartitionView]:
+        count = record.undeleted_partition_count
+        has_removed = len(description.partitions) > count
+        statuses = self._znodes.partition_statuses(description.topic) if has_removed else {}
+
+        def unmarked(partition: int) -> RemovedStatus:
+            # Partitions outside every layout have not been checked, and may hold records.
+            return "deleted" if partition < _covered(layouts) else "marked"
+
+        return [
+            view(
+                schemas.PartitionView,
+                p,
+                status="live" if p.partition < count else statuses.get(p.partition, unmarked(p.partition)),
+            )
+            for p in description.partitions
+        ]
 
     def layouts(self, topic: str, from_epoch: int) -> schemas.LayoutHistoryView:
         """The committed layouts from ``from_epoch`` on, without folded ones. Reads ZooKeeper only."""
@@ -233,3 +265,7 @@ class Topics:
             topic_id=record.topic_id,
             partitions=[leader_epochs_view(layouts, partition) for partition in wanted],
         )
+
+
+def _covered(layouts: Sequence[LayoutRecord]) -> int:
+    return len(layouts[-1].starts)
