@@ -283,7 +283,7 @@ def test_layouts_are_answered_while_they_are_folded() -> None:
     tree = Tree()
     now = tree.put(record(layout_epoch=2), *map(layout, range(3)))
     assert len(tree.znodes.layouts("t", updated(now, layout_epoch=1))) == 2
-    tree.on_read.append(lambda: tree.znodes._forget("t", now.management, 2))
+    tree.on_read.append(lambda: tree.znodes._layouts.forget("t", now.management, 2))
     assert [one.committed_at for one in tree.znodes.layouts("t", now)] == [0.0, 1.0, 2.0]
 
 

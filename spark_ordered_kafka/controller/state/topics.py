@@ -11,6 +11,7 @@ from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError
 
 from spark_ordered_kafka.client.schemas import Open
+from spark_ordered_kafka.controller.state.layouts import Layouts
 from spark_ordered_kafka.controller.state.paths import (
     CREATIONS,
     DELETIONS,
@@ -32,7 +33,7 @@ from spark_ordered_kafka.controller.state.records import (
 )
 from spark_ordered_kafka.controller.zk.records import UnreadableRecordError, dump, number, owned, parse
 from spark_ordered_kafka.controller.zk.session import ConflictError, Session, Znode
-from spark_ordered_kafka.errors import ErrorCode, RequestError, UnavailableError
+from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.updates import updated
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class Znodes:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._layouts: dict[tuple[str, int, int], LayoutRecord] = {}  # by topic, management, epoch
+        self._layouts = Layouts(session, self.topic)
 
     def await_claim(self, stop: threading.Event) -> None:
         """Wait until ZooKeeper confirms that this controller leads (:meth:`Session.await_claim`); for changes of Kafka."""
@@ -187,45 +188,16 @@ class Znodes:
     def layouts(self, topic: str, record: TopicRecord, from_epoch: int = 0) -> list[LayoutRecord]:
         """The committed layouts from ``from_epoch``, or from the first one that was not folded, to the record's epoch.
 
-        They never change, so they are cached.
+        Raises UnavailableError when the topic was replaced, or layouts folded, meanwhile.
         """
-        epochs = range(max(from_epoch, record.first_layout_epoch), record.layout_epoch + 1)
-        # Looked up at once: a fold that runs meanwhile removes layouts from the cache.
-        kept = {epoch: self._layouts.get((topic, record.management, epoch)) for epoch in epochs}
-        known = {epoch: layout for epoch, layout in kept.items() if layout is not None}
-        missing = [epoch for epoch in epochs if epoch not in known]
-        reads = [(epoch, self._session.client.get_async(layout_path(topic, epoch))) for epoch in missing]
-        found = {}
-        for epoch, read in reads:
-            path = layout_path(topic, epoch)
-            try:
-                data, _ = self._session.wait(read, path)
-            except NoNodeError:
-                break
-            found[epoch] = parse(LayoutRecord, data, path)
-        if missing:
-            # Paths have the topic's name, so these may be layouts of a topic that has replaced it meanwhile, or of a new adoption.
-            now = self.topic(topic)
-            if now is None or now.management != record.management or len(found) < len(missing):
-                raise UnavailableError(
-                    f"topic {topic!r} was replaced, or old layouts folded, while its layouts were read; ask again"
-                )
-            self._layouts.update(
-                ((topic, record.management, epoch), layout) for epoch, layout in found.items()
-            )
-            self._forget(topic, record.management, record.first_layout_epoch)
-        known |= found
-        return [known[epoch] for epoch in epochs]
+        return self._layouts.read(topic, record, from_epoch)
 
     def fold(self, topic: str, management: int, first_epoch: int) -> None:
         """Let the history begin at ``first_epoch`` and delete the layouts before it.
 
         Raises ConflictError when the topic is being changed, was replaced or adopted again, or begins there or later already.
         """
-        path = f"{topic_path(topic)}/layouts"
-        children = self._session.wait(self._session.client.get_children_async(path), path)
-        epochs = sorted(number(child, f"{path}/{child}") for child in children)
-        outdated = [layout_path(topic, epoch) for epoch in epochs if epoch < first_epoch]
+        outdated = [layout_path(topic, epoch) for epoch in self._layouts.epochs(topic) if epoch < first_epoch]
 
         def transform(record: TopicRecord) -> TopicRecord:
             begins = range(record.first_layout_epoch + 1, record.layout_epoch + 1)
@@ -244,14 +216,8 @@ class Znodes:
             transaction = self._session.transaction()
             for child in batch:
                 transaction.delete(child)
-            self._session.commit(transaction, path)
-        self._forget(topic, management, first_epoch)
-
-    def _forget(self, topic: str, management: int, first_epoch: int) -> None:
-        """Remove folded layouts, and those of another management of that name, from the cache."""
-        for key in list(self._layouts):
-            if key[0] == topic and (key[1] != management or key[2] < first_epoch):
-                self._layouts.pop(key, None)
+            self._session.commit(transaction, topic_path(topic))
+        self._layouts.forget(topic, management, first_epoch)
 
     def partition_statuses(self, topic: str) -> dict[int, Open[RemovedStatus]]:
         """Statuses of the partitions that have one; a newer controller's may be none of RemovedStatus."""
@@ -371,7 +337,7 @@ class Znodes:
         if self._exists(f"{parent}/{topic}"):
             transaction.delete(f"{parent}/{topic}")
         self._session.commit(transaction, path)
-        self._forget(topic, 0, 0)
+        self._layouts.forget(topic)
 
     def _exists(self, path: str) -> bool:
         return self._session.wait(self._session.client.exists_async(path), path) is not None
