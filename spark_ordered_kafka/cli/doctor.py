@@ -6,7 +6,8 @@ import platform
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +30,7 @@ _CONNECT = 5.0
 _MOST_GROUPS = 200
 # Seconds for all topics, and for all groups: servers that answer slowly must not keep the rest from being told.
 _PATIENCE = 60.0
+_AT_ONCE = 4
 _SERVERS = "see the errors of controllers and brokers"
 _RIGHTS = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 T = TypeVar("T")
@@ -205,7 +207,7 @@ class _Examination:
             return
         self.say(*of_partitions(everything.topics))
         managed = [one.topic for one in everything.topics if one.managed]
-        if not self.each("topics", managed, self.topic):
+        if not self.each("topics", managed, _Examination.topic):
             ok = (
                 f"{len(managed)} under management: no foreign writers, no strays, nothing hangs or is held up"
             )
@@ -232,7 +234,7 @@ class _Examination:
         advice = "give the user DESCRIBE on groups, or on the cluster"
         listed = self.ask("groups", GroupAdmin(self.connection.kafka).groups, advice)
         groups = [one.group for one in listed or () if not one.is_ledger]
-        has_found = self.each("groups", groups[:_MOST_GROUPS], self.group)
+        has_found = self.each("groups", groups[:_MOST_GROUPS], _Examination.group)
         if len(groups) > _MOST_GROUPS:
             left = f"{len(groups) - _MOST_GROUPS} of {len(groups)} groups were not looked at"
             self.say(Finding("groups", "ok", left))
@@ -253,17 +255,26 @@ class _Examination:
         if positions is not None:
             self.say(*of_group(positions))
 
-    def each(self, what: str, names: Sequence[str], look: Callable[[str], None]) -> bool:
+    def each(self, what: str, names: Sequence[str], look: Callable[[_Examination, str], None]) -> bool:
         """Look at each, for as long as servers that answer slowly may keep the rest waiting; whether anything was found."""
-        before, deadline = len(self.findings), time.monotonic() + _PATIENCE
-        for index, name in enumerate(names):
+        deadline = time.monotonic() + _PATIENCE
+
+        def found(name: str) -> list[Finding] | None:
             if time.monotonic() >= deadline:
-                missing = f"{len(names) - index} of {len(names)} were not looked at within {_PATIENCE:g} s"
-                advice = f"the servers are slow, or far away: ordered-kafka {what} describe shows one of them"
-                self.say(Finding(what, "warning", missing, advice))
-                break
-            look(name)
-        return len(self.findings) > before
+                return None
+            own = replace(self, findings=[])
+            look(own, name)
+            return own.findings
+
+        # Most of the time of a look is that of requests on their way.
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            answers = list(pool.map(found, names))
+        self.say(*(one for answer in answers for one in answer or ()))
+        if missing := answers.count(None):
+            shown = f"{missing} of {len(names)} were not looked at within {_PATIENCE:g} s"
+            advice = f"the servers are slow, or far away: ordered-kafka {what} describe shows one of them"
+            self.say(Finding(what, "warning", shown, advice))
+        return any(answer != [] for answer in answers)
 
 
 def _reached(node: Any) -> Finding:
