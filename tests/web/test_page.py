@@ -186,6 +186,35 @@ def test_names_with_markup_are_shown_as_text(
     assert visit.page.locator("main img, dialog img").count() == 0
 
 
+def test_of_a_group_with_many_topics_those_that_matter_are_shown(
+    browsing: Browsing, url: str, topic: str
+) -> None:
+    def multiply(route: Route) -> None:
+        """As if the group read many such topics: one that is behind, and one that holds a partition back."""
+        answer = route.fetch()
+        found = answer.json()
+        (one,) = found["topics"]
+        rows = [row | {"lag": 0, "waits_for": []} for row in one["partitions"]]
+        copies = [one | {"topic": f"many-{number:02}", "partitions": rows} for number in range(25)]
+        copies[23]["partitions"] = [rows[0] | {"lag": 7}, *rows[1:]]
+        copies[24]["partitions"] = [rows[0] | {"waits_for": [{"partition": 1, "offset": 5}]}, *rows[1:]]
+        route.fulfill(response=answer, json=found | {"topics": copies})
+
+    visit = browsing.visit(url, "groups")
+    visit.page.route("**/positions", multiply)
+    open_group(visit, f"readers of {topic}")
+    titles = visit.page.locator("main section h2")
+    visit.await_text("20 of 25 topics")
+    assert titles.all_inner_texts() == [f"many-{number:02}" for number in (24, 23, *range(18))]
+    visit.page.get_by_label("Filter topics by name").fill("-2")
+    visit.await_text("5 topics")
+    assert titles.all_inner_texts() == [f"many-{number}" for number in range(20, 25)]
+    visit.page.get_by_label("Filter topics by name").fill("")
+    visit.await_text("20 of 25 topics")
+    assert titles.all_inner_texts() == [f"many-{number:02}" for number in (24, 23, *range(18))]
+    visit.picture("group-many")
+
+
 @pytest.mark.long
 def test_log_directories_are_emptied(browsing: Browsing, controller: InProcess, url: str) -> None:
     topic = controller.create(4, prefix="dirs")

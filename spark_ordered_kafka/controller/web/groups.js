@@ -9,6 +9,8 @@ import { Table } from "./table.js";
 /** Groups whose lag is read without a click: each takes requests to brokers. */
 const MEASURED = 40;
 const AT_A_TIME = 3;
+/** Topics of a group whose partitions are shown at once. */
+const SHOWN = 20;
 
 /** @param {string} group */
 const positionsPath = (group) => `v1/groups/${segment(group)}/positions`;
@@ -25,6 +27,19 @@ function sums(positions) {
     lag: known.reduce((/** @type {number} */ sum, /** @type {any} */ row) => sum + row.lag, 0),
     blocked: rows.filter((/** @type {any} */ row) => row.waits_for.length > 0).length,
   };
+}
+
+/**
+ * Of many topics those that hold most back, then those with the greatest lag: first what is held back, then what is behind, each
+ * in the order in which they came, so that few move when they are drawn again.
+ * @param {any[]} topics
+ */
+function foremost(topics) {
+  if (topics.length <= SHOWN) return topics;
+  const weighed = topics.map((one, index) => ({ one, index, ...sums({ topics: [one] }) }));
+  weighed.sort((a, b) => b.blocked - a.blocked || b.lag - a.lag);
+  const rank = (/** @type {any} */ row) => row.blocked > 0 ? 0 : row.lag > 0 ? 1 : 2;
+  return weighed.slice(0, SHOWN).sort((a, b) => rank(a) - rank(b) || a.index - b.index).map(({ one }) => one);
 }
 
 /** @param {string} text @returns {HTMLElement} */
@@ -87,6 +102,10 @@ export function group(root, name) {
   const failed = h("div", {});
   const summary = h("div", {});
   const place = h("div", {});
+  const total = h("span", { class: "muted", role: "status" });
+  const filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": "Filter topics by name", placeholder: "Filter by topic" }));
+  /** @type {any[]} */
+  let topics = [];
   /** @type {Map<string, { table: Table<any>, element: HTMLElement, note: HTMLElement }>} */
   const tables = new Map();
   /** @param {any} topic */
@@ -107,9 +126,29 @@ export function group(root, name) {
     const note = h("p", { class: "muted" });
     const made = { table, note, element: panel(topic.topic, note, table.whole) };
     tables.set(topic.topic, made);
-    place.append(made.element);
     return made;
   };
+  const show = () => {
+    const named = topics.filter((one) => one.topic.toLowerCase().includes(filter.value.trim().toLowerCase()));
+    const shown = foremost(named);
+    const names = new Set(shown.map((one) => one.topic));
+    for (const [topic, { element }] of tables) {
+      if (!names.has(topic)) {
+        element.remove();
+        tables.delete(topic);
+      }
+    }
+    shown.forEach((topic, index) => {
+      const { table, note, element } = tableOf(topic);
+      // What is in its place already stays there, so that nothing under the pointer is taken out and put in again.
+      if (place.children[index] !== element) place.insertBefore(element, place.children[index] ?? null);
+      table.set(topic.partitions);
+      note.textContent = `Layout epoch ${topic.layout_epoch}${topic.ordered_delivery ? "" : "; without ordered delivery no partition waits for another"}`;
+    });
+    total.textContent = shown.length === named.length ? counted(named.length, "topic")
+      : `${shown.length} of ${counted(named.length, "topic")}, those held back or behind most`;
+  };
+  filter.addEventListener("input", show);
   const polling = polled(5, async (signal) => {
     try {
       const view = await get(positionsPath(name), {}, signal);
@@ -117,15 +156,12 @@ export function group(root, name) {
       replace(failed, view.topics.length === 0 ? h("p", { class: "note" }, "It has committed nothing for topics under management that you may describe.") : null);
       replace(summary, facts([["State", stateBadge(view.state)], ["Lag", count(all.lag)],
         ["Held back", all.blocked === 0 ? "0" : badge(counted(all.blocked, "partition"), "warn")]]));
-      for (const topic of view.topics) {
-        const { table, note } = tableOf(topic);
-        table.set(topic.partitions);
-        note.textContent = `Layout epoch ${topic.layout_epoch}${topic.ordered_delivery ? "" : "; without ordered delivery no partition waits for another"}`;
-      }
+      topics = view.topics;
+      show();
     } catch (error) {
       if (!signal.aborted) replace(failed, problem(error));
     }
   });
-  replace(root, h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups")), heading(name), failed, summary, place);
+  replace(root, h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups")), heading(name, total, filter), failed, summary, place);
   return polling.close;
 }
