@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.schemas import KafkaTopicView, TopicView
 
+_AT_ONCE = 4
 _NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -82,7 +84,13 @@ def describe(
             _print_filtered(_found(client, wanted, exclude_internal, if_exists), filters[0], output)
             return
         views = _views(client, wanted, exclude_internal, if_exists)
-    _print(views, output, is_single=len(wanted) == 1 and len(views) == 1)
+    shown = [one for one in views if not isinstance(one, RequestError)]
+    _print(shown, output, is_single=len(wanted) == 1 and len(views) == 1)
+    refused = [one for one in views if isinstance(one, RequestError)]
+    for error in refused:
+        typer.echo(f"error: {error.name}: {error.message}", err=True)
+    if refused:
+        raise typer.Exit(common.REFUSED)
 
 
 def _print_filtered(topics: Sequence[KafkaTopicView], name: str, output: common.OutputFormat) -> None:
@@ -125,9 +133,8 @@ def _print(
 
 def _views(
     client: ControllerClient, wanted: Sequence[str], exclude_internal: bool, if_exists: bool
-) -> list[TopicView | KafkaTopicView]:
-    if not wanted:
-        return [_managed(client, one.topic) for one in client.topics().topics]
+) -> list[TopicView | KafkaTopicView | RequestError]:
+    """Of several topics, one that cannot be described has its error in its place."""
     if len(wanted) == 1:
         # The usual question, which every version of the controller answers.
         try:
@@ -135,10 +142,11 @@ def _views(
         except RequestError as error:
             if error.code not in _NO_TOPIC:
                 raise
-    return [
-        _managed(client, one.topic) if one.managed else one
-        for one in _found(client, wanted, exclude_internal, if_exists)
-    ]
+    if not wanted:
+        return list(_all_managed(client, [one.topic for one in client.topics().topics]).values())
+    found = _found(client, wanted, exclude_internal, if_exists)
+    views = _all_managed(client, [one.topic for one in found if one.managed])
+    return [views.get(one.topic, one) for one in found]
 
 
 def _found(
@@ -158,6 +166,18 @@ def _found(
         return []
     every = len(names) == len(everything.topics)
     return client.kafka_topics([] if every else names, configs=True).topics
+
+
+def _all_managed(client: ControllerClient, topics: Sequence[str]) -> dict[str, TopicView | RequestError]:
+    def view(topic: str) -> TopicView | RequestError:
+        try:
+            return _managed(client, topic)
+        except RequestError as error:
+            return error
+
+    # Most of the time of a question is that of requests on their way.
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(topics, pool.map(view, topics), strict=True))
 
 
 def _managed(client: ControllerClient, topic: str) -> TopicView:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.driven import delete_topic
 from tests.servers import TIMEOUT, await_true, create_topic, unique_name
 
 
@@ -277,6 +278,25 @@ def test_describe_shows_configuration_of_any_topic(cli: Cli, unmanaged: str) -> 
         cli("topics", "describe", "--topic", topic, "--topic", unmanaged, "--output", "json")[1]
     )
     assert [one["topic"] for one in both["topics"]] == [topic, unmanaged]
+
+
+def test_a_topic_that_cannot_be_described_hides_no_other_one(cli: Cli, cluster: LocalCluster) -> None:
+    """Another tool has deleted one: it is still under management."""
+    topic, gone = created(cli), created(cli)
+    delete_topic(cluster, gone)
+    try:
+        code, out, error = cli("topics", "describe")
+        assert (code, f"topic {topic}  id " in out, f"topic {gone}  id " in out) == (1, True, False)
+        assert (
+            f"error: UNKNOWN_TOPIC_OR_PARTITION: topic {gone!r} is under management but not in Kafka any more"
+            in error
+        )
+        code, out, error = cli("topics", "describe", "--output", "json")
+        names = {one["topic"] for one in json.loads(out)["topics"]}
+        assert (code, topic in names, gone in names, gone in error) == (1, True, False, True)
+        assert cli("topics", "describe", "--topic", gone)[:2] == (1, "")
+    finally:
+        assert cli("topics", "delete", "--topic", gone, "--yes")[0] == 0
 
 
 def test_describe_filters_partitions(cli: Cli, cluster: LocalCluster, unmanaged: str) -> None:
