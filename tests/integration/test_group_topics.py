@@ -10,10 +10,12 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_ordered_kafka.client import schemas
+from spark_ordered_kafka.controller.state.paths import topic_path
 from spark_ordered_kafka.controller.topics import queries
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.values import TopicDescription
 from spark_ordered_kafka.local import LocalCluster
+from tests.inside import session_of
 from tests.integration.controllers import InProcess
 from tests.integration.driven import delete_topic
 from tests.integration.test_lifecycle import commit, delete_records, produce
@@ -69,7 +71,8 @@ def test_topics_of_every_kind(
     assert changed.status_code == 200, changed.text
     # Committed for, and not looked at.
     made_elsewhere(kafka_cluster, group, unique_name("unmanaged"))
-    (again,) = read_by(controller, kafka_cluster, group, 1)
+    again, unreadable = read_by(controller, kafka_cluster, group, 2)
+    session_of(controller.service).client.set(topic_path(unreadable), b"no record")
     delete_topic(kafka_cluster, again)
     made_elsewhere(kafka_cluster, group, again)
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "transactional.id": open_})

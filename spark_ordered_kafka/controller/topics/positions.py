@@ -12,6 +12,7 @@ from spark_ordered_kafka.client.topics import layout_history
 from spark_ordered_kafka.controller.results import view
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.queries import Topics
+from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
 from spark_ordered_kafka.controller.zk.session import ZooKeeperError
 from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError, invalid_request
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
@@ -81,7 +82,7 @@ class GroupPositions:
                     ready[topic] if topic in ready else self._look(topic, max(0.0, until - time.monotonic()))
                 )
             except RequestError as error:
-                if error.code not in _DELETED:
+                if error.code not in _DELETED and not isinstance(error, UnreadableRecordError):
                     raise
                 _log.info("positions of group %s without a topic: %s", group, error)
             else:
