@@ -17,7 +17,7 @@ from spark_ordered_kafka.cli import common
 from spark_ordered_kafka.cli.findings import EXIT_CODES, Finding, worst
 from spark_ordered_kafka.cli.grouping import command_group
 from spark_ordered_kafka.cli.kafka_connection import BootstrapServerOption, KafkaConfigOption, client_conf
-from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError
+from spark_ordered_kafka.errors import ErrorCode, OrderedKafkaError, RequestError
 from spark_ordered_kafka.version import __version__
 
 if TYPE_CHECKING:
@@ -31,8 +31,20 @@ _MOST_GROUPS = 200
 # Seconds for all topics, and for all groups: servers that answer slowly must not keep the rest from being told.
 _PATIENCE = 60.0
 _AT_ONCE = 4
+# Topics of which the cluster is asked: with some of them there may be something wrong.
+_SOME = 10
 _SERVERS = "see the errors of controllers and brokers"
-_RIGHTS = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+_CONTROLLERS = "see the errors of controllers"
+_RIGHT = "give the user that right, or run this as a user who has it"
+# What to do about an error, where that depends on it alone.
+_ADVICE = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _RIGHT,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _RIGHT,
+    ErrorCode.UNKNOWN_SERVER_ERROR: "restore what is not readable in ZooKeeper from a backup (docs/controllers.md); the "
+    "controller's log has the cause of any other such error",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "ordered-kafka topics create makes it anew, topics delete forgets it",
+    ErrorCode.LOG_TRUNCATED: "ordered-kafka topics adopt takes up the topic that Kafka has under this name",
+}
 T = TypeVar("T")
 
 
@@ -127,14 +139,17 @@ class _Examination:
             return question()
         except OrderedKafkaError as error:
             if not is_over(error):
-                rights = "give the user that right, or run this as a user who has it"
-                self.say(Finding(check, "error", str(error), rights if error.code in _RIGHTS else advice))
+                own = _ADVICE.get(error.code) if isinstance(error, RequestError) else None
+                self.say(Finding(check, "error", str(error), advice if own is None else own))
             return None
 
     def has_left(self, topic: str) -> Callable[[OrderedKafkaError], bool]:
         """Whether a topic was deleted or released by now, as a function; False when no controller answers."""
 
-        def is_over(_: OrderedKafkaError) -> bool:
+        def is_over(error: OrderedKafkaError) -> bool:
+            # The list leaves out what cannot be read, which this says of a topic.
+            if isinstance(error, RequestError) and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                return False
             try:
                 return all(row.topic != topic for row in self.client.topics().topics)
             except OrderedKafkaError:
@@ -187,16 +202,17 @@ class _Examination:
             return False
         reached = [_reached(node) for node in found.nodes]
         self.say(*reached)
-        managed = self.ask("topics", self.client.topics, "see the errors of controllers")
-        for row in [] if managed is None else managed.topics[:1]:
-            question, is_over = partial(self.client.topic, row.topic), self.has_left(row.topic)
-            view = self.ask("topics", question, "see the errors of controllers", is_over)
-            if view is not None and view.cluster_id != found.cluster_id:
-                what = f"{servers} leads to the cluster {found.cluster_id}, the controllers manage {view.cluster_id}"
-                self.say(
-                    Finding("brokers", "error", what, "give the brokers and the controllers of one cluster")
-                )
+        for managed in self.managed_clusters() - {found.cluster_id}:
+            what = f"{servers} leads to the cluster {found.cluster_id}, the controllers manage {managed}"
+            self.say(Finding("brokers", "error", what, "give the brokers and the controllers of one cluster"))
         return any(one.status == "ok" for one in reached)
+
+    def managed_clusters(self) -> set[str]:
+        """The ids of clusters that the controllers manage: one, where there is a topic that can be read."""
+        listed = self.ask("topics", self.client.topics, _CONTROLLERS)
+        some = [(row.topic, row.layout_epoch) for row in ([] if listed is None else listed.topics[:_SOME])]
+        answers = self.ask("topics", partial(self.client.layouts, some), _CONTROLLERS)
+        return {one.cluster_id for one in answers or () if not isinstance(one, RequestError)}
 
     def topics(self) -> None:
         """Of the replicas of all topics, and of those under management."""
@@ -206,7 +222,10 @@ class _Examination:
         if everything is None:
             return
         self.say(*of_partitions(everything.topics))
-        managed = [one.topic for one in everything.topics if one.managed]
+        listed = self.ask("topics", self.client.topics, _SERVERS)
+        # What another tool has deleted is on the controllers' list alone, and what cannot be read on Kafka's.
+        known = [] if listed is None else [one.topic for one in listed.topics]
+        managed = sorted({one.topic for one in everything.topics if one.managed}.union(known))
         if not self.each("topics", managed, _Examination.topic):
             ok = (
                 f"{len(managed)} under management: no foreign writers, no strays, nothing hangs or is held up"
@@ -219,9 +238,10 @@ class _Examination:
 
         is_over = self.has_left(topic)
         view = self.ask("topics", partial(self.client.topic, topic, details=True), _SERVERS, is_over)
+        if view is None:
+            return
         foreign = self.ask("writers", partial(self.client.foreign_producers, topic), _SERVERS, is_over)
-        if view is not None:
-            self.say(*of_topic(view, foreign))
+        self.say(*of_topic(view, foreign))
         asked = partial(self.client.hanging_transactions, topic)
         hanging = self.ask("transactions", asked, _SERVERS, is_over)
         if hanging is not None:

@@ -13,7 +13,7 @@ from spark_ordered_kafka.config import Connection
 from spark_ordered_kafka.errors import ConfigError, DataLossError, RequestError, UnavailableError
 from spark_ordered_kafka.kafka.ranges import LogQuestion, LogRanges, Reached, TopicLog
 from spark_ordered_kafka.ordering import Layout, LayoutHistory
-from spark_ordered_kafka.ordering.routing import Routing
+from spark_ordered_kafka.ordering.routing import Routing, known_hash
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
@@ -379,13 +379,13 @@ def _with_earlier(known: LayoutHistoryView | None, answer: LayoutHistoryView) ->
 
 
 def _layouts(view: LayoutHistoryView, adoptions: int) -> TopicLayouts:
-    initial = view.initial_partition_count
+    hash_name, initial = known_hash(view.topic, view.hash), view.initial_partition_count
     return TopicLayouts(
         view.topic,
         view.topic_id,
         layout_history(view),
         tuple(
-            Routing(view.hash, initial, one.undeleted_partition_count) if one.ordered_delivery else None
+            Routing(hash_name, initial, one.undeleted_partition_count) if one.ordered_delivery else None
             for one in view.layouts
         ),
         tuple(view.layouts[-1].leader_epochs),

@@ -21,7 +21,7 @@ from spark_ordered_kafka.kafka.tombstones import Tombstones
 from spark_ordered_kafka.native.contents import Contents, Records
 from spark_ordered_kafka.native.keys import key_hashes
 from spark_ordered_kafka.ordering import tombstone_targets
-from spark_ordered_kafka.ordering.routing import Routing, rows_by_partition
+from spark_ordered_kafka.ordering.routing import Routing, known_hash, rows_by_partition
 
 LayoutOf = Callable[[str, float], WriterLayout]
 """``layout_of(topic, timeout)`` asks the controller for the layout (a linearizable read), waiting up to ``timeout``
@@ -52,7 +52,8 @@ class TopicWriter:
         # Before anything can fail: then it is to be discarded.
         self.producer, self._routing = producer, None
         layout = self._checked_layout(producer)
-        self._routing = Routing(layout.hash, layout.initial_partition_count, layout.undeleted_partition_count)
+        hash_name = known_hash(self._topic, layout.hash)
+        self._routing = Routing(hash_name, layout.initial_partition_count, layout.undeleted_partition_count)
         producer.begin()
 
     def send(self, records: Records) -> None:

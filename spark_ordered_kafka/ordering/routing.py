@@ -18,21 +18,11 @@ NO_PARTITION = -1
 
 @dataclass(frozen=True)
 class Routing:
-    """The topic's hash and its partition counts: ``initial_partition_count`` and the layout's own.
-
-    Raises ConfigError for a hash that is not known, as of a topic that a later version has created.
-    """
+    """The topic's hash (:func:`known_hash`) and its partition counts: ``initial_partition_count`` and the layout's own."""
 
     hash: str
     initial_count: int
     count: int
-
-    def __post_init__(self) -> None:
-        if self.hash not in HASH_NAMES:
-            known = ", ".join(HASH_NAMES)
-            raise ConfigError(
-                "hash", self.hash, f"this version knows {known}; a newer one is needed for the topic"
-            )
 
     def partitions(self, keys: Sequence[bytes | None]) -> npt.NDArray[np.int32]:
         """The partition of each key, ``NO_PARTITION`` for a null key: shape ``(len(keys),)``."""
@@ -51,6 +41,16 @@ class Routing:
             found[row] = turn % self.count
             turn += 1
         return found, turn
+
+
+def known_hash(topic: str, name: str) -> str:
+    """The hash of a topic; raises ConfigError for one that is not known, as of a topic that a later version has created."""
+    if name not in HASH_NAMES:
+        known = ", ".join(HASH_NAMES)
+        raise ConfigError(
+            f"hash of topic {topic!r}", name, f"this version knows {known}; a newer one is needed"
+        )
+    return name
 
 
 def rows_by_partition(partitions: npt.NDArray[np.int32]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
+from kazoo.client import KazooClient
 from typer.testing import CliRunner
 
 from benchmarks.kafka_tools import kafka_tool
@@ -15,10 +18,12 @@ from spark_ordered_kafka.cli import app
 from spark_ordered_kafka.cli.findings import EXIT_CODES
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.group_admin import GroupAdmin
+from spark_ordered_kafka.controller.state.paths import topic_path
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
+from tests.integration.driven import delete_topic
 from tests.integration.hanging import hang
-from tests.servers import TIMEOUT, await_true, commit_offsets, unique_name
+from tests.servers import TIMEOUT, await_true, commit_offsets, create_topic, unique_name
 from tests.streams import NumberedWriter, change, create
 
 Found = list[dict[str, str]]
@@ -39,6 +44,21 @@ class Doctor:
         assert all(bool(one["advice"]) == (one["status"] != "ok") for one in body["findings"]), body
         found: Found = body["findings"]
         return found
+
+
+@contextmanager
+def znode(cluster: LocalCluster, path: str, data: bytes) -> Iterator[None]:
+    """What a znode of the cluster's controllers holds meanwhile."""
+    client = KazooClient(cluster.zookeeper)
+    client.start(TIMEOUT)
+    try:
+        before, _ = client.get(path)
+        client.set(path, data)
+        yield
+        client.set(path, before)
+    finally:
+        client.stop()
+        client.close()
 
 
 def about(findings: Found, *words: str) -> Found:
@@ -110,6 +130,30 @@ def test_what_is_deleted_meanwhile_is_no_error(
     monkeypatch.setattr(ControllerClient, "kafka_topics", listed_topics)
     monkeypatch.setattr(GroupAdmin, "groups", listed_groups)
     assert about(doctor(), topic_name) == []
+
+
+def test_topics_that_are_gone_or_cannot_be_read_are_found(doctor: Doctor, cluster: LocalCluster) -> None:
+    gone, again, unreadable = (create(cluster, unique_name(f"0-{prefix}"), 1) for prefix in "abc")
+    for topic in (gone, again):
+        delete_topic(cluster, topic)
+    create_topic(cluster.bootstrap_servers, again, 1)
+    with znode(cluster, topic_path(unreadable), b"{}"):
+        found = {topic: about(doctor(), topic) for topic in (gone, again, unreadable)}
+    assert [[one["status"] for one in rows] for rows in found.values()] == [["error"]] * 3, found
+    messages, advice = ([rows[0][field] for rows in found.values()] for field in ("message", "advice"))
+    assert "is under management but not in Kafka any more" in messages[0]
+    assert "was deleted and created again outside of this system" in messages[1]
+    assert messages[2].endswith(
+        f"znode {topic_path(unreadable)} does not hold a TopicRecord: topic_id: Field required; initial_partition_count: "
+        "Field required; undeleted_partition_count: Field required and 3 more"
+    )
+    assert ["topics delete" in advice[0], "topics adopt" in advice[1], "backup" in advice[2]] == [True] * 3
+    # What is advised helps.
+    for words in (["delete", "--topic", gone, "--yes"], ["adopt", "--topic", again]):
+        done = doctor.runner.invoke(app, ["topics", *words])
+        assert done.exit_code == 0, done.stderr
+    found_then = doctor()
+    assert [about(found_then, topic) for topic in (gone, again, unreadable)] == [[], [], []]
 
 
 @pytest.mark.long

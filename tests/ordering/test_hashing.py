@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from spark_ordered_kafka.errors import ConfigError
 from spark_ordered_kafka.ordering import HASH_NAMES, bucket, key_hash, key_hashes
+from spark_ordered_kafka.ordering.routing import known_hash
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,14 @@ def test_an_unknown_hash_is_named_with_the_known_ones() -> None:
         key_hash("md5", b"")
     with pytest.raises(ConfigError, match="md5"):
         key_hashes("md5", [])
+
+
+def test_the_hash_of_a_later_version_is_named_with_its_topic() -> None:
+    assert known_hash("orders", "crc32") == "crc32"
+    with pytest.raises(
+        ConfigError, match="hash of topic 'orders' has the value 'md5': this version knows murmur3"
+    ):
+        known_hash("orders", "md5")
 
 
 @pytest.mark.parametrize("name", HASH_NAMES)

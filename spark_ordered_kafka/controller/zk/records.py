@@ -7,10 +7,12 @@ import re
 import zlib
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from spark_ordered_kafka.errors import ErrorCode, RequestError
 from spark_ordered_kafka.json_texts import json_value
+from spark_ordered_kafka.listed import listed
 
 # Values that operators read stay plain text; gzip, so that "gunzip" shows the others.
 _COMPRESSED_FROM = 4096
@@ -24,6 +26,8 @@ _LARGEST = 256 * 1024 * 1024
 # What pydantic may take for a number that is infinite or none, and would write again as null.
 _INFINITE = re.compile(rb"NaN|Infinity|[eE]\+?[0-9]{3}|[0-9]{300}")
 _NUMBER = re.compile(rb"0|[1-9][0-9]{0,17}")
+# Reasons in an error.
+_SHOWN = 3
 
 
 OPEN = ConfigDict(extra="allow", frozen=True)
@@ -90,10 +94,21 @@ def parse(kind: type[_RecordT], data: bytes, path: str) -> _RecordT:
         if _INFINITE.search(expanded) is not None:
             json_value(expanded)
         return kind.model_validate_json(expanded)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)
+        raise _unreadable(kind, path, listed(wrong, _SHOWN, _said, separator="; ")) from error
     except (ValueError, zlib.error) as error:
-        raise UnreadableRecordError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"znode {path} does not hold a {kind.__name__}: {error}"
-        ) from error
+        raise _unreadable(kind, path, str(error)) from error
+
+
+def _unreadable(kind: type[Record], path: str, reason: str) -> UnreadableRecordError:
+    message = f"znode {path} does not hold a {kind.__name__}: {reason}"
+    return UnreadableRecordError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+
+def _said(error: ErrorDetails) -> str:
+    field = ".".join(map(str, error["loc"]))
+    return f"{field}: {error['msg']}" if field else error["msg"]
 
 
 def _expanded(data: bytes) -> bytes:

@@ -20,6 +20,7 @@ from spark_ordered_kafka.controller.state.reassignment_records import ANY, Move
 from spark_ordered_kafka.controller.state.reassignments import ReassignmentStore
 from spark_ordered_kafka.controller.state.topics import Znodes
 from spark_ordered_kafka.controller.topics.capacities import Capacities
+from spark_ordered_kafka.controller.zk.records import UnreadableRecordError
 from spark_ordered_kafka.errors import OrderedKafkaError, UnavailableError
 from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.kafka.log_dir_requests import LogDirs
@@ -125,12 +126,24 @@ class ReassignmentPlans:
         )
         moving = {place: one.target for place, one in ongoing.items()}
         moving |= {place: move.after for place, move in pending.items()}
+        statuses = {name: self._statuses(one) for name, one in sorted(described.items())}
         partitions = [
             one
-            for name in sorted(described)
-            for one in _partitions(described[name], self._statuses(described[name]), moving, held, rates)
+            for name, found in statuses.items()
+            for one in _partitions(
+                described[name],
+                {} if isinstance(found, UnreadableRecordError) else found,
+                moving,
+                held,
+                rates,
+            )
         ]
         warnings = [
+            f"removed partitions of topic {name!r} are planned like others: {found.message}"
+            for name, found in statuses.items()
+            if isinstance(found, UnreadableRecordError)
+        ]
+        warnings += [
             f"bytes of replicas on broker {broker} are not known: {answer}"
             for broker, answer in sorted(answers.items())
             if isinstance(answer, OrderedKafkaError)
@@ -145,8 +158,16 @@ class ReassignmentPlans:
     def _described(self, topics: Collection[str] | None) -> Mapping[str, TopicDescription]:
         return self._admin.describe_topics() if topics is None else describe(self._admin, topics)
 
-    def _statuses(self, described: TopicDescription) -> Mapping[int, schemas.PartitionStatus]:
-        """Partition -> marked or deleted, of those that are not live."""
+    def _statuses(
+        self, described: TopicDescription
+    ) -> Mapping[int, schemas.PartitionStatus] | UnreadableRecordError:
+        """Partition -> marked or deleted, of those that are not live; or why that is not known."""
+        try:
+            return self._removed(described)
+        except UnreadableRecordError as error:
+            return error
+
+    def _removed(self, described: TopicDescription) -> Mapping[int, schemas.PartitionStatus]:
         record = self._znodes.topic(described.topic)
         if record is None or record.topic_id != described.topic_id:
             return {}
