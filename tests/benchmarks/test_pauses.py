@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.bench import Bench
 from benchmarks.parts.pauses import at_changes
 from benchmarks.scale import TINY
 from spark_ordered_kafka.local import LocalCluster
 
 
+@pytest.mark.long
 def test_each_writer_has_a_pause_at_each_change(cluster: LocalCluster, tmp_path: Path) -> None:
     told: list[str] = []
     with Bench(tmp_path, TINY, told.append) as bench:

@@ -16,7 +16,7 @@ from spark_ordered_kafka.client import layout_answers, schemas
 from spark_ordered_kafka.client.controller import ControllerClient
 from spark_ordered_kafka.client.layouts import reader
 from spark_ordered_kafka.errors import ConfigError, RequestError, UnavailableError
-from spark_ordered_kafka.ordering.routing import Routing
+from spark_ordered_kafka.ordering.routing import known_hash
 from tests.client.playing import Answer, played
 from tests.newer import MEMBER, WORD, assert_told, closed, newer, roots
 
@@ -53,8 +53,10 @@ def test_a_hash_that_is_not_known_is_refused_before_a_key_is_placed() -> None:
     layout = {"topic": "t", "topic_id": "i", "cluster_id": "c", "hash": WORD, "ordered_delivery": True}
     counts = {"initial_partition_count": 1, "undeleted_partition_count": 2, "layout_epoch": 1}
     read = reader(layout_answers.WriterLayoutView)(json.dumps(layout | counts).encode())
-    with pytest.raises(ConfigError, match=f"hash has the value '{WORD}': .* a newer one is needed"):
-        Routing(read.hash, read.initial_partition_count, read.undeleted_partition_count)
+    with pytest.raises(
+        ConfigError, match=f"hash of topic 't' has the value '{WORD}': .* a newer one is needed"
+    ):
+        known_hash("t", read.hash)
 
 
 def test_requests_stay_closed() -> None:

@@ -201,7 +201,7 @@ def test_of_a_group_with_many_topics_those_that_matter_are_shown(
         route.fulfill(response=answer, json=found | {"topics": copies})
 
     visit = browsing.visit(url, "groups")
-    visit.page.route("**/positions", multiply)
+    visit.page.route(f"**/*{topic}/positions", multiply)
     open_group(visit, f"readers of {topic}")
     titles = visit.page.locator("main section h2")
     visit.await_text("20 of 25 topics")
