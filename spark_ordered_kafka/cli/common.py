@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +33,8 @@ ENDING: tuple[signal.Signals, ...] = (
 """What ends a process beside Ctrl-C: service managers, and a terminal that is closed."""
 
 R = TypeVar("R", bound="Result")
+_AnswerT = TypeVar("_AnswerT")
+_AT_ONCE = 4
 
 
 class OutputFormat(StrEnum):
@@ -210,6 +213,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, err
     if not console.is_terminal:
         console = Console(stderr=err, width=10_000)
     console.print(table)
+
+
+def at_once(ask: Callable[[str], _AnswerT], names: Sequence[str]) -> list[_AnswerT]:
+    """The answer about each name, four of them at a time: most of a question's time is its way there and back."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(ask, names))
 
 
 def parse_configs(pairs: list[str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ import platform
 import socket
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,7 +29,6 @@ _CONNECT = 5.0
 _MOST_GROUPS = 200
 # Seconds for all topics, and for all groups: servers that answer slowly must not keep the rest from being told.
 _PATIENCE = 60.0
-_AT_ONCE = 4
 # Topics of which the cluster is asked: with some of them there may be something wrong.
 _SOME = 10
 _SERVERS = "see the errors of controllers and brokers"
@@ -286,9 +284,7 @@ class _Examination:
             look(own, name)
             return own.findings
 
-        # Most of the time of a look is that of requests on their way.
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = list(pool.map(found, names))
+        answers = common.at_once(found, names)
         self.say(*(one for answer in answers for one in answer or ()))
         if missing := answers.count(None):
             shown = f"{missing} of {len(names)} were not looked at within {_PATIENCE:g} s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
     from spark_ordered_kafka.client.schemas import KafkaTopicView, TopicView
 
-_AT_ONCE = 4
 _NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -175,9 +173,7 @@ def _all_managed(client: ControllerClient, topics: Sequence[str]) -> dict[str, T
         except RequestError as error:
             return error
 
-    # Most of the time of a question is that of requests on their way.
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(topics, pool.map(view, topics), strict=True))
+    return dict(zip(topics, common.at_once(view, topics), strict=True))
 
 
 def _managed(client: ControllerClient, topic: str) -> TopicView:
