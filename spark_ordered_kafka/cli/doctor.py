@@ -21,7 +21,7 @@ from spark_ordered_kafka.version import __version__
 
 if TYPE_CHECKING:
     from spark_ordered_kafka.client.controller import ControllerClient
-    from spark_ordered_kafka.client.schemas import Diagnostics
+    from spark_ordered_kafka.client.schemas import Diagnostics, TopicSummary
     from spark_ordered_kafka.config import Connection
 
 app = command_group("doctor")
@@ -110,13 +110,15 @@ class _Examination:
         self.say(Finding("versions", "ok", shown))
         reports = self.controllers()
         brokers = self.ask("brokers", self.client.brokers, "see the errors of controllers and rights")
-        is_reached = self.reach()
+        listed = self.ask("topics", self.client.topics, _CONTROLLERS)
+        managed = [] if listed is None else listed.topics
+        is_reached = self.reach(managed)
         if brokers is not None:
             self.say(*of_brokers(brokers))
         for report in reports.values():
             is_production = brokers is not None and len(brokers.brokers) > 1
             self.say(*of_zookeeper(report, is_production=is_production), of_rights(report))
-        self.topics()
+        self.topics(managed)
         if is_reached:
             self.groups()
         return self.findings
@@ -179,7 +181,7 @@ class _Examination:
             self.say(*of_controllers(reports, listed.leader, __version__))
         return reports
 
-    def reach(self) -> bool:
+    def reach(self, topics: Sequence[TopicSummary]) -> bool:
         """Every broker by the name that it advertises, and whether it is the cluster that the controllers manage.
 
         Whether any is reached.
@@ -200,30 +202,28 @@ class _Examination:
             return False
         reached = [_reached(node) for node in found.nodes]
         self.say(*reached)
-        for managed in self.managed_clusters() - {found.cluster_id}:
+        for managed in self.managed_clusters(topics) - {found.cluster_id}:
             what = f"{servers} leads to the cluster {found.cluster_id}, the controllers manage {managed}"
             self.say(Finding("brokers", "error", what, "give the brokers and the controllers of one cluster"))
         return any(one.status == "ok" for one in reached)
 
-    def managed_clusters(self) -> set[str]:
+    def managed_clusters(self, topics: Sequence[TopicSummary]) -> set[str]:
         """The ids of clusters that the controllers manage: one, where there is a topic that can be read."""
-        listed = self.ask("topics", self.client.topics, _CONTROLLERS)
-        some = [(row.topic, row.layout_epoch) for row in ([] if listed is None else listed.topics[:_SOME])]
+        some = [(row.topic, row.layout_epoch) for row in topics[:_SOME]]
         answers = self.ask("topics", partial(self.client.layouts, some), _CONTROLLERS)
         return {one.cluster_id for one in answers or () if not isinstance(one, RequestError)}
 
-    def topics(self) -> None:
-        """Of the replicas of all topics, and of those under management."""
+    def topics(self, listed: Sequence[TopicSummary]) -> None:
+        """Of the replicas of all topics, and of those under management, which the controllers have ``listed``."""
         from spark_ordered_kafka.cli.findings import of_partitions
 
         everything = self.ask("partitions", lambda: self.client.kafka_topics(configs=True), _SERVERS)
         if everything is None:
             return
         self.say(*of_partitions(everything.topics))
-        listed = self.ask("topics", self.client.topics, _SERVERS)
         # What another tool has deleted is on the controllers' list alone, and what cannot be read on Kafka's.
-        known = [] if listed is None else [one.topic for one in listed.topics]
-        managed = sorted({one.topic for one in everything.topics if one.managed}.union(known))
+        shown = {one.topic for one in everything.topics if one.managed}
+        managed = sorted(shown.union(one.topic for one in listed))
         if not self.each("topics", managed, _Examination.topic):
             ok = (
                 f"{len(managed)} under management: no foreign writers, no strays, nothing hangs or is held up"

@@ -23,6 +23,7 @@ from spark_ordered_kafka.kafka.admin import KafkaAdmin
 from spark_ordered_kafka.local import LocalCluster
 from tests.integration.driven import delete_topic
 from tests.integration.hanging import hang
+from tests.integration.keepers import started
 from tests.servers import TIMEOUT, await_true, commit_offsets, create_topic, unique_name
 from tests.streams import NumberedWriter, change, create
 
@@ -49,16 +50,13 @@ class Doctor:
 @contextmanager
 def znode(cluster: LocalCluster, path: str, data: bytes) -> Iterator[None]:
     """What a znode of the cluster's controllers holds meanwhile."""
-    client = KazooClient(cluster.zookeeper)
-    client.start(TIMEOUT)
-    try:
+    with started(KazooClient(cluster.zookeeper)) as client:
         before, _ = client.get(path)
         client.set(path, data)
-        yield
-        client.set(path, before)
-    finally:
-        client.stop()
-        client.close()
+        try:
+            yield
+        finally:
+            client.set(path, before)
 
 
 def about(findings: Found, *words: str) -> Found:

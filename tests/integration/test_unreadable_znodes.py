@@ -39,7 +39,7 @@ def test_one_topic_that_cannot_be_read_holds_up_no_other(kafka_cluster: LocalClu
             assert [row["topic"] for row in rows] == [bare, lost, sound], path
         answer = second.http.get(f"/v1/topics/{empty}")
         assert f"znode {topic_path(empty)} does not hold a TopicRecord" in answer.json()["error_message"]
-        # Also of what a broker that is drained would lose.
+        # The replicas of the others can be moved, as off a broker that fails.
         plan = second.http.post("/v1/reassignments/plan", json={"goal": "balance"})
         assert plan.status_code == 200, plan.text
         assert [one for one in plan.json()["warnings"] if topic_path(empty) in one] == [

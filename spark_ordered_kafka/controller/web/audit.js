@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { h, replace } from "./dom.js";
 import { time } from "./format.js";
-import { badge, button, heading, polled, problem } from "./parts.js";
+import { badge, button, filterField, heading, passes, polled, problem } from "./parts.js";
 import { state } from "./store.js";
 import { Table } from "./table.js";
 
@@ -19,7 +19,7 @@ function outcome(line) {
 export function audit(root) {
   const failed = h("div", {});
   const note = h("p", { class: "muted" });
-  const filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": "Filter lines", placeholder: "Filter lines" }));
+  const filter = filterField("Filter lines", "Filter lines");
   /** @type {any[]} */
   let lines = [];
   const table = new Table("Audit log", [
@@ -31,9 +31,8 @@ export function audit(root) {
     { label: "Outcome", width: "5.5rem", cell: outcome },
   ], "Not known yet.");
   const show = () => {
-    const wanted = filter.value.trim().toLowerCase();
     table.explain(lines.length === 0 ? "This controller has written no line since it started." : "No line has that.");
-    table.set(lines.filter((line) => JSON.stringify(line).toLowerCase().includes(wanted)));
+    table.set(lines.filter((line) => passes(filter, JSON.stringify(line))));
   };
   filter.addEventListener("input", show);
   replace(root, heading("Audit log", filter), failed, note, table.whole);

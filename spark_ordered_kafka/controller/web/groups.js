@@ -3,7 +3,7 @@
 import { get, segment } from "./api.js";
 import { h, replace } from "./dom.js";
 import { count, counted } from "./format.js";
-import { badge, facts, heading, panel, polled, problem } from "./parts.js";
+import { badge, facts, filterField, heading, panel, passes, polled, problem } from "./parts.js";
 import { Table } from "./table.js";
 
 /** Groups whose lag is read without a click: each takes requests to brokers. */
@@ -49,7 +49,7 @@ const stateBadge = (text) => badge(text || "unknown", text === "Stable" ? "good"
 export function groups(root) {
   const failed = h("div", {});
   const total = h("span", { class: "muted", role: "status" });
-  const filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": "Filter groups by name", placeholder: "Filter by name" }));
+  const filter = filterField("Filter groups by name", "Filter by name");
   /** @type {any[]} */
   let rows = [];
   /** @type {Map<string, any>} */
@@ -64,7 +64,7 @@ export function groups(root) {
       return blocked === undefined ? "–" : blocked === 0 ? "0" : badge(counted(blocked, "partition"), "warn");
     } },
   ], "Not known yet.");
-  const shown = () => rows.filter((row) => row.group.toLowerCase().includes(filter.value.trim().toLowerCase()));
+  const shown = () => rows.filter((row) => passes(filter, row.group));
   const show = () => {
     table.explain(rows.length === 0 ? "No consumer group that you may describe." : `No group has “${filter.value.trim()}” in its name.`);
     table.set(shown());
@@ -103,7 +103,7 @@ export function group(root, name) {
   const summary = h("div", {});
   const place = h("div", {});
   const total = h("span", { class: "muted", role: "status" });
-  const filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": "Filter topics by name", placeholder: "Filter by topic" }));
+  const filter = filterField("Filter topics by name", "Filter by topic");
   /** @type {any[]} */
   let topics = [];
   /** @type {Map<string, { table: Table<any>, element: HTMLElement, note: HTMLElement }>} */
@@ -129,7 +129,7 @@ export function group(root, name) {
     return made;
   };
   const show = () => {
-    const named = topics.filter((one) => one.topic.toLowerCase().includes(filter.value.trim().toLowerCase()));
+    const named = topics.filter((one) => passes(filter, one.topic));
     const shown = foremost(named);
     const names = new Set(shown.map((one) => one.topic));
     for (const [topic, { element }] of tables) {

@@ -151,3 +151,15 @@ export function polled(seconds, load) {
     again: () => { void run(); },
   };
 }
+
+/**
+ * A field by which a list is filtered.
+ * @param {string} label for screen readers
+ * @param {string} placeholder
+ */
+export function filterField(label, placeholder) {
+  return /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": label, placeholder }));
+}
+
+/** Whether a text has what is typed into a filter. @param {HTMLInputElement} filter @param {string} text */
+export const passes = (filter, text) => text.toLowerCase().includes(filter.value.trim().toLowerCase());

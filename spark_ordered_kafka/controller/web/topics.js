@@ -4,13 +4,13 @@ import { changeCount, blocked } from "./actions.js";
 import { adoptTopic, createTopic } from "./create.js";
 import { h, replace } from "./dom.js";
 import { count, counted } from "./format.js";
-import { badge, button, heading } from "./parts.js";
+import { badge, button, filterField, heading, passes } from "./parts.js";
 import { state } from "./store.js";
 import { Table } from "./table.js";
 
 /** @param {HTMLElement} root @returns {() => void} */
 export function topics(root) {
-  const filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": "Filter topics by name", placeholder: "Filter by name" }));
+  const filter = filterField("Filter topics by name", "Filter by name");
   const total = h("span", { class: "muted", role: "status" });
   const table = new Table("Topics", [
     { label: "Topic", width: "minmax(7rem, 3fr)", cell: (row) => h("a", { href: `#/topics/${encodeURIComponent(row.topic)}`, "data-key": `topic-${row.topic}` }, row.topic) },
@@ -29,8 +29,7 @@ export function topics(root) {
     replace(actions, button("Create topic", createTopic, { kind: "primary", disabled: blocked() }),
       button("Adopt topic", adoptTopic, { disabled: blocked() }));
     if (state.topics === null) return;
-    const wanted = filter.value.trim().toLowerCase();
-    const rows = [...state.topics.values()].filter((one) => one.topic.toLowerCase().includes(wanted))
+    const rows = [...state.topics.values()].filter((one) => passes(filter, one.topic))
       .sort((one, other) => (one.topic < other.topic ? -1 : 1));
     table.explain(state.topics.size === 0
       ? "No topic that you may describe is under management. Create one, or adopt one that Kafka has."
